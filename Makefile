@@ -1,0 +1,73 @@
+# Every target sets up what it needs in .venv, once: a second `make` goes straight to the work.
+# Plain enough for GNU make 3.81, which is what macOS has.
+
+PYTHON = python3
+VENV = .venv
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install --disable-pip-version-check -q --prefer-binary -c constraints.txt
+
+.PHONY: help demo test check bench docs format clean
+
+help:
+	@echo "make demo    install, simulate two sensors and find what they have in common, in demo-output/"
+	@echo "make test    check, then every test"
+	@echo "make check   lint, format, types and layers"
+	@echo "make bench   benchmarks"
+	@echo "make docs    the documentation, in docs/_build/html"
+	@echo "make format  put the code in the form that check asks for"
+	@echo "make clean   remove all that the other targets made"
+	@echo "With another Python (3.11 or newer): make PYTHON=/path/to/python demo"
+
+demo: $(VENV)/core.stamp
+	$(BIN)/dlcca demo --out demo-output
+
+test: check
+	$(BIN)/python -m pytest -n 2 -m ""
+
+check: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy dlcca
+	$(BIN)/python -m pytest -q tests/test_layers.py
+
+bench: $(VENV)/dev.stamp
+	@for file in tests/benchmarks/bench_*.py; do \
+		test -e "$$file" || { echo "tests/benchmarks has no bench_*.py yet"; break; }; \
+		echo "== $$file"; PYTHONPATH=. $(BIN)/python "$$file" || exit 1; \
+	done
+
+docs: $(VENV)/docs.stamp
+	$(BIN)/python -m sphinx -W --keep-going -E -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+format: $(VENV)/dev.stamp
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) docs/_build demo-output reproduce-output build dist
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find dlcca tests docs -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# --clear, and a stamp of its own: a half-made environment is made again, not trusted.
+$(VENV)/made.stamp:
+	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) here: install Python 3.11 or newer, or set PYTHON"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "dlcca needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
+			"Name another: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) cannot make environments; on Debian: apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/core.stamp: $(VENV)/made.stamp pyproject.toml constraints.txt
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/made.stamp pyproject.toml constraints.txt
+	$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/core.stamp
+
+$(VENV)/docs.stamp: $(VENV)/made.stamp pyproject.toml constraints.txt
+	$(PIP) -e '.[docs]'
+	@touch $@ $(VENV)/core.stamp

@@ -1,0 +1,56 @@
+"""dlcca: find what your sensors have in common.
+
+The public names are here, and nothing else; each is loaded when it is first used, so that importing the package
+(and ``dlcca --help``) costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from dlcca import baselines as baselines
+    from dlcca import simulate as simulate
+    from dlcca.estimator import LocalCCA as LocalCCA
+    from dlcca.estimator import fit as fit
+    from dlcca.estimator import open_model as open_model
+    from dlcca.estimator import transform as transform
+    from dlcca.settings import Settings as Settings
+    from dlcca.views import Views as Views
+
+_HOME = {
+    "LocalCCA": "dlcca.estimator",
+    "fit": "dlcca.estimator",
+    "transform": "dlcca.estimator",
+    "open_model": "dlcca.estimator",
+    "Settings": "dlcca.settings",
+    "Views": "dlcca.views",
+    "baselines": None,
+    "simulate": None,
+}
+
+__all__ = [
+    "LocalCCA",
+    "Settings",
+    "Views",
+    "__version__",
+    "baselines",
+    "fit",
+    "open_model",
+    "simulate",
+    "transform",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'dlcca' has no attribute {name!r}")
+    home = _HOME[name]
+    return import_module(f"dlcca.{name}") if home is None else getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,78 @@
+"""Every exception that dlcca raises.
+
+::
+
+    DlccaError
+    ├── SettingsError            a parameter or a settings file is wrong            (exit code 2)
+    ├── DataError                the recordings cannot be used as they are          (exit code 3)
+    │   └── NeighborhoodTooSmall fewer neighbours than local CCA needs
+    ├── StoreFileError           a store is missing, damaged or of another version  (exit code 3)
+    │   └── ModelFileError       a saved model is
+    ├── NotFittedYet             a result was asked for before ``fit``              (exit code 2)
+    └── StorageError             a store cannot be written or read                  (exit code 4)
+
+    Untrusted                    a warning: finished, but do not trust the result   (exit code 5)
+
+Each message names what was found, what was needed and which setting to turn. The errors about arguments are
+also ``ValueError``, so that code written for scikit-learn catches them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class DlccaError(Exception):
+    """Whatever goes wrong inside dlcca, for those who want to catch it all."""
+
+    exit_code = 1
+
+
+class SettingsError(DlccaError, ValueError):
+    """A parameter has a value, or a settings file a key, that means nothing."""
+
+    exit_code = 2
+
+
+class DataError(DlccaError, ValueError):
+    """The views cannot be used as they are."""
+
+    exit_code = 3
+
+
+class NeighborhoodTooSmall(DataError):
+    """A neighborhood holds fewer samples than local CCA needs without a ridge."""
+
+
+class StoreFileError(DlccaError):
+    """A store is missing, damaged, or written by an incompatible version."""
+
+    exit_code = 3
+
+
+class ModelFileError(StoreFileError):
+    """A saved model is missing, damaged, or written by an incompatible version."""
+
+
+class NotFittedYet(DlccaError, AttributeError, ValueError):
+    """A result was asked for before ``fit``."""
+
+    exit_code = 2
+
+
+class StorageError(DlccaError, OSError):
+    """A store could not be written or read."""
+
+    exit_code = 4
+
+
+class Untrusted(UserWarning):
+    """The computation finished, but its result should not be trusted; the message says why."""
+
+
+def suggest(unknown: object, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known one, or all of them."""
+    names = [str(name) for name in known]
+    close = difflib.get_close_matches(str(unknown), names, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names)}."

@@ -1,0 +1,274 @@
+"""`LocalCCA`, the estimator that people use, in the manner of scikit-learn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from dlcca.errors import NotFittedYet, SettingsError, suggest
+from dlcca.fitting import Fit, fit_views
+from dlcca.model import Model
+from dlcca.settings import OPTIONS, Settings
+from dlcca.stores import model as model_store
+from dlcca.views import check_varies, checked
+
+
+class LocalCCA(TransformerMixin, BaseEstimator):
+    """Find the hidden variables that several sensors have in common.
+
+    Local canonical correlation analysis (Yair & Talmon): around each landmark, CCA between the views tells in which
+    directions they change together. Distances along these directions only make a kernel, whose diffusion
+    coordinates parametrise what is common; what is private to a view is left out.
+
+    Parameters
+    ----------
+    n_components : coordinates wanted
+    neighborhoods : "time" for a window around each landmark, "knn" for the samples nearest in all views at once, or an
+        (L, k) array of row numbers
+    window : samples in a time window, or "auto"
+    n_neighbors : neighbours in "knn"
+    neighbor_index : how they are searched, "auto" or "exact"
+    landmarks : "auto", "all", a count, or an array of row numbers
+    landmark_rule : how a count is chosen, "even" in time, at "random", by "kmeans++" or "farthest" point, or "auto"
+    metric : "cca" for two views, "maxvar" for two or more, "tcca" (the paper's tensor method), "mahalanobis" for one
+    ridge : regularisation of the local covariances, as a share of their largest eigenvalue
+    fusion : "view", distances in the first view; "average", of all views; "alternating", a diffusion step along each
+    kernel : "dense" or "sparse"
+    n_links : landmarks that a sparse row keeps
+    bandwidth : the kernel's σ, a number or the rule "median", "quantile", "neighbor" or "slope"
+    normalization : "balanced", or "paper" for Algorithm 2 as printed
+    solver : "gram" or "lanczos"
+    random_state : seed for the choice of landmarks; the fit is the same for the same seed
+    client : a Dask client; arrays in memory are fitted without one
+
+    What "auto" became, and why, is in ``settings_`` and in `summary`.
+
+    Attributes
+    ----------
+    embedding_ : (n, n_components) coordinates of the samples
+    eigenvalues_ : (n_components,) without the trivial 1
+    landmarks_ : (L,) row numbers
+    correlations_ : (L, r) local canonical correlations, falling
+    bandwidth_ : σ; with alternating fusion one for each view
+    n_common_ : common dimensions at the typical landmark
+    quality_ : measures of trust
+    settings_ : the settings used, without any "auto"
+
+    Examples
+    --------
+    >>> from dlcca import LocalCCA, simulate
+    >>> views, truth = simulate.torus(n=2000, random_state=0)
+    >>> model = LocalCCA(neighborhoods="knn", random_state=0).fit(views)
+    >>> model.embedding_.shape
+    (2000, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        neighborhoods: Any = "time",
+        window: Any = 8,
+        n_neighbors: int = 64,
+        neighbor_index: str = "auto",
+        landmarks: Any = "auto",
+        landmark_rule: str = "auto",
+        metric: str = "auto",
+        ridge: float = 0.03,
+        fusion: str = "auto",
+        kernel: str = "auto",
+        n_links: int = 32,
+        bandwidth: Any = "auto",
+        normalization: str = "balanced",
+        solver: str = "auto",
+        random_state: Any = None,
+        client: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.neighborhoods = neighborhoods
+        self.window = window
+        self.n_neighbors = n_neighbors
+        self.neighbor_index = neighbor_index
+        self.landmarks = landmarks
+        self.landmark_rule = landmark_rule
+        self.metric = metric
+        self.ridge = ridge
+        self.fusion = fusion
+        self.kernel = kernel
+        self.n_links = n_links
+        self.bandwidth = bandwidth
+        self.normalization = normalization
+        self.solver = solver
+        self.random_state = random_state
+        self.client = client
+
+    @classmethod
+    def from_settings(cls, settings: Settings, *, random_state: Any = None) -> LocalCCA:
+        """The estimator with the options of these settings."""
+        return cls(**settings.options(), random_state=random_state)
+
+    def fit(self, views: Any, y: Any = None) -> LocalCCA:
+        """Fit to the views: a list or dict of K arrays (n, d_v), rows in step. ``y`` is not looked at."""
+        settings = Settings.from_options(**{name: getattr(self, name) for name in OPTIONS})
+        views = checked(views)
+        check_varies(views)
+        self._take(fit_views(views, settings, _generator(self.random_state)))
+        return self
+
+    def fit_transform(self, views: Any, y: Any = None, **_: Any) -> NDArray:
+        """Fit, and return ``embedding_``."""
+        return self.fit(views).embedding_
+
+    def transform(self, views: Any) -> NDArray:
+        """Coordinates (n, n_components) of samples, new or known; a view that is missing may be None.
+
+        The rows of the training data get exactly the coordinates in ``embedding_``.
+        """
+        model = self._fitted()
+        views = checked(_in_order(views, model.names), may_be_none=True)
+        return model.coordinates(views.arrays).astype(views.present[0].dtype)
+
+    def score(self, views: Any, y: Any = None) -> float:
+        """How well each view alone predicts the coordinates of these samples: R² of the worst view, 1 at best.
+
+        It needs no truth: a coordinate that some view cannot predict is not common to all. Meant for a grid search
+        over static problems ("knn"); views that only move together in time need not predict each other.
+        """
+        from sklearn.metrics import r2_score
+        from sklearn.model_selection import cross_val_predict
+        from sklearn.neighbors import KNeighborsRegressor
+
+        arrays = checked(views).present
+        E = self.transform(views)
+        regressor = KNeighborsRegressor(n_neighbors=min(10, max(1, len(E) // 5)), weights="distance")
+        return min(float(r2_score(E, cross_val_predict(regressor, X, E, cv=min(5, len(E))))) for X in arrays)
+
+    def summary(self) -> str:
+        """The result and every choice made on the way, in plain sentences."""
+        self._fitted()
+        spectrum = " ".join(f"{value:.3f}" for value in self.eigenvalues_)
+        lines = [
+            f"{len(self.embedding_)} samples, {len(self.landmarks_)} landmarks, {self.n_common_} common "
+            f"dimension{'s' * (self.n_common_ != 1)} at the typical landmark.",
+            f"Top correlation {self.quality_['top_correlation']:.2f}; independent views would reach "
+            f"{self.quality_['null_edge']:.2f} by chance"
+            + ("." if self.quality_["decidable"] else ", so neighborhoods this small cannot prove that it is common."),
+            f"Eigenvalues {spectrum}.",
+            *(f"Warning: {reason}" for reason in self.warnings_),
+            "Chosen:",
+            *(f"  {line}" for line in self.choices_),
+        ]
+        return "\n".join(lines)
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model as a Zarr group with JSON attributes; `open_model` reads it."""
+        model = self._fitted()
+        arrays = {name: np.asarray(getattr(self, f"{name}_")) for name in _SAVED_ARRAYS}
+        params = {name: value for name, value in self.get_params().items() if name not in ("client", "random_state")}
+        facts = {
+            "params": Settings.from_options(**params).to_dict(),
+            "settings": self.settings_.to_dict(),
+            "choices": self.choices_,
+            "n_common": self.n_common_,
+            "quality": self.quality_,
+            "warnings": self.warnings_,
+            "versions": _versions(),
+        }
+        model_store.save(path, model, arrays, facts)
+
+    def _take(self, result: Fit) -> None:
+        """The results of a fit, under the names that users know."""
+        self.model_ = result.model
+        self.embedding_ = result.embedding
+        self.eigenvalues_ = result.eigenvalues[1:]
+        self.landmarks_ = result.landmarks
+        self.correlations_ = result.correlations
+        self.bandwidth_ = result.bandwidth
+        self.n_common_ = result.quality.n_common
+        self.quality_ = result.quality.measures
+        self.warnings_ = result.quality.reasons
+        self.settings_ = result.choices.settings
+        self.choices_ = result.choices.lines()
+
+    def _fitted(self) -> Model:
+        if not hasattr(self, "model_"):
+            raise NotFittedYet("this LocalCCA is not fitted yet; call fit(views) first.")
+        return self.model_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray:
+        """Names of the coordinates, for scikit-learn's pipelines."""
+        count = len(self._fitted().scale)
+        return np.array([f"common{i}" for i in range(count)], dtype=object)
+
+    def set_params(self, **params: Any) -> LocalCCA:
+        """Change parameters; an unknown one is an error that names the nearest."""
+        known = self.get_params(deep=False)
+        for name in params:
+            if name not in known:
+                raise SettingsError(f"{name!r} is not a parameter of LocalCCA; {suggest(name, known)}")
+        return super().set_params(**params)
+
+
+_SAVED_ARRAYS = ("embedding", "eigenvalues", "landmarks", "correlations", "bandwidth")
+
+
+def fit(views: Any, settings: Settings | None = None, *, random_state: Any = None, **options: Any) -> LocalCCA:
+    """A `LocalCCA` fitted to the views, from settings, options, or both (options win)."""
+    settings = (settings or Settings()).with_options(**options)
+    return LocalCCA.from_settings(settings, random_state=random_state).fit(views)
+
+
+def transform(model: LocalCCA, views: Any) -> NDArray:
+    """Coordinates of samples in a fitted model."""
+    return model.transform(views)
+
+
+def open_model(path: str | Path) -> LocalCCA:
+    """The fitted model that `LocalCCA.save` wrote."""
+    model, arrays, facts = model_store.load(path)
+    estimator = LocalCCA.from_settings(Settings.from_dict(_plain(facts["params"])))
+    estimator.model_ = model
+    for name in _SAVED_ARRAYS:
+        setattr(estimator, f"{name}_", arrays[name])
+    estimator.bandwidth_ = float(arrays["bandwidth"]) if arrays["bandwidth"].ndim == 0 else arrays["bandwidth"]
+    estimator.n_common_ = facts["n_common"]
+    estimator.quality_ = facts["quality"]
+    estimator.warnings_ = facts["warnings"]
+    estimator.settings_ = Settings.from_dict(_plain(facts["settings"]))
+    estimator.choices_ = facts["choices"]
+    return estimator
+
+
+def _plain(sections: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Saved settings without the row numbers that were given, which are arrays of their own."""
+    return {name: {k: v for k, v in values.items() if v != "given"} for name, values in sections.items()}
+
+
+def _in_order(views: Any, names: tuple[str, ...]) -> Any:
+    """A dict of views in the order of the model's, whatever its own; None for one that it lacks."""
+    if not isinstance(views, dict):
+        return views
+    for name in views:
+        if name not in names:
+            raise SettingsError(f"the model has no view {name!r}; {suggest(name, names)}")
+    return {name: views.get(name) for name in names}
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    """A generator from a seed, a Generator, or scikit-learn's RandomState."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(np.iinfo(np.int32).max))
+    return np.random.default_rng(random_state)
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {package: version(package) for package in ("dlcca", "numpy", "scipy", "zarr")}

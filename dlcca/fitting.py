@@ -1,0 +1,289 @@
+"""The fit on arrays in memory: landmarks, neighborhoods, metric, kernel, spectrum, in that order."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.choices import Choices, choose
+from dlcca.errors import DataError, NeighborhoodTooSmall, SettingsError, Untrusted
+from dlcca.model import Model, fused_rows
+from dlcca.numerics import landmarks as landmark_rules
+from dlcca.numerics.affinity import kernel_rows, nearest_links, relative_rows, sparse_rows
+from dlcca.numerics.alternating import alternating_spectrum
+from dlcca.numerics.bandwidth import by_rule
+from dlcca.numerics.cca import LocalMetric, cca_metric, mahalanobis_metric
+from dlcca.numerics.distances import landmark_distances, linked_distances
+from dlcca.numerics.maxvar import maxvar_metric
+from dlcca.numerics.neighborhoods import joint_neighbors, joint_space
+from dlcca.numerics.signs import signs
+from dlcca.numerics.spectra import balanced_spectrum, landmark_spectrum
+from dlcca.numerics.tcca import tcca_metric
+from dlcca.numerics.windows import time_windows
+from dlcca.quality import Quality, assess
+from dlcca.settings import Settings
+from dlcca.views import Views
+from dlcca.windowing import auto_window
+
+#: Entries of the neighborhoods gathered at once for a batch of local decompositions.
+BATCH_ENTRIES = 1 << 22
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A model and what was learned on the way to it."""
+
+    model: Model
+    embedding: NDArray  # (n, q)
+    eigenvalues: NDArray  # (q + 1,), the trivial 1 first
+    landmarks: NDArray  # (m,) row numbers
+    correlations: NDArray  # (m, r)
+    bandwidth: float | NDArray  # σ, or one for each view
+    quality: Quality
+    choices: Choices
+
+
+def fit_views(views: Views, settings: Settings, rng: np.random.Generator, *, allow_degenerate: bool = False) -> Fit:
+    """Fit a model to views that have been checked (see `views.checked`).
+
+    ``allow_degenerate`` lets a ridge of 0 pass where neighborhoods are too small for it: to show what then happens.
+    """
+    arrays = views.present
+    choices = settle(settings, arrays, rng)
+    rows = pick_landmarks(arrays, choices.settings, rng)
+    neighbors = find_neighbors(arrays, rows, choices.settings)
+    metric = fit_metric(arrays, neighbors, choices.settings, rng)
+    if choices.settings.metric.ridge == 0 and not allow_degenerate:
+        refuse_degenerate(metric, neighbors.shape[1], views, choices.settings)
+    model, eigenvalues, bandwidth = fit_spectrum(views, rows, metric.factors, choices.settings)
+    embedding = model.coordinates(arrays)
+    flip = signs(embedding)
+    model = replace(model, values=[V * flip for V in model.values])
+    quality = assess(metric, neighbors.shape[1], eigenvalues)
+    for reason in quality.reasons:
+        warnings.warn(reason, Untrusted, stacklevel=3)
+    return Fit(
+        model=model,
+        embedding=(embedding * flip).astype(arrays[0].dtype),
+        eigenvalues=eigenvalues,
+        landmarks=rows,
+        correlations=metric.correlations,
+        bandwidth=bandwidth,
+        quality=quality,
+        choices=choices,
+    )
+
+
+def settle(settings: Settings, arrays: list[NDArray], rng: np.random.Generator) -> Choices:
+    """The settings without any "auto" left; the window last, because it takes the metric to judge it."""
+    choices = choose(settings, len(arrays[0]), len(arrays))
+    asked = choices.settings.neighborhoods
+    if asked.window != "auto":
+        return choices
+    if asked.kind != "time":
+        return replace(choices, settings=choices.settings.with_options(window=8))  # not looked at
+    window, why = auto_window(arrays, lambda views, rows: fit_metric(views, rows, choices.settings, rng))
+    return Choices(choices.settings.with_options(window=window), {**choices.reasons, "window": why})
+
+
+def pick_landmarks(arrays: list[NDArray], settings: Settings, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Row numbers of the landmarks."""
+    n, wanted = len(arrays[0]), settings.landmarks.choice
+    if not isinstance(wanted, int | np.integer):
+        return given_landmarks(wanted, n)
+    if wanted > n:
+        raise SettingsError(f"landmarks={wanted}, but the views have {n} samples; ask for at most {n}, or 'all'.")
+    rule = settings.landmarks.rule
+    if wanted == n:
+        return np.arange(n)
+    if rule == "even":
+        return landmark_rules.evenly(n, int(wanted))
+    if rule == "random":
+        return landmark_rules.at_random(n, int(wanted), rng)
+    joint = np.hstack(joint_space(arrays))
+    if rule == "farthest":
+        return landmark_rules.farthest_points(joint, int(wanted), int(rng.integers(n)))
+    return landmark_rules.kmeans_plus_plus(joint, int(wanted), rng)
+
+
+def given_landmarks(wanted: Any, n: int) -> NDArray[np.int64]:
+    """Row numbers that the user gave, if they are such."""
+    rows = np.asarray(wanted)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise SettingsError(f"landmarks is an array {rows.shape} of {rows.dtype}; row numbers (L,) are needed.")
+    if len(rows) < 2:
+        raise SettingsError(f"{len(rows)} landmark was given; at least 2 are needed.")
+    check_rows("landmarks", rows, n)
+    values, counts = np.unique(rows, return_counts=True)
+    if (counts > 1).any():
+        twice = values[counts > 1]
+        raise SettingsError(f"landmarks names row {twice[0]} twice ({len(twice)} rows repeated); name each once.")
+    return rows.astype(np.int64)
+
+
+def check_rows(option: str, rows: NDArray, n: int) -> None:
+    outside = rows[(rows < 0) | (rows >= n)]
+    if outside.size:
+        raise SettingsError(f"{option} names row {outside.flat[0]}; the views have rows 0 to {n - 1}.")
+
+
+def find_neighbors(arrays: list[NDArray], rows: NDArray[np.int64], settings: Settings) -> NDArray[np.int64]:
+    """Rows (m, k) of each landmark's neighborhood."""
+    n, asked = len(arrays[0]), settings.neighborhoods
+    if not isinstance(asked.kind, str):
+        return given_neighbors(asked.kind, len(rows), n)
+    if asked.kind == "time":
+        if asked.window > n:
+            raise SettingsError(f"window={asked.window}, but the views have {n} samples; choose a shorter one.")
+        return time_windows(n, rows, int(asked.window))
+    if asked.n_neighbors > n:
+        raise SettingsError(f"n_neighbors={asked.n_neighbors}, but the views have {n} samples; choose fewer.")
+    return joint_neighbors(arrays, rows, int(asked.n_neighbors))
+
+
+def given_neighbors(kind: Any, m: int, n: int) -> NDArray[np.int64]:
+    """Neighborhoods that the user gave, if they are such."""
+    rows = np.asarray(kind)
+    if rows.ndim != 2 or rows.dtype.kind not in "iu" or len(rows) != m or rows.shape[1] < 2:
+        raise SettingsError(
+            f"neighborhoods is an array {rows.shape} of {rows.dtype}; row numbers (L, k) are needed, k at least 2, "
+            f"with a row for each of the {m} landmarks."
+        )
+    check_rows("neighborhoods", rows, n)
+    return rows.astype(np.int64)
+
+
+def fit_metric(
+    arrays: list[NDArray], neighbors: NDArray[np.int64], settings: Settings, rng: np.random.Generator
+) -> LocalMetric:
+    """The local metric of every view at every landmark, in batches that bound the memory."""
+    ridge, kind = float(settings.metric.ridge), settings.metric.kind
+    k, widest = neighbors.shape[1], sum(X.shape[1] for X in arrays)
+    batch = max(1, BATCH_ENTRIES // (k * widest))
+    parts = []
+    for first in range(0, len(neighbors), batch):
+        local = [X[neighbors[first : first + batch]] for X in arrays]
+        if kind == "cca":
+            parts.append(cca_metric(local[0], local[1], ridge=ridge))
+        elif kind == "maxvar":
+            parts.append(maxvar_metric(local, ridge=ridge))
+        elif kind == "tcca":
+            parts.append(tcca_metric(local, ridge=ridge, rng=rng)[0])
+        else:
+            parts.append(mahalanobis_metric(local[0], ridge=ridge))
+    return LocalMetric(
+        factors=[np.concatenate([p.factors[v] for p in parts]) for v in range(len(parts[0].factors))],
+        correlations=np.concatenate([p.correlations for p in parts]),
+        ranks=np.concatenate([p.ranks for p in parts]),
+        effective=np.concatenate([p.effective for p in parts]),
+    )
+
+
+def refuse_degenerate(metric: LocalMetric, k: int, views: Views, settings: Settings) -> None:
+    """Without a ridge, too few neighbours make correlations of exactly 1 out of nothing."""
+    needed = metric.ranks.sum(axis=1) + 1
+    if metric.ranks.shape[1] == 1:
+        needed = np.where(metric.ranks[:, 0] < views.dims[0], needed + 1, needed)
+    if (needed > k).any():
+        worst = int(np.argmax(needed))
+        channels = " and ".join(str(d) for d in views.dims)
+        option = "window" if settings.neighborhoods.kind == "time" else "n_neighbors"
+        raise NeighborhoodTooSmall(
+            f"landmark {worst} has {k} neighbors; local {settings.metric.kind} of views with {channels} channels (rank "
+            f"{' and '.join(map(str, metric.ranks[worst]))} there) needs at least {needed[worst]} when ridge is 0. "
+            f"Raise {option} (now {k}), or set ridge (0.03 is usual)."
+        )
+
+
+def fit_spectrum(
+    views: Views, rows: NDArray[np.int64], factors: list[NDArray], settings: Settings
+) -> tuple[Model, NDArray, float | NDArray]:
+    """The kernel, its spectrum, and the model they make; with the eigenvalues and the bandwidth."""
+    m, q = len(rows), int(settings.spectrum.n_components)
+    if q > m - 1:
+        raise SettingsError(
+            f"n_components={q} with {m} landmarks; at most {m - 1} are possible. Ask for fewer, or for more landmarks."
+        )
+    n_links = min(int(settings.kernel.n_links), m) if settings.kernel.kind == "sparse" else None
+    draft = Model(
+        names=views.names,
+        fusion=settings.kernel.fusion,
+        n_links=n_links,
+        points=[X[rows] for X in views.present],
+        factors=factors,
+        units=np.ones(len(factors)),
+        weights=[],
+        values=[],
+        scale=np.ones(q),
+    )
+    build = alternating_model if settings.kernel.fusion == "alternating" else fused_model
+    model, eigenvalues, bandwidth = build(draft, views.present, settings)
+    if eigenvalues[-1] < 1e-10:
+        found = int((eigenvalues > 1e-10).sum()) - 1
+        raise SettingsError(
+            f"n_components={q}, but the kernel has rank {found + 1}: ask for at most {found}, or widen the bandwidth."
+        )
+    return model, eigenvalues, bandwidth
+
+
+def fused_model(draft: Model, arrays: list[NDArray], settings: Settings) -> tuple[Model, NDArray, float]:
+    """One kernel of one view's distances, or of the average of all views' (each divided by its median)."""
+    used = range(1) if settings.kernel.fusion == "view" else range(len(arrays))
+    units = np.zeros(len(arrays))
+    for v in used:
+        units[v] = by_rule(landmark_distances(arrays[v], draft.points[v], draft.factors[v]), "median")
+        refuse_flat(units[v], draft.names[v])
+    if settings.kernel.fusion == "view":
+        units[0] = 1.0
+    D = replace(draft, units=units).distances(arrays)
+    sigma = bandwidth(D, settings)
+    model = replace(draft, units=units * sigma)
+    q, solver = int(settings.spectrum.n_components), settings.spectrum.solver
+    if settings.kernel.normalization == "balanced":
+        spectrum = balanced_spectrum(fused_rows(D / np.asarray(sigma, D.dtype), draft.n_links), q, solver=solver)
+    else:
+        spectrum = landmark_spectrum(literal_rows(D, sigma, draft.n_links), q, solver=solver)
+    return replace(model, weights=[spectrum.weights], values=[spectrum.values]), spectrum.eigenvalues, sigma
+
+
+def literal_rows(D: NDArray, sigma: float, n_links: int | None) -> Any:
+    """exp(-D/σ) itself: the paper's degrees Ω depend on the size of each row."""
+    W = fused_rows(D / np.asarray(sigma, D.dtype), n_links)
+    size = kernel_rows(D.min(axis=1, keepdims=True), sigma)
+    return W.multiply(size).tocsr() if n_links is not None else W * size
+
+
+def alternating_model(draft: Model, arrays: list[NDArray], settings: Settings) -> tuple[Model, NDArray, NDArray]:
+    """One kernel for each view, of the landmarks that are nearest in this view."""
+    units, kernels = np.empty(len(arrays)), []
+    for v, X in enumerate(arrays):
+        points, F = draft.points[v], draft.factors[v]
+        links = None if draft.n_links is None else nearest_links(X, points, draft.n_links)
+        D = landmark_distances(X, points, F) if links is None else linked_distances(X, points, F, links)
+        units[v] = bandwidth(D, settings)
+        refuse_flat(units[v], draft.names[v])
+        W = relative_rows(D, units[v])
+        kernels.append(W if links is None else sparse_rows(W, links, len(points)))
+    q = int(settings.spectrum.n_components)
+    spectrum = alternating_spectrum(kernels, q, solver=settings.spectrum.solver)
+    model = replace(draft, units=units, weights=[np.ones(W.shape[1]) for W in kernels], values=spectrum.values)
+    size = np.sqrt(np.mean(model.coordinates(arrays) ** 2, axis=0))
+    return replace(model, scale=1 / np.where(size > 0, size, 1)), spectrum.eigenvalues, units
+
+
+def bandwidth(D: NDArray, settings: Settings) -> float:
+    """σ, by the rule or as the user said."""
+    said = settings.kernel.bandwidth
+    return by_rule(D, said) if isinstance(said, str) else float(said)
+
+
+def refuse_flat(sigma: float, name: str) -> None:
+    if not sigma > 0 or not np.isfinite(sigma):
+        raise DataError(
+            f"the distances in view {name!r} have the scale {sigma}: the local metrics see no change in it. "
+            "Give more neighbours (window or n_neighbors), or leave this view out."
+        )

@@ -1,0 +1,107 @@
+"""A fitted model: the arrays that give any sample its coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DataError
+from dlcca.numerics.affinity import closest_links, nearest_links, relative_rows, sparse_rows
+from dlcca.numerics.distances import landmark_distances, linked_distances
+from dlcca.numerics.extension import extend
+
+#: Kernel entries held at once while coordinates are computed.
+BLOCK_ENTRIES = 1 << 23
+
+
+@dataclass(frozen=True)
+class Model:
+    """Landmarks, their metrics and their coordinates; K views, m landmarks, q coordinates.
+
+    ``fusion`` decides how the views come together: "alternating" has one kernel for each view, and the embedding is
+    the mean of what the views read; the others have one kernel of the weighted sum of the views' distances.
+    """
+
+    names: tuple[str, ...]  # of the views
+    fusion: str
+    n_links: int | None  # landmarks that a row is linked to; None for all of them
+    points: list[NDArray]  # per view, (m, d_v) the landmarks
+    factors: list[NDArray]  # per view, (m, d_v, r) F with A = F Fᵀ
+    units: NDArray  # (K,) what a view's distances are divided by, so that the kernel is exp(-D); 0: view not used
+    weights: list[NDArray]  # per kernel, (m,)
+    values: list[NDArray]  # per kernel, (m, q)
+    scale: NDArray  # (q,) makes the mean of all readings have mean square one
+
+    @property
+    def n_landmarks(self) -> int:
+        return len(self.points[0])
+
+    @property
+    def needed(self) -> list[int]:
+        """The views that this model reads."""
+        return [v for v, unit in enumerate(self.units) if unit > 0]
+
+    def coordinates(self, views: Sequence[NDArray | None]) -> NDArray[np.float64]:
+        """Coordinates (n, q) of samples given by their views (n, d_v), of which some may be None."""
+        self._check(views)
+        given = [X for X in views if X is not None]
+        rows = max(1, BLOCK_ENTRIES // self.n_landmarks)
+        blocks = [
+            self._block([None if X is None else X[first : first + rows] for X in views])
+            for first in range(0, len(given[0]), rows)
+        ]
+        return np.concatenate(blocks) if blocks else np.empty((0, len(self.scale)))
+
+    def _block(self, views: Sequence[NDArray | None]) -> NDArray:
+        present = [v for v in self.needed if views[v] is not None]
+        if self.fusion != "alternating":
+            W = fused_rows(self.distances(views), self.n_links)
+            return extend(W, self.weights[0], self.values[0])
+        readings = [extend(self.view_rows(v, views[v]), self.weights[v], self.values[v]) for v in present]
+        # The mean of all views' readings was scaled in the fit; the reading of one view has mean square one itself.
+        return np.mean(readings, axis=0) * (self.scale if len(present) == len(self.needed) else 1)
+
+    def distances(self, views: Sequence[NDArray | None]) -> NDArray:
+        """Distances (n, m) to the landmarks in units of the kernel's width, averaged over the views present."""
+        parts = [
+            landmark_distances(X, self.points[v], self.factors[v]) / np.asarray(self.units[v], X.dtype)
+            for v in self.needed
+            if (X := views[v]) is not None
+        ]
+        return sum(parts[1:], parts[0]) / len(parts) if len(parts) > 1 else parts[0]
+
+    def view_rows(self, v: int, X: NDArray | None) -> Any:
+        """Kernel rows of one view, up to a factor of each row."""
+        assert X is not None
+        points, F, unit = self.points[v], self.factors[v], self.units[v]
+        if self.n_links is None:
+            return relative_rows(landmark_distances(X, points, F), unit)
+        links = nearest_links(X, points, self.n_links)
+        return sparse_rows(relative_rows(linked_distances(X, points, F, links), unit), links, len(points))
+
+    def _check(self, views: Sequence[NDArray | None]) -> None:
+        if len(views) != len(self.names):
+            raise DataError(
+                f"{len(views)} views were given to a model of {len(self.names)} ({', '.join(self.names)}); "
+                "give None for a view that is missing."
+            )
+        for name, X, points in zip(self.names, views, self.points, strict=True):
+            if X is not None and X.shape[1] != points.shape[1]:
+                raise DataError(
+                    f"view {name!r} has {X.shape[1]} channels; the model was fitted with {points.shape[1]}."
+                )
+        if all(views[v] is None for v in self.needed):
+            names = ", ".join(repr(self.names[v]) for v in self.needed)
+            raise DataError(f"fusion {self.fusion!r} of this model reads only {names}, which is missing.")
+
+
+def fused_rows(D: NDArray, n_links: int | None) -> Any:
+    """Rows of exp(-D), up to a factor of each row: dense, or with the ``n_links`` smallest distances only."""
+    if n_links is None:
+        return relative_rows(D, 1.0)
+    links, nearest = closest_links(D, n_links)
+    return sparse_rows(relative_rows(nearest, 1.0), links, D.shape[1])

@@ -1,0 +1,62 @@
+"""Which samples become landmarks: the rows at which a local metric is fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int64]
+
+
+def evenly(n: int, m: int) -> Rows:
+    """``m`` rows in the middle of ``m`` equal stretches of the recording."""
+    return ((np.arange(m) + 0.5) * n / m).astype(np.int64)
+
+
+def at_random(n: int, m: int, rng: np.random.Generator) -> Rows:
+    """``m`` different rows, each equally likely, in rising order."""
+    return np.sort(rng.choice(n, size=m, replace=False)).astype(np.int64)
+
+
+def farthest_points(X: NDArray, m: int, start: int) -> Rows:
+    """Greedy cover: each new landmark is the sample farthest from those chosen before.
+
+    It reaches every corner of the data, noise included; `kmeans_plus_plus` follows the density instead.
+
+    Parameters
+    ----------
+    X : (n, d) samples
+    m : landmarks wanted
+    start : row of the first one
+
+    Returns
+    -------
+    rows : (m,) in order of choice; fewer when the data holds fewer distinct samples
+    """
+    return _greedy(X, m, start, pick=lambda gap: int(np.argmax(gap)))
+
+
+def kmeans_plus_plus(X: NDArray, m: int, rng: np.random.Generator) -> Rows:
+    """Spread-out landmarks: each is drawn with probability proportional to its squared gap to the others.
+
+    Parameters and result as in `farthest_points`.
+    """
+
+    def draw(gap: NDArray) -> int:
+        upto = np.cumsum(gap)
+        return int(np.searchsorted(upto, rng.random() * upto[-1], side="right").clip(max=len(gap) - 1))
+
+    return _greedy(X, m, int(rng.integers(len(X))), pick=draw)
+
+
+def _greedy(X: NDArray, m: int, start: int, pick: Callable[[NDArray], int]) -> Rows:
+    """Chosen rows, one at a time, by ``pick`` of the squared gap of every sample to the chosen ones."""
+    X = np.asarray(X, dtype=np.float64)
+    chosen = [start]
+    gap = ((X - X[start]) ** 2).sum(axis=1)
+    while len(chosen) < m and gap.max() > 0:
+        chosen.append(pick(gap))
+        np.minimum(gap, ((X - X[chosen[-1]]) ** 2).sum(axis=1), out=gap)
+    return np.array(chosen, dtype=np.int64)

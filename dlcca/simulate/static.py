@@ -1,0 +1,126 @@
+"""Samples without a clock: each view is a function of the common z and of a nuisance of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.simulate.truth import Seed, Truth, with_noise
+
+Views = list[NDArray[np.float64]]
+
+
+def metric_square(n: int = 400, *, random_state: Seed = None) -> tuple[Views, Truth]:
+    r"""Section VII-A: one view :math:`x = (z_1^2 - z_2,\; z_1 + \sqrt{z_2})` of z uniform on the square [0, 2]².
+
+    ``truth.jacobian_at(x)`` gives the exact Jacobians (p, 2, 2) of the observation function at points (p, 2) of the
+    observed space, from which exact local covariances follow.
+    """
+    z = np.random.default_rng(random_state).uniform(0, 2, (n, 2))
+    return [_bend(z)], Truth(z=z, nuisance=[None], jacobian_at=_square_jacobian)
+
+
+def _bend(z: NDArray) -> NDArray:
+    return np.column_stack([z[:, 0] ** 2 - z[:, 1], z[:, 0] + np.sqrt(z[:, 1])])
+
+
+def _square_jacobian(x: NDArray) -> NDArray:
+    """Jacobians at points (p, 2) of the observed space, where the hidden z is found by inverting the function."""
+    # With t = √z₂: z₁ = x₂ - t and (x₂ - t)² - t² = x₁, so t = (x₂² - x₁) / (2 x₂), in closed form.
+    t = np.maximum((x[:, 1] ** 2 - x[:, 0]) / (2 * x[:, 1]), 1e-6)
+    z1 = x[:, 1] - t
+    one = np.ones_like(t)
+    return np.stack([np.stack([2 * z1, -one], axis=1), np.stack([one, 1 / (2 * t)], axis=1)], axis=1)
+
+
+def torus(
+    n: int = 5000, *, common: str = "small", noise: float = 0.0, random_state: Seed = None
+) -> tuple[Views, Truth]:
+    """Two tori in three dimensions. They share one angle; the other angle of each is its own.
+
+    Parameters
+    ----------
+    common : the circle on which the shared angle runs, "small" (the nuisance moves a sample much farther) or "big"
+    noise : sensor noise as a share of the views' spread
+
+    The truth's ``z`` and ``nuisance`` are (n, 2): cosine and sine of the angle. ``truth.angle`` is the angle itself.
+    """
+    if common not in ("small", "big"):
+        raise ValueError(f"common is 'small' or 'big', not {common!r}")
+    rng = np.random.default_rng(random_state)
+    angle, *private = rng.uniform(0, 2 * np.pi, (3, n))
+    views = [_torus(angle, e) if common == "small" else _torus(e, angle) for e in private]
+    circle = lambda a: np.column_stack([np.cos(a), np.sin(a)])  # noqa: E731
+    truth = Truth(z=circle(angle), nuisance=[circle(e) for e in private], angle=angle)
+    return with_noise(views, noise, rng), truth
+
+
+def _torus(small: NDArray, big: NDArray, radius: float = 1.0, distance: float = 2.5) -> NDArray:
+    ring = distance + radius * np.cos(small)
+    return np.column_stack([ring * np.cos(big), ring * np.sin(big), radius * np.sin(small)])
+
+
+def spiral(n: int = 5000, *, noise: float = 0.0, random_state: Seed = None) -> tuple[Views, Truth]:
+    """A flat sheet and a rolled one: z runs along both, and across each runs a nuisance of its own."""
+    rng = np.random.default_rng(random_state)
+    z, e1, e2 = rng.uniform(0, 1, (3, n))
+    turn = 3 * np.pi * (0.5 + z)
+    sheet = np.column_stack([z + 0.1 * np.sin(4 * np.pi * e1), e1, 0.2 * np.cos(2 * np.pi * e1)])
+    roll = np.column_stack([turn * np.cos(turn), turn * np.sin(turn), 15 * e2]) / 15
+    return with_noise([sheet, roll], noise, rng), _scalar_truth(z, e1, e2)
+
+
+def swiss_roll(n: int = 5000, *, noise: float = 0.0, random_state: Seed = None) -> tuple[Views, Truth]:
+    """Two rolled sheets of different winding that share the variable along the roll."""
+    rng = np.random.default_rng(random_state)
+    z, e1, e2 = rng.uniform(0, 1, (3, n))
+    views = []
+    for e, first, turns in ((e1, 1.5, 3.0), (e2, 2.0, 2.5)):
+        t = np.pi * (first + turns * z)
+        views.append(np.column_stack([t * np.cos(t), 10 * e, t * np.sin(t)]) / 10)
+    return with_noise(views, noise, rng), _scalar_truth(z, e1, e2)
+
+
+def linear(
+    n: int = 5000,
+    *,
+    n_views: int = 2,
+    n_common: int = 1,
+    n_private: int = 1,
+    n_channels: int = 4,
+    noise: float = 0.0,
+    random_state: Seed = None,
+) -> tuple[Views, Truth]:
+    """The linear case of Section IV-A: every view mixes the same z with its own nuisance by a random matrix."""
+    if n_channels < n_common + n_private:
+        raise ValueError(f"{n_common} common and {n_private} private variables need as many channels, not {n_channels}")
+    rng = np.random.default_rng(random_state)
+    z = rng.uniform(-1, 1, (n, n_common))
+    private = [rng.uniform(-1, 1, (n, n_private)) for _ in range(n_views)]
+    views = []
+    for e in private:
+        # Orthonormal columns, mildly stretched: a mixing that no seed makes nearly singular.
+        J, _ = np.linalg.qr(rng.standard_normal((n_channels, n_common + n_private)))
+        views.append(np.hstack([z, e]) @ (J * rng.uniform(0.7, 1.4, J.shape[1])).T)
+    return with_noise(views, noise, rng), Truth(z=z, nuisance=private)
+
+
+def independent(
+    n: int = 5000,
+    *,
+    n_views: int = 2,
+    n_channels: int = 3,
+    smoothness: float = 0.0,
+    random_state: Seed = None,
+) -> tuple[Views, Truth]:
+    """Views that share nothing: white noise, or smooth in time when ``smoothness`` (0 to 1) is above zero."""
+    from scipy.signal import lfilter
+
+    rng = np.random.default_rng(random_state)
+    white = [rng.standard_normal((n, n_channels)) for _ in range(n_views)]
+    views = [lfilter([np.sqrt(1 - smoothness**2)], [1, -smoothness], X, axis=0) for X in white]
+    return views, Truth(z=np.empty((n, 0)), nuisance=list(views))
+
+
+def _scalar_truth(z: NDArray, *private: NDArray) -> Truth:
+    return Truth(z=z[:, None], nuisance=[e[:, None] for e in private])

@@ -1,0 +1,144 @@
+"""What every store is made of: arrays with checksums, a sealed header, and replacement of all or nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import StorageError, StoreFileError
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of store: what its header says, and how people and errors speak of it."""
+
+    name: str  # in the header, as "dlcca-run"
+    version: int
+    noun: str
+    error: type[StoreFileError]
+    renew: str  # what to do about a damaged one besides restoring it
+
+
+@contextmanager
+def replacing(path: Path, form: Format) -> Iterator[Path]:
+    """A place to write a store at, beside ``path``; it is moved there if all goes well, and removed if not.
+
+    A store of the same format that is there already is replaced; anything else there is refused.
+    """
+    try:
+        if os.path.lexists(path) and not is_form(path, form):
+            raise StorageError(f"{path} exists and is not a dlcca {form.noun}; give another path, or remove it.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        new, old = scratch / "new", scratch / "old"
+        try:
+            yield new
+            _flush(new)
+            if path.exists():
+                os.rename(path, old)
+            os.rename(new, path)
+        finally:
+            if old.exists() and not path.exists():  # stopped between the two moves
+                os.rename(old, path)
+            shutil.rmtree(scratch, ignore_errors=True)
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def is_form(path: Path, form: Format) -> bool:
+    """Whether a store of this format is there, whole or not."""
+    try:
+        return json.loads((path / "zarr.json").read_text()).get("attributes", {}).get("format") == form.name
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def write_array(group: Any, name: str, X: NDArray) -> str:
+    """Write one array in chunks that each carry a checksum; its digest is what `read_array` asks for."""
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+
+    X = np.asarray(X, order="C")
+    group.create_array(name, data=X, chunks=_chunks(X), compressors=[ZstdCodec(), Crc32cCodec()])
+    return digest(X)
+
+
+def read_array(group: Any, name: str, expected: str, path: Path, form: Format) -> NDArray:
+    """One array, if it is all there and unchanged."""
+    try:
+        X = np.asarray(group[name][...])
+    except Exception as error:
+        what = "it is not there" if isinstance(error, KeyError) else f"{error}"
+        raise form.error(f"array {name!r} of {path} cannot be read: {what}. Restore it, or {form.renew}.") from error
+    if digest(X) != expected:  # a missing chunk reads as zeros: only the digest tells
+        raise form.error(f"array {name!r} of {path} is damaged or incomplete. Restore it, or {form.renew}.")
+    return X
+
+
+def seal(group: Any, form: Format, content: Mapping[str, Any]) -> None:
+    """Write the header. It comes last: a store without one is not finished, and is refused."""
+    header = {"format": form.name, "version": form.version, **content}
+    group.attrs.update({**header, "checksum": digest_of_facts(header)})
+
+
+def open_sealed(path: Path, form: Format) -> tuple[Any, dict[str, Any]]:
+    """The group at ``path`` and its header, if it is of this format and unchanged."""
+    import zarr
+
+    if not path.exists():
+        raise form.error(f"there is no {form.noun} at {path}.")
+    try:
+        group = zarr.open_group(str(path), mode="r")
+        header = dict(group.attrs)
+    except Exception as error:
+        raise form.error(f"{path} is not a dlcca {form.noun}, or its header is damaged: {error}") from error
+    if header.get("format") != form.name:
+        raise form.error(f"{path} is not a dlcca {form.noun}: it says {header.get('format')!r}, not {form.name!r}.")
+    if header.get("version") != form.version:
+        raise form.error(
+            f"{path} has version {header.get('version')!r} of the {form.noun} format; this dlcca reads version "
+            f"{form.version}. Save it again with the dlcca that wrote it, or {form.renew}."
+        )
+    if header.pop("checksum", None) != digest_of_facts(header):
+        raise form.error(f"the header of {path} is damaged: its checksum does not fit. Restore it, or {form.renew}.")
+    return group, header
+
+
+def digest(X: NDArray) -> str:
+    """SHA-256 of an array with its dtype and shape."""
+    made = hashlib.sha256(f"{X.dtype.str}{X.shape}".encode())
+    made.update(np.ascontiguousarray(X).data)
+    return made.hexdigest()
+
+
+def digest_of_facts(content: Mapping[str, Any]) -> str:
+    """SHA-256 of plain JSON values."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _chunks(X: NDArray) -> tuple[int, ...]:
+    """Whole rows, about 8 MiB of them."""
+    if X.ndim == 0:
+        return ()
+    row_bytes = max(1, X[:1].nbytes)
+    return (max(1, min(len(X), (8 << 20) // row_bytes)), *(max(1, d) for d in X.shape[1:]))
+
+
+def _flush(folder: Path) -> None:
+    """Have the disk hold every file before the move: after a power cut the move could be there without them."""
+    for file in folder.rglob("*"):
+        if file.is_file():
+            with open(file, "rb") as opened:
+                os.fsync(opened.fileno())

@@ -1,0 +1,74 @@
+"""A fitted model in a Zarr group: arrays with checksums, everything else as JSON; never pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dlcca.errors import ModelFileError
+from dlcca.model import Model
+from dlcca.stores.arrays import Format, open_sealed, read_array, replacing, seal, write_array
+
+FORMAT = "dlcca-model"
+VERSION = 1
+FORM = Format(FORMAT, VERSION, noun="model", error=ModelFileError, renew="fit anew")
+
+
+def save(path: str | Path, model: Model, arrays: Mapping[str, NDArray], facts: Mapping[str, Any]) -> None:
+    """Write a model, more arrays by name, and facts (plain JSON values), all of it or nothing.
+
+    The group is written beside its place and then moved there; a model that is there already is replaced.
+    """
+    import zarr
+
+    with replacing(Path(path), FORM) as place:
+        group = zarr.create_group(str(place), zarr_format=3)
+        everything = {**_model_arrays(model), **arrays}
+        digests = {name: write_array(group, name, X) for name, X in everything.items()}
+        seal(group, FORM, {"content": {"arrays": digests, "facts": {"model": _model_facts(model), **facts}}})
+
+
+def load(path: str | Path) -> tuple[Model, dict[str, NDArray], dict[str, Any]]:
+    """The model, the other arrays and the facts of `save`, or a `ModelFileError`."""
+    path = Path(path)
+    group, header = open_sealed(path, FORM)
+    content = header["content"]
+    arrays = {name: read_array(group, name, digest, path, FORM) for name, digest in content["arrays"].items()}
+    facts = content["facts"]
+    return _model_of(facts.pop("model"), arrays), arrays, facts
+
+
+def _model_arrays(model: Model) -> dict[str, NDArray]:
+    arrays = {"units": model.units, "scale": model.scale}
+    for kind in ("points", "factors", "weights", "values"):
+        arrays |= {f"{kind}_{i}": X for i, X in enumerate(getattr(model, kind))}
+    return arrays
+
+
+def _model_facts(model: Model) -> dict[str, Any]:
+    return {
+        "names": list(model.names),
+        "fusion": model.fusion,
+        "n_links": model.n_links,
+        "kernels": len(model.values),
+    }
+
+
+def _model_of(facts: dict[str, Any], arrays: dict[str, NDArray]) -> Model:
+    """The model out of the arrays, which lose what belongs to it."""
+    views, kernels = len(facts["names"]), facts["kernels"]
+    take = lambda kind, count: [arrays.pop(f"{kind}_{i}") for i in range(count)]  # noqa: E731
+    return Model(
+        names=tuple(facts["names"]),
+        fusion=facts["fusion"],
+        n_links=facts["n_links"],
+        points=take("points", views),
+        factors=take("factors", views),
+        units=arrays.pop("units"),
+        weights=take("weights", kernels),
+        values=take("values", kernels),
+        scale=arrays.pop("scale"),
+    )
