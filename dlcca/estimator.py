@@ -36,6 +36,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     landmark_rule : how a count is chosen, "even" in time, at "random", by "kmeans++" or "farthest" point, or "auto"
     metric : "cca" for two views, "maxvar" for two or more, "tcca" (the paper's tensor method), "mahalanobis" for one
     ridge : regularisation of the local covariances, as a share of their largest eigenvalue
+    rank : directions kept in a local metric, at most
     fusion : "view", distances in the first view; "average", of all views; "alternating", a diffusion step along each
     kernel : "dense" or "sparse"
     n_links : landmarks that a sparse row keeps
@@ -79,6 +80,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         landmark_rule: str = "auto",
         metric: str = "auto",
         ridge: float = 0.03,
+        rank: int = 16,
         fusion: str = "auto",
         kernel: str = "auto",
         n_links: int = 32,
@@ -97,6 +99,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         self.landmark_rule = landmark_rule
         self.metric = metric
         self.ridge = ridge
+        self.rank = rank
         self.fusion = fusion
         self.kernel = kernel
         self.n_links = n_links

@@ -104,10 +104,13 @@ def pick_landmarks(arrays: list[NDArray], settings: Settings, rng: np.random.Gen
         return landmark_rules.evenly(n, int(wanted))
     if rule == "random":
         return landmark_rules.at_random(n, int(wanted), rng)
-    joint = np.hstack(joint_space(arrays))
+    candidates = landmark_rules.candidates(n, int(wanted), rng)
+    joint = np.hstack(joint_space(arrays))[candidates]
     if rule == "farthest":
-        return landmark_rules.farthest_points(joint, int(wanted), int(rng.integers(n)))
-    return landmark_rules.kmeans_plus_plus(joint, int(wanted), rng)
+        chosen = landmark_rules.farthest_points(joint, int(wanted), int(rng.integers(len(joint))))
+    else:
+        chosen = landmark_rules.kmeans_plus_plus(joint, int(wanted), rng)
+    return candidates[chosen]
 
 
 def given_landmarks(wanted: Any, n: int) -> NDArray[np.int64]:
@@ -175,9 +178,10 @@ def fit_metric(
             parts.append(tcca_metric(local, ridge=ridge, rng=rng)[0])
         else:
             parts.append(mahalanobis_metric(local[0], ridge=ridge))
+    r = int(settings.metric.rank)
     return LocalMetric(
-        factors=[np.concatenate([p.factors[v] for p in parts]) for v in range(len(parts[0].factors))],
-        correlations=np.concatenate([p.correlations for p in parts]),
+        factors=[np.concatenate([p.factors[v][:, :, :r] for p in parts]) for v in range(len(parts[0].factors))],
+        correlations=np.concatenate([p.correlations[:, :r] for p in parts]),
         ranks=np.concatenate([p.ranks for p in parts]),
         effective=np.concatenate([p.effective for p in parts]),
     )

@@ -91,10 +91,13 @@ class MetricSettings:
     """"cca" (two views), "maxvar" (two or more), "tcca" (two or more, rank one), "mahalanobis" (one)."""
     ridge: float = 0.03
     """Added to each local covariance, as a share of its largest eigenvalue."""
+    rank: int = 16
+    """Directions kept at a landmark, those of the largest correlations; the rest weighs next to nothing."""
 
     def __post_init__(self) -> None:
         _check_name("metric", self.kind, METRICS)
         _check_number("ridge", self.ridge, positive=False)
+        _check_count("rank", self.rank, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,6 +218,7 @@ OPTIONS = {
     "landmark_rule": ("landmarks", "rule"),
     "metric": ("metric", "kind"),
     "ridge": ("metric", "ridge"),
+    "rank": ("metric", "rank"),
     "fusion": ("kernel", "fusion"),
     "kernel": ("kernel", "kind"),
     "n_links": ("kernel", "n_links"),

@@ -20,7 +20,7 @@ PICTURE: dict[str, set[str] | None] = {
     "views": {"errors"},
     "numerics": {"errors"},
     "simulate": {"errors", "numerics"},
-    "baselines": {"errors", "numerics"},
+    "baselines": {"errors", "numerics", "views"},
     "model": {"errors", "numerics", "settings"},
     "choices": {"errors", "settings"},
     "quality": {"errors", "numerics"},

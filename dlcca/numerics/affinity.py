@@ -59,7 +59,8 @@ def balanced(W: Kernel) -> tuple[Kernel, NDArray]:
     A : (n, m) in float64
     C : (m,) the diagonal; a landmark that no sample is linked to has zero
     """
-    R = row_scaled(W.astype(np.float64), 1 / np.asarray(W.sum(axis=1, dtype=np.float64)).ravel())
+    W = W.astype(np.float64)
+    R = row_scaled(W, 1 / np.asarray(W.sum(axis=1)).ravel())
     C = np.asarray(R.sum(axis=0)).ravel()
     return column_scaled(R, inverse_root(C)), C
 

@@ -20,6 +20,16 @@ def at_random(n: int, m: int, rng: np.random.Generator) -> Rows:
     return np.sort(rng.choice(n, size=m, replace=False)).astype(np.int64)
 
 
+#: Rows among which spread-out landmarks are sought: a search over all of a long recording would find no better ones.
+CANDIDATES = 20_000
+
+
+def candidates(n: int, m: int, rng: np.random.Generator) -> Rows:
+    """The rows among which ``m`` spread-out landmarks are sought: all of them, or a random part of many."""
+    most = max(CANDIDATES, 10 * m)
+    return np.arange(n) if n <= most else at_random(n, most, rng)
+
+
 def farthest_points(X: NDArray, m: int, start: int) -> Rows:
     """Greedy cover: each new landmark is the sample farthest from those chosen before.
 
@@ -55,8 +65,14 @@ def _greedy(X: NDArray, m: int, start: int, pick: Callable[[NDArray], int]) -> R
     """Chosen rows, one at a time, by ``pick`` of the squared gap of every sample to the chosen ones."""
     X = np.asarray(X, dtype=np.float64)
     chosen = [start]
-    gap = ((X - X[start]) ** 2).sum(axis=1)
+    gap = _squared_gaps(X, start)
     while len(chosen) < m and gap.max() > 0:
         chosen.append(pick(gap))
-        np.minimum(gap, ((X - X[chosen[-1]]) ** 2).sum(axis=1), out=gap)
+        np.minimum(gap, _squared_gaps(X, chosen[-1]), out=gap)
     return np.array(chosen, dtype=np.int64)
+
+
+def _squared_gaps(X: NDArray, row: int) -> NDArray:
+    """Squared distance of every sample to one of them; exactly 0 to itself and its duplicates."""
+    gap = X - X[row]
+    return np.einsum("nd,nd->n", gap, gap)

@@ -39,7 +39,7 @@ def landmark_spectrum(W: Kernel, q: int, *, solver: str = "gram") -> Spectrum:
     -------
     Spectrum; its eigenvalue 0 is 1 to rounding, which is a check of all that came before
     """
-    s = np.asarray(W.sum(axis=0, dtype=np.float64)).ravel()
+    s = W.T @ np.ones(W.shape[0])  # not W.sum: of a sparse float32 matrix it adds in float32, whatever dtype it is given
     omega = W @ s
     lam, u = leading_pairs(row_scaled(W, inverse_root(omega)), q + 1, solver=solver)
     # ψ_l(j)/ψ_0(j) = Σ_i W_ji u_li/√λ_l / Σ_i W_ji u_0i, and u_0 = s/√(Σ Ω): an average with weights W_ji s_i.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -37,8 +38,7 @@ def replacing(path: Path, form: Format) -> Iterator[Path]:
     A store of the same format that is there already is replaced; anything else there is refused.
     """
     try:
-        if os.path.lexists(path) and not is_form(path, form):
-            raise StorageError(f"{path} exists and is not a dlcca {form.noun}; give another path, or remove it.")
+        refuse_foreign(path, form)
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
         new, old = scratch / "new", scratch / "old"
@@ -56,6 +56,12 @@ def replacing(path: Path, form: Format) -> Iterator[Path]:
         raise
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def refuse_foreign(path: Path, form: Format) -> None:
+    """An error if something is there that is not a store of this format."""
+    if os.path.lexists(path) and not is_form(path, form):
+        raise StorageError(f"{path} exists and is not a dlcca {form.noun}; give another path, or remove it.")
 
 
 def is_form(path: Path, form: Format) -> bool:
@@ -126,6 +132,16 @@ def digest(X: NDArray) -> str:
 def digest_of_facts(content: Mapping[str, Any]) -> str:
     """SHA-256 of plain JSON values."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON has it: no numpy scalars, and None for what is not finite, which JSON cannot say."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _chunks(X: NDArray) -> tuple[int, ...]:
