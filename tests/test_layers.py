@@ -29,7 +29,8 @@ PICTURE: dict[str, set[str] | None] = {
     "chunked": {"errors", "numerics"},
     "readers": {"errors"},
     "stores": {"errors", "model", "settings"},
-    "stages": {"chunked", "errors", "model", "numerics", "readers", "settings", "stores", "views"},
+    "stages": {"chunked", "choices", "errors", "fitting", "model", "numerics", "quality", "readers"}
+    | {"settings", "stores", "views"},
     "clients": {"errors", "settings"},
     "estimator": {"errors", "fitting", "model", "settings", "stages", "stores", "views"},
     "report": {"errors", "model", "settings", "stores"},
@@ -42,7 +43,7 @@ PICTURE: dict[str, set[str] | None] = {
 NEVER = {"demo": {"cli"}, "reproduce": {"cli"}}
 
 # Parts that may use only these packages besides the standard library.
-THIRD_PARTY = {"numerics": {"numba", "numpy", "pynndescent", "scipy", "threadpoolctl"}}
+THIRD_PARTY = {"baselines": {"numpy", "scipy"}, "numerics": {"numba", "numpy", "pynndescent", "scipy", "threadpoolctl"}}
 
 # Packages that take long to import, and the parts that must not do so before a function is called:
 # `import dlcca` and `dlcca --help` would wait for them.

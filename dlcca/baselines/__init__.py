@@ -1,0 +1,36 @@
+"""The methods that local CCA is compared with, all through one interface.
+
+``f(views, n_components=2, **options)`` takes a list or a dict of arrays (n, d_v) and returns a `Baseline`.
+
+    diffusion_maps          one view, or all of them side by side; knows nothing of what is common
+    kernel_cca              canonical correlation of Gaussian kernels
+    alternating_diffusion   a diffusion step along each view in turn
+    linear_cca              global canonical correlation: what is linear in the channels
+
+The first three hold n x n matrices and refuse more than 10 000 samples.
+"""
+
+from collections.abc import Callable
+
+from dlcca.baselines.alternating_diffusion import alternating_diffusion
+from dlcca.baselines.diffusion_maps import diffusion_maps
+from dlcca.baselines.kernel_cca import kernel_cca
+from dlcca.baselines.linear_cca import linear_cca
+from dlcca.baselines.result import Baseline
+
+#: Every baseline by its name.
+ALL: dict[str, Callable[..., Baseline]] = {
+    "diffusion_maps": diffusion_maps,
+    "kernel_cca": kernel_cca,
+    "alternating_diffusion": alternating_diffusion,
+    "linear_cca": linear_cca,
+}
+
+__all__ = [
+    "ALL",
+    "Baseline",
+    "alternating_diffusion",
+    "diffusion_maps",
+    "kernel_cca",
+    "linear_cca",
+]
