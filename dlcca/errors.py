@@ -4,10 +4,12 @@
 
     DlccaError
     ├── SettingsError            a parameter or a settings file is wrong            (exit code 2)
+    │   └── StaleStage           a store was built with other settings
     ├── DataError                the recordings cannot be used as they are          (exit code 3)
     │   └── NeighborhoodTooSmall fewer neighbours than local CCA needs
     ├── StoreFileError           a store is missing, damaged or of another version  (exit code 3)
-    │   └── ModelFileError       a saved model is
+    │   ├── ModelFileError       a saved model is
+    │   └── DamagedBlock         a block of a run is
     ├── NotFittedYet             a result was asked for before ``fit``              (exit code 2)
     └── StorageError             a store cannot be written or read                  (exit code 4)
 
@@ -35,6 +37,10 @@ class SettingsError(DlccaError, ValueError):
     exit_code = 2
 
 
+class StaleStage(SettingsError):
+    """A stage of a run was built from other inputs or settings than those given now."""
+
+
 class DataError(DlccaError, ValueError):
     """The views cannot be used as they are."""
 
@@ -53,6 +59,10 @@ class StoreFileError(DlccaError):
 
 class ModelFileError(StoreFileError):
     """A saved model is missing, damaged, or written by an incompatible version."""
+
+
+class DamagedBlock(StoreFileError):
+    """A block of a run is missing or not what was written."""
 
 
 class NotFittedYet(DlccaError, AttributeError, ValueError):

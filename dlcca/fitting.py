@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from dlcca.choices import Choices, choose
 from dlcca.errors import DataError, NeighborhoodTooSmall, SettingsError, Untrusted
 from dlcca.model import Model, fused_rows
 from dlcca.numerics import landmarks as landmark_rules
-from dlcca.numerics.affinity import kernel_rows, nearest_links, relative_rows, sparse_rows
+from dlcca.numerics.affinity import closest_links, kernel_rows, nearest_links, relative_rows, sparse_rows
 from dlcca.numerics.alternating import alternating_spectrum
 from dlcca.numerics.bandwidth import by_rule
 from dlcca.numerics.cca import LocalMetric, cca_metric, mahalanobis_metric
@@ -53,12 +54,13 @@ def fit_views(views: Views, settings: Settings, rng: np.random.Generator, *, all
     ``allow_degenerate`` lets a ridge of 0 pass where neighborhoods are too small for it: to show what then happens.
     """
     arrays = views.present
-    choices = settle(settings, arrays, rng)
-    rows = pick_landmarks(arrays, choices.settings, rng)
-    neighbors = find_neighbors(arrays, rows, choices.settings)
-    metric = fit_metric(arrays, neighbors, choices.settings, rng)
+    choices = settle(settings, arrays)
+    joint = lambda some: np.hstack(joint_space(arrays))[some]  # noqa: E731
+    rows = pick_landmarks(views.n, choices.settings, rng, joint)
+    neighbors = find_neighbors(views.n, rows, choices.settings, arrays)
+    metric = fit_metric(arrays, neighbors, choices.settings)
     if choices.settings.metric.ridge == 0 and not allow_degenerate:
-        refuse_degenerate(metric, neighbors.shape[1], views, choices.settings)
+        refuse_degenerate(metric, neighbors.shape[1], views.dims, choices.settings)
     model, eigenvalues, bandwidth = fit_spectrum(views, rows, metric.factors, choices.settings)
     embedding = model.coordinates(arrays)
     flip = signs(embedding)
@@ -78,7 +80,7 @@ def fit_views(views: Views, settings: Settings, rng: np.random.Generator, *, all
     )
 
 
-def settle(settings: Settings, arrays: list[NDArray], rng: np.random.Generator) -> Choices:
+def settle(settings: Settings, arrays: list[NDArray]) -> Choices:
     """The settings without any "auto" left; the window last, because it takes the metric to judge it."""
     choices = choose(settings, len(arrays[0]), len(arrays))
     asked = choices.settings.neighborhoods
@@ -86,13 +88,15 @@ def settle(settings: Settings, arrays: list[NDArray], rng: np.random.Generator) 
         return choices
     if asked.kind != "time":
         return replace(choices, settings=choices.settings.with_options(window=8))  # not looked at
-    window, why = auto_window(arrays, lambda views, rows: fit_metric(views, rows, choices.settings, rng))
+    window, why = auto_window(arrays, lambda views, rows: fit_metric(views, rows, choices.settings))
     return Choices(choices.settings.with_options(window=window), {**choices.reasons, "window": why})
 
 
-def pick_landmarks(arrays: list[NDArray], settings: Settings, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Row numbers of the landmarks."""
-    n, wanted = len(arrays[0]), settings.landmarks.choice
+def pick_landmarks(
+    n: int, settings: Settings, rng: np.random.Generator, joint: Callable[[NDArray], NDArray]
+) -> NDArray[np.int64]:
+    """Row numbers of the landmarks among n samples; ``joint`` gives the rows asked for in the joint space."""
+    wanted = settings.landmarks.choice
     if not isinstance(wanted, int | np.integer):
         return given_landmarks(wanted, n)
     if wanted > n:
@@ -105,11 +109,11 @@ def pick_landmarks(arrays: list[NDArray], settings: Settings, rng: np.random.Gen
     if rule == "random":
         return landmark_rules.at_random(n, int(wanted), rng)
     candidates = landmark_rules.candidates(n, int(wanted), rng)
-    joint = np.hstack(joint_space(arrays))[candidates]
+    points = joint(candidates)
     if rule == "farthest":
-        chosen = landmark_rules.farthest_points(joint, int(wanted), int(rng.integers(len(joint))))
+        chosen = landmark_rules.farthest_points(points, int(wanted), int(rng.integers(len(points))))
     else:
-        chosen = landmark_rules.kmeans_plus_plus(joint, int(wanted), rng)
+        chosen = landmark_rules.kmeans_plus_plus(points, int(wanted), rng)
     return candidates[chosen]
 
 
@@ -134,9 +138,11 @@ def check_rows(option: str, rows: NDArray, n: int) -> None:
         raise SettingsError(f"{option} names row {outside.flat[0]}; the views have rows 0 to {n - 1}.")
 
 
-def find_neighbors(arrays: list[NDArray], rows: NDArray[np.int64], settings: Settings) -> NDArray[np.int64]:
-    """Rows (m, k) of each landmark's neighborhood."""
-    n, asked = len(arrays[0]), settings.neighborhoods
+def find_neighbors(
+    n: int, rows: NDArray[np.int64], settings: Settings, arrays: Sequence[NDArray] = ()
+) -> NDArray[np.int64]:
+    """Rows (m, k) of each landmark's neighborhood; the arrays are looked at for "knn" only."""
+    asked = settings.neighborhoods
     if not isinstance(asked.kind, str):
         return given_neighbors(asked.kind, len(rows), n)
     if asked.kind == "time":
@@ -160,11 +166,9 @@ def given_neighbors(kind: Any, m: int, n: int) -> NDArray[np.int64]:
     return rows.astype(np.int64)
 
 
-def fit_metric(
-    arrays: list[NDArray], neighbors: NDArray[np.int64], settings: Settings, rng: np.random.Generator
-) -> LocalMetric:
+def fit_metric(arrays: list[NDArray], neighbors: NDArray[np.int64], settings: Settings) -> LocalMetric:
     """The local metric of every view at every landmark, in batches that bound the memory."""
-    ridge, kind = float(settings.metric.ridge), settings.metric.kind
+    ridge, kind, r = float(settings.metric.ridge), settings.metric.kind, int(settings.metric.rank)
     k, widest = neighbors.shape[1], sum(X.shape[1] for X in arrays)
     batch = max(1, BATCH_ENTRIES // (k * widest))
     parts = []
@@ -173,12 +177,11 @@ def fit_metric(
         if kind == "cca":
             parts.append(cca_metric(local[0], local[1], ridge=ridge))
         elif kind == "maxvar":
-            parts.append(maxvar_metric(local, ridge=ridge))
+            parts.append(maxvar_metric(local, ridge=ridge, rank=r))
         elif kind == "tcca":
-            parts.append(tcca_metric(local, ridge=ridge, rng=rng)[0])
+            parts.append(tcca_metric(local, ridge=ridge, rng=np.random.default_rng(0))[0])
         else:
             parts.append(mahalanobis_metric(local[0], ridge=ridge))
-    r = int(settings.metric.rank)
     return LocalMetric(
         factors=[np.concatenate([p.factors[v][:, :, :r] for p in parts]) for v in range(len(parts[0].factors))],
         correlations=np.concatenate([p.correlations[:, :r] for p in parts]),
@@ -187,14 +190,14 @@ def fit_metric(
     )
 
 
-def refuse_degenerate(metric: LocalMetric, k: int, views: Views, settings: Settings) -> None:
+def refuse_degenerate(metric: LocalMetric, k: int, dims: Sequence[int], settings: Settings) -> None:
     """Without a ridge, too few neighbours make correlations of exactly 1 out of nothing."""
     needed = metric.ranks.sum(axis=1) + 1
     if metric.ranks.shape[1] == 1:
-        needed = np.where(metric.ranks[:, 0] < views.dims[0], needed + 1, needed)
+        needed = np.where(metric.ranks[:, 0] < dims[0], needed + 1, needed)
     if (needed > k).any():
         worst = int(np.argmax(needed))
-        channels = " and ".join(str(d) for d in views.dims)
+        channels = " and ".join(str(d) for d in dims)
         option = "window" if settings.neighborhoods.kind == "time" else "n_neighbors"
         raise NeighborhoodTooSmall(
             f"landmark {worst} has {k} neighbors; local {settings.metric.kind} of views with {channels} channels (rank "
@@ -244,7 +247,8 @@ def fused_model(draft: Model, arrays: list[NDArray], settings: Settings) -> tupl
     if settings.kernel.fusion == "view":
         units[0] = 1.0
     D = replace(draft, units=units).distances(arrays)
-    sigma = bandwidth(D, settings)
+    sigma = bandwidth(D if draft.n_links is None else closest_links(D, draft.n_links)[1], settings)
+    refuse_flat(sigma, draft.names[0])
     model = replace(draft, units=units * sigma)
     q, solver = int(settings.spectrum.n_components), settings.spectrum.solver
     if settings.kernel.normalization == "balanced":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,24 +44,50 @@ def alternating_spectrum(kernels: Sequence[Kernel], q: int, *, solver: str = "gr
     """
     halves = [balanced(W) for W in kernels]
     A = [half for half, _ in halves]
-    S, onto = _by_gram(A, q) if solver == "gram" else _by_lanczos(A, q)
-    values = []
-    for (half, C), target in zip(halves, onto, strict=True):
-        size = np.sqrt(np.mean(np.asarray(half @ target) ** 2, axis=0))
-        values.append(target * inverse_root(C)[:, None] / np.where(size > 0, size, 1))
+    n = A[0].shape[0]
+    if solver == "gram":
+        grams = {(u, v): gram(A[u], A[v]) for u, v in gram_pairs(len(A))}
+        S, onto, sizes = solve_grams(grams, q, n)
+    else:
+        S, onto = _by_lanczos(A, q)
+        sizes = [np.sqrt(np.mean(np.asarray(half @ target) ** 2, axis=0)) for half, target in zip(A, onto, strict=True)]
+    values = [landmark_values(t, C, size) for t, (_, C), size in zip(onto, halves, sizes, strict=True)]
     return AlternatingSpectrum(S, values)
 
 
-def _by_gram(A: list[Kernel], q: int) -> tuple[NDArray, list[NDArray]]:
-    """Singular values, and A_vᵀΨ of each view."""
-    chain = gram(A[0], A[1])
-    for one, other in pairwise(A[1:]):
-        chain = chain @ gram(one, other)
-    first, last = _root(gram(A[0], A[0])), _root(gram(A[-1], A[-1]))
+def gram_pairs(K: int) -> list[tuple[int, int]]:
+    """The pairs (u, v), u <= v, of views whose :math:`A_u^T A_v` the solution takes."""
+    own = [(v, v) for v in range(K)]
+    chain = [(v, v + 1) for v in range(K - 1)]
+    to_first = [(0, v) for v in range(2, K)]
+    return [*own, *chain, *to_first]
+
+
+def solve_grams(grams: dict[tuple[int, int], NDArray], q: int, n: int) -> tuple[NDArray, list[NDArray], list[NDArray]]:
+    r"""The spectrum from the m x m matrices of `gram_pairs`.
+
+    Returns
+    -------
+    S : (q + 1,) singular values
+    onto : per view, (m_v, q) :math:`A_v^T \Psi`
+    sizes : per view, (q,) root mean square of its reading over the n samples
+    """
+    K = max(v for _, v in grams) + 1
+    chain = grams[0, 1]
+    for v in range(1, K - 1):
+        chain = chain @ grams[v, v + 1]
+    first, last = _root(grams[0, 0]), _root(grams[K - 1, K - 1])
     U, S, _ = np.linalg.svd(first.T @ chain @ last)
     # Ψ = A_1 c has orthonormal columns, because cᵀ(A_1ᵀA_1)c = UᵀU.
     c = np.linalg.lstsq(first.T, U[:, 1 : q + 1], rcond=1e-12)[0]
-    return S[: q + 1], [gram(half, A[0]) @ c for half in A]
+    onto = [grams[0, v].T @ c for v in range(K)]
+    sizes = [np.sqrt(np.einsum("mq,mq->q", t, grams[v, v] @ t) / n) for v, t in enumerate(onto)]
+    return S[: q + 1], onto, sizes
+
+
+def landmark_values(onto: NDArray, C: NDArray, size: NDArray) -> NDArray:
+    r"""Values of a view's landmarks, from :math:`A_v^T \Psi`, such that its reading has mean square one."""
+    return onto * inverse_root(C)[:, None] / np.where(size > 0, size, 1)
 
 
 def _by_lanczos(A: list[Kernel], q: int) -> tuple[NDArray, list[NDArray]]:

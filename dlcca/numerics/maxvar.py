@@ -12,7 +12,7 @@ from dlcca.numerics.cca import LocalMetric
 from dlcca.numerics.whitening import whiten
 
 
-def maxvar_metric(views: Sequence[NDArray], *, ridge: float) -> LocalMetric:
+def maxvar_metric(views: Sequence[NDArray], *, ridge: float, rank: int | None = None) -> LocalMetric:
     r"""Local metric of each of K views from what all of them share.
 
     With the whitened neighborhoods of the views side by side, the eigenvalues w of their correlation matrix (whose
@@ -24,10 +24,12 @@ def maxvar_metric(views: Sequence[NDArray], *, ridge: float) -> LocalMetric:
     ----------
     views : K arrays (m, k, d_v), the same k moments around each of m landmarks
     ridge : share of the top local variance added to each covariance
+    rank : components kept, those of the largest w; None for all
 
     Returns
     -------
-    LocalMetric with r = the second largest of the views' min(k, d_v): what more than one view can hold
+    LocalMetric with r = all that more than one view can hold, the sum of the views' min(k, d_v) less the largest, or
+    ``rank`` if that is less
     """
     white = [whiten(X, ridge=ridge) for X in views]
     K, sizes = len(white), [w.scores.shape[2] for w in white]
@@ -37,7 +39,7 @@ def maxvar_metric(views: Sequence[NDArray], *, ridge: float) -> LocalMetric:
     for first, last in pairwise(edges):
         R[:, first:last, first:last] = np.eye(last - first, dtype=Z.dtype)
     w, V = np.linalg.eigh(R)
-    r = sorted(sizes)[-2]
+    r = min(sum(sizes) - max(sizes), rank or sum(sizes))
     w, V = w[:, ::-1][:, :r], V[:, :, ::-1][:, :, :r]
     correlations = np.clip((w - 1) / (K - 1), 0, 1)
     weighted = V * (np.sqrt(K) * correlations)[:, None, :].astype(Z.dtype)

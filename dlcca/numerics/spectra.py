@@ -39,7 +39,8 @@ def landmark_spectrum(W: Kernel, q: int, *, solver: str = "gram") -> Spectrum:
     -------
     Spectrum; its eigenvalue 0 is 1 to rounding, which is a check of all that came before
     """
-    s = W.T @ np.ones(W.shape[0])  # not W.sum: of a sparse float32 matrix it adds in float32, whatever dtype it is given
+    # Not W.sum: of a sparse float32 matrix it adds in float32, whatever dtype it is given.
+    s = W.T @ np.ones(W.shape[0])
     omega = W @ s
     lam, u = leading_pairs(row_scaled(W, inverse_root(omega)), q + 1, solver=solver)
     # ψ_l(j)/ψ_0(j) = Σ_i W_ji u_li/√λ_l / Σ_i W_ji u_0i, and u_0 = s/√(Σ Ω): an average with weights W_ji s_i.
@@ -62,11 +63,16 @@ def leading_pairs(A: Kernel, count: int, *, solver: str) -> tuple[NDArray, NDArr
     """The largest eigenvalues of AᵀA, falling, with their vectors as columns (m, count)."""
     m = A.shape[1]
     if solver == "gram" or count >= m:
-        G = gram(A, A)
-        lam, u = scipy.linalg.eigh((G + G.T) / 2, subset_by_index=[m - count, m - 1])
-    else:
-        AtA = LinearOperator((m, m), matvec=lambda v: A.T @ (A @ v), dtype=np.float64)
-        lam, u = eigsh(AtA, k=count, v0=fixed_start(m), tol=1e-13)
+        return largest_pairs(gram(A, A), count)
+    AtA = LinearOperator((m, m), matvec=lambda v: A.T @ (A @ v), dtype=np.float64)
+    lam, u = eigsh(AtA, k=count, v0=fixed_start(m), tol=1e-13)
+    return lam[::-1], u[:, ::-1]
+
+
+def largest_pairs(G: NDArray, count: int) -> tuple[NDArray, NDArray]:
+    """The largest eigenvalues of a symmetric matrix (m, m), falling, with their vectors as columns (m, count)."""
+    m = len(G)
+    lam, u = scipy.linalg.eigh((G + G.T) / 2, subset_by_index=[m - count, m - 1])
     return lam[::-1], u[:, ::-1]
 
 

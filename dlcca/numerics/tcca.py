@@ -98,8 +98,9 @@ def _hosvd(scores: Sequence[NDArray]) -> list[NDArray]:
 
 
 def _random_start(scores: Sequence[NDArray], rng: np.random.Generator) -> list[NDArray]:
-    drawn = [rng.standard_normal((len(Z), Z.shape[2])).astype(Z.dtype) for Z in scores]
-    return [u / np.linalg.norm(u, axis=1, keepdims=True) for u in drawn]
+    """The same direction for every landmark, so that none depends on which others are in its batch."""
+    drawn = [rng.standard_normal((1, Z.shape[2])).astype(Z.dtype) for Z in scores]
+    return [np.repeat(u / np.linalg.norm(u), len(Z), axis=0) for u, Z in zip(drawn, scores, strict=True)]
 
 
 def _als(scores: Sequence[NDArray], start: list[NDArray], sweeps: int, tol: float) -> RankOne:
