@@ -1,0 +1,86 @@
+"""The coordinates of every sample, block by block: first as they come, then with fixed sign and scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.numerics.affinity import relative_rows, sparse_rows
+from dlcca.numerics.extension import extend
+from dlcca.stages import kernel, landmarks, spectrum
+from dlcca.stages.job import Job
+from dlcca.stages.work import Tell, do_missing
+from dlcca.stores.blocks import Stage
+
+
+def coordinates_stage(job: Job) -> Stage:
+    return job.stage("coordinates", [*spectrum.depends(job), job.options["n_components"]], job.n_blocks)
+
+
+def stage_of(job: Job) -> Stage:
+    return job.stage("embedding", [*spectrum.depends(job), job.options["n_components"]], job.n_blocks)
+
+
+def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
+    """Coordinates of every block that has none yet."""
+    q = int(job.options["n_components"])
+    shape = ((job.n, q), "float64", job.rows)
+    do_missing(compute, job, coordinates_stage(job).prepare({"raw": shape}, says=f"{q} coordinates"), client, tell)
+    final = ((job.n, q), job.dtype, job.rows)
+    do_missing(finish, job, stage_of(job).prepare({"/embedding": final}, says=f"{q} coordinates"), client, tell)
+
+
+def compute(job: Job, stage: Stage, block: int) -> None:
+    """Coordinates up to sign and scale, and the sums from which these follow."""
+    first, _last = job.bounds(block)
+    E = _sparse(job, block) if kernel.is_sparse(job) else _dense(job, block)
+    largest = E[np.argmax(np.abs(E), axis=0), np.arange(E.shape[1])]
+    facts = {
+        "squares": (E**2).sum(axis=0).tolist(),
+        "cubes": (E**3).sum(axis=0).tolist(),
+        "sizes": (np.abs(E) ** 3).sum(axis=0).tolist(),
+        "largest": largest.tolist(),
+    }
+    stage.write(block, {"raw": (first, E)}, facts)
+
+
+def _sparse(job: Job, block: int) -> NDArray:
+    readings = []
+    for v, (sigma, V) in enumerate(zip(spectrum.sigmas(job), spectrum.values(job), strict=True)):
+        links, D = kernel.rows(job, v, block)
+        W = sparse_rows(relative_rows(D, sigma), links, landmarks.count(job))
+        readings.append(extend(W, np.ones(len(V)), V))
+    return np.mean(readings, axis=0)
+
+
+def _dense(job: Job, block: int) -> NDArray:
+    sigma, V = spectrum.sigmas(job)[0], spectrum.values(job)[0]
+    tiles = kernel.tiles(kernel.model(job), job.block(block))
+    return np.concatenate([extend(relative_rows(D, sigma), np.ones(len(V)), V) for D in tiles])
+
+
+def sign_and_scale(job: Job) -> tuple[NDArray, NDArray]:
+    """For each coordinate the sign of `numerics.signs`, and the scale that makes its mean square one.
+
+    Coordinates of a single kernel have their scale already.
+    """
+    stage = coordinates_stage(job)
+    facts = [stage.facts(block) for block in range(stage.n_blocks)]
+    total = {key: np.sum([f[key] for f in facts], axis=0) for key in ("squares", "cubes", "sizes")}
+    each = np.array([f["largest"] for f in facts])
+    largest = each[np.argmax(np.abs(each), axis=0), np.arange(each.shape[1])]
+    clear = np.abs(total["cubes"]) >= 1e-6 * total["sizes"]
+    sign = np.where(np.where(clear, total["cubes"], largest) < 0, -1.0, 1.0)
+    if job.options["fusion"] != "alternating":
+        return sign, np.ones_like(sign)
+    size = np.sqrt(total["squares"] / job.n)
+    return sign, 1 / np.where(size > 0, size, 1)
+
+
+def finish(job: Job, stage: Stage, block: int) -> None:
+    first, _last = job.bounds(block)
+    sign, scale = sign_and_scale(job)
+    E = coordinates_stage(job).read("raw", block) * (sign * scale)
+    stage.write(block, {"/embedding": (first, E.astype(job.dtype))}, {})

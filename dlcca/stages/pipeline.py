@@ -1,0 +1,27 @@
+"""All stages of a run, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dlcca.stages import embedding, kernel, landmarks, metric, near, scan, spectrum
+from dlcca.stages.job import Job
+from dlcca.stages.work import Tell
+
+STAGES: dict[str, Callable[..., Any]] = {
+    "scan": scan.run,
+    "landmarks": landmarks.run,
+    "near": near.run,
+    "metric": metric.run,
+    "units": kernel.run_units,
+    "kernel": kernel.run,
+    "spectrum": spectrum.run,
+    "embedding": embedding.run,
+}
+
+
+def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
+    """Do what is missing of every stage."""
+    for stage in STAGES.values():
+        stage(job, client, tell)

@@ -1,0 +1,155 @@
+"""The diffusion eigenproblem from m x m matrices, added up over groups of blocks in a fixed order."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DataError, SettingsError
+from dlcca.numerics.affinity import inverse_root, relative_rows
+from dlcca.numerics.alternating import gram_pairs, landmark_values, solve_grams
+from dlcca.numerics.grams import add_gram
+from dlcca.numerics.spectra import largest_pairs
+from dlcca.stages import kernel, landmarks
+from dlcca.stages.job import Job
+from dlcca.stages.work import Tell, do_missing
+from dlcca.stores.blocks import Stage
+
+#: Groups of blocks whose matrices are kept: few, because each is m x m.
+GROUPS = 16
+#: The smallest eigenvalue that is not rounding.
+LEAST = 1e-10
+
+
+def groups(job: Job) -> list[range]:
+    """Neighbouring blocks that are added up by one task: the same ones whatever the cluster."""
+    edges = np.linspace(0, job.n_blocks, min(GROUPS, job.n_blocks) + 1).astype(int)
+    return [range(a, b) for a, b in pairwise(edges)]
+
+
+def depends(job: Job) -> list[Any]:
+    return [*kernel.depends(job), job.options["bandwidth"], job.options["normalization"]]
+
+
+def bandwidth_stage(job: Job) -> Stage:
+    return job.stage("bandwidth", depends(job), 1)
+
+
+def gram_stage(job: Job) -> Stage:
+    return job.stage("gram", depends(job), len(groups(job)))
+
+
+def stage_of(job: Job) -> Stage:
+    return job.stage("spectrum", [*depends(job), job.options["n_components"]], 1)
+
+
+def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
+    """The bandwidth, the matrices of every group that has none yet, and their solution."""
+    _settle_bandwidth(job, client, tell)
+    m, q = landmarks.count(job), int(job.options["n_components"])
+    many = len(groups(job))
+    arrays: dict[str, Any] = {f"gram_{u}_{v}": ((many * m, m), "float64", m) for u, v in _pairs(job)}
+    arrays |= {f"columns_{v}": ((many, m), "float64", 1) for v in kernel.kernels(job)}
+    do_missing(add_group, job, gram_stage(job).prepare(arrays, says=f"{m} landmarks"), client, tell)
+    solved: dict[str, Any] = {f"values_{v}": ((m, q), "float64", m) for v in kernel.kernels(job)}
+    solved |= {"eigenvalues": ((q + 1,), "float64", q + 1)}
+    do_missing(solve, job, stage_of(job).prepare(solved, says=f"{q} coordinates"), client, tell)
+
+
+def _pairs(job: Job) -> list[tuple[int, int]]:
+    return gram_pairs(job.K) if job.options["fusion"] == "alternating" else [(0, 0)]
+
+
+def _settle_bandwidth(job: Job, client: Any, tell: Tell | None) -> None:
+    said = job.options["bandwidth"]
+    stage = bandwidth_stage(job).prepare({}, says=f"bandwidth {said}")
+    if not stage.missing():
+        return
+    if isinstance(said, str) and said not in ("median", "quantile"):
+        raise SettingsError(f"bandwidth={said!r} is for arrays in memory; use 'median', 'quantile' or a number here.")
+    share = 0.5 if said == "median" else 0.2
+    sigma = [
+        kernel.bandwidth_quantile(job, v, share, client, tell) if isinstance(said, str) else float(said)
+        for v in kernel.kernels(job)
+    ]
+    for v, value in enumerate(sigma):
+        if not value > 0:
+            raise DataError(f"the distances of kernel {v} have the scale {value}: the metrics see no change in it.")
+    stage.write(0, {}, {"sigma": sigma})
+
+
+def sigmas(job: Job) -> list[float]:
+    return bandwidth_stage(job).facts(0)["sigma"]
+
+
+def add_group(job: Job, stage: Stage, group: int) -> None:
+    """The matrices RᵀR of a group's blocks, with R the kernels whose rows sum to one."""
+    m = landmarks.count(job)
+    grams = {pair: np.zeros((m, m)) for pair in _pairs(job)}
+    columns = [np.zeros(m) for _ in kernel.kernels(job)]
+    for block in groups(job)[group]:
+        add = _add_sparse if kernel.is_sparse(job) else _add_dense
+        add(job, block, grams, columns)
+    parts: dict[str, tuple[int, NDArray]] = {f"gram_{u}_{v}": (group * m, G) for (u, v), G in grams.items()}
+    parts |= {f"columns_{v}": (group, c[None]) for v, c in enumerate(columns)}
+    stage.write(group, parts, {})
+
+
+def _add_sparse(job: Job, block: int, grams: dict[tuple[int, int], NDArray], columns: list[NDArray]) -> None:
+    known = []
+    for v, sigma in enumerate(sigmas(job)):
+        links, D = kernel.rows(job, v, block)
+        R = normalized(D, sigma)
+        known.append((links, R))
+        columns[v] += np.bincount(links.ravel(), weights=R.ravel(), minlength=len(columns[v]))
+    for (u, v), G in grams.items():
+        add_gram(G, *known[u], *known[v])
+
+
+def _add_dense(job: Job, block: int, grams: dict[tuple[int, int], NDArray], columns: list[NDArray]) -> None:
+    sigma = sigmas(job)[0]
+    for D in kernel.tiles(kernel.model(job), job.block(block)):
+        R = normalized(D, sigma)
+        columns[0] += R.sum(axis=0)
+        grams[0, 0] += R.T @ R
+
+
+def normalized(D: NDArray, sigma: float) -> NDArray[np.float64]:
+    """Kernel rows that sum to one."""
+    W = relative_rows(D, sigma).astype(np.float64)
+    return W / W.sum(axis=1, keepdims=True)
+
+
+def solve(job: Job, stage: Stage, block: int) -> None:
+    """The spectrum from the sum of all groups, in their order."""
+    many, parts = gram_stage(job), range(gram_stage(job).n_blocks)
+    columns = [sum(many.read(f"columns_{v}", g)[0] for g in parts) for v in kernel.kernels(job)]
+    roots = [inverse_root(np.asarray(C)) for C in columns]
+    grams = {}
+    for u, v in _pairs(job):
+        total = sum(many.read(f"gram_{u}_{v}", g) for g in parts)
+        grams[u, v] = np.asarray(total) * roots[u][:, None] * roots[v]
+    q = int(job.options["n_components"])
+    if job.options["fusion"] == "alternating":
+        S, onto, sizes = solve_grams(grams, q, job.n)
+        values = [landmark_values(t, np.asarray(C), size) for t, C, size in zip(onto, columns, sizes, strict=True)]
+    else:
+        S, vectors = largest_pairs(grams[0, 0], q + 1)
+        values = [vectors[:, 1:] * roots[0][:, None] * np.sqrt(job.n) * inverse_root(np.maximum(S[1:], 0))]
+    if S[-1] < LEAST:
+        found = int((LEAST < S).sum()) - 1
+        raise SettingsError(f"n_components={q}, but the kernel has rank {found + 1}: ask for at most {found}.")
+    stage.write(0, {"eigenvalues": (0, S), **{f"values_{v}": (0, V) for v, V in enumerate(values)}}, {})
+
+
+def eigenvalues(job: Job) -> NDArray[np.float64]:
+    """With the trivial 1 first."""
+    return stage_of(job).read("eigenvalues", 0)
+
+
+def values(job: Job) -> list[NDArray[np.float64]]:
+    stage = stage_of(job)
+    return [stage.read(f"values_{v}", 0) for v in kernel.kernels(job)]

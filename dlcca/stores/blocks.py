@@ -1,0 +1,150 @@
+"""The work of a stage on disk: arrays written block by block, and a manifest that says which blocks are finished.
+
+::
+
+    run.zarr/stages/NAME/stage.json      fingerprint of all that the stage depends on, number of blocks
+    run.zarr/stages/NAME/done/00017.json a finished block: checksums of its part of every array, and small facts
+    run.zarr/stages/NAME/ARRAY           a Zarr array whose chunks each belong to one block
+
+Zarr reads a missing chunk as zeros. So a block counts as finished only when its file is there, which is written last;
+and what is read is held against the checksum in it.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DamagedBlock, StaleStage
+from dlcca.stores.files import files_at, zarr_store
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a run. Small and picklable: a worker opens the arrays itself."""
+
+    address: str  # of the run
+    name: str
+    fingerprint: str
+    n_blocks: int
+
+    @property
+    def folder(self) -> str:
+        return f"stages/{self.name}"
+
+    @cached_property
+    def _files(self) -> Any:
+        return files_at(self.address)
+
+    @cached_property
+    def _root(self) -> Any:
+        import zarr
+
+        return zarr.open_group(zarr_store(self.address), mode="a", zarr_format=3)
+
+    def array(self, name: str) -> Any:
+        """The Zarr array itself; a name that begins with / is one of the run's own arrays, not the stage's."""
+        return self._root[self._path(name)]
+
+    def _path(self, name: str) -> str:
+        return name[1:] if name.startswith("/") else f"{self.folder}/{name}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the opened files, which a worker opens anew."""
+        return {key: getattr(self, key) for key in ("address", "name", "fingerprint", "n_blocks")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def prepare(self, arrays: Mapping[str, tuple[tuple[int, ...], Any, int]], *, says: str) -> Stage:
+        """Make the arrays (shape, dtype, rows of a block), or find them; refuse leftovers of other settings.
+
+        ``says`` names the settings that the stage depends on, for people.
+        """
+        found = self._files.get(f"{self.folder}/stage.json")
+        if found is not None:
+            known = json.loads(found)
+            if known["fingerprint"] != self.fingerprint:
+                raise StaleStage(
+                    f"{self.name!r} in {self.address} was built from other inputs or settings ({known['says']} there, "
+                    f"{says} now). Run with --from {self.name} to do it again, or give another store."
+                )
+            return self
+        self._files.remove(self.folder)  # arrays without a stage.json: interrupted while they were made
+        for array, (shape, dtype, rows) in arrays.items():
+            self._create(array, shape, np.dtype(dtype), rows)
+        content = {"fingerprint": self.fingerprint, "n_blocks": self.n_blocks, "says": says}
+        self._files.put(f"{self.folder}/stage.json", json.dumps(content).encode())
+        return self
+
+    def _create(self, array: str, shape: tuple[int, ...], dtype: np.dtype, rows: int) -> None:
+        from zarr.codecs import Crc32cCodec
+
+        chunks = (max(1, min(rows, shape[0])), *(max(1, size) for size in shape[1:]))
+        path = self._path(array)
+        self._root.create_array(
+            path, shape=shape, dtype=dtype, chunks=chunks, compressors=[Crc32cCodec()], overwrite=True
+        )
+
+    def missing(self) -> list[int]:
+        """The blocks that are not finished."""
+        done = {int(name.removesuffix(".json")) for name in self._files.names(f"{self.folder}/done")}
+        return [block for block in range(self.n_blocks) if block not in done]
+
+    def write(self, block: int, parts: Mapping[str, tuple[int, NDArray]], facts: Mapping[str, Any]) -> None:
+        """Write a block's part of each array (first row, rows), then mark the block finished."""
+        checks = {}
+        for array, (first, X) in parts.items():
+            self.array(array)[first : first + len(X)] = X
+            checks[array] = {"first": first, "rows": len(X), "crc": _crc(X)}
+        content = {"parts": checks, "facts": dict(facts)}
+        self._files.put(f"{self.folder}/done/{block:05d}.json", json.dumps(content).encode())
+
+    def facts(self, block: int) -> dict[str, Any]:
+        """The facts of a finished block."""
+        return self._entry(block)["facts"]
+
+    def read(self, array: str, block: int) -> NDArray:
+        """A block's part of an array, held against its checksum."""
+        part = self._entry(block)["parts"][array]
+        where = f"block {block} of {array!r} in stage {self.name!r} of {self.address}"
+        try:
+            X = np.asarray(self.array(array)[part["first"] : part["first"] + part["rows"]])
+        except Exception as error:
+            raise DamagedBlock(f"{where} cannot be read: {error}. Run with --from {self.name}.") from error
+        if _crc(X) != part["crc"]:
+            raise DamagedBlock(f"{where} is damaged or missing. Run with --from {self.name} to compute it again.")
+        return X
+
+    def read_all(self, array: str) -> NDArray:
+        """All blocks of an array together, each checked; for arrays that fit in memory."""
+        return np.concatenate([self.read(array, block) for block in range(self.n_blocks)])
+
+    def check(self) -> list[str]:
+        """What is wrong with the finished blocks, a line each."""
+        problems = []
+        missing = set(self.missing())
+        for block in (block for block in range(self.n_blocks) if block not in missing):
+            for array in self._entry(block)["parts"]:
+                try:
+                    self.read(array, block)
+                except DamagedBlock as error:
+                    problems.append(str(error))
+        return problems
+
+    def _entry(self, block: int) -> dict[str, Any]:
+        found = self._files.get(f"{self.folder}/done/{block:05d}.json")
+        if found is None:
+            raise DamagedBlock(f"block {block} of stage {self.name!r} in {self.address} is not finished; run again.")
+        return json.loads(found)
+
+
+def _crc(X: NDArray) -> int:
+    return zlib.crc32(np.ascontiguousarray(X).view(np.uint8).data) if X.size else 0
