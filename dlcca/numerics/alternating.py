@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from dlcca.numerics.affinity import Kernel, balanced, inverse_root
-from dlcca.numerics.spectra import fixed_start, gram
+from dlcca.numerics.spectra import fixed_start, gram, largest_pairs
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,16 @@ def solve_grams(grams: dict[tuple[int, int], NDArray], q: int, n: int) -> tuple[
     chain = grams[0, 1]
     for v in range(1, K - 1):
         chain = chain @ grams[v, v + 1]
-    first, last = _root(grams[0, 0]), _root(grams[K - 1, K - 1])
-    U, S, _ = np.linalg.svd(first.T @ chain @ last)
+    # With A_1ᵀA_1 = B Bᵀ the squares of the singular values are the eigenvalues of Bᵀ T (A_KᵀA_K) Tᵀ B, T the chain.
+    B, B_inverse = _root(grams[0, 0])
+    T = B.T @ chain
+    squares, U = largest_pairs(T @ grams[K - 1, K - 1] @ T.T, q + 1)
+    S = np.sqrt(np.maximum(squares, 0))
     # Ψ = A_1 c has orthonormal columns, because cᵀ(A_1ᵀA_1)c = UᵀU.
-    c = np.linalg.lstsq(first.T, U[:, 1 : q + 1], rcond=1e-12)[0]
+    c = B_inverse @ U[:, 1:]
     onto = [grams[0, v].T @ c for v in range(K)]
     sizes = [np.sqrt(np.einsum("mq,mq->q", t, grams[v, v] @ t) / n) for v, t in enumerate(onto)]
-    return S[: q + 1], onto, sizes
+    return S, onto, sizes
 
 
 def landmark_values(onto: NDArray, C: NDArray, size: NDArray) -> NDArray:
@@ -107,7 +110,8 @@ def _by_lanczos(A: list[Kernel], q: int) -> tuple[NDArray, list[NDArray]]:
     return np.sqrt(np.maximum(squares[::-1], 0)), [half.T @ Psi for half in A]
 
 
-def _root(G: NDArray) -> NDArray:
-    """B with G = B Bᵀ."""
+def _root(G: NDArray) -> tuple[NDArray, NDArray]:
+    """B with G = B Bᵀ, and the pseudo-inverse of Bᵀ."""
     lam, V = np.linalg.eigh((G + G.T) / 2)
-    return V * np.sqrt(np.maximum(lam, 0))
+    keep = lam > 1e-13 * lam[-1]
+    return V * np.sqrt(np.where(keep, lam, 0)), V * inverse_root(np.where(keep, lam, 0))

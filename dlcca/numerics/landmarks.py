@@ -64,15 +64,19 @@ def kmeans_plus_plus(X: NDArray, m: int, rng: np.random.Generator) -> Rows:
 def _greedy(X: NDArray, m: int, start: int, pick: Callable[[NDArray], int]) -> Rows:
     """Chosen rows, one at a time, by ``pick`` of the squared gap of every sample to the chosen ones."""
     X = np.asarray(X, dtype=np.float64)
+    X = X - X[start]  # keeps digits; and not the mean, which would blur exact ties
+    lengths = np.einsum("nd,nd->n", X, X)
+    rounding = 1e-13 * lengths.max()
     chosen = [start]
-    gap = _squared_gaps(X, start)
-    while len(chosen) < m and gap.max() > 0:
+    gap = np.full(len(X), np.inf)
+    while True:
+        row = chosen[-1]
+        # |x|² - 2 x·c + |c|²: one pass over X. Below rounding it is a duplicate of a landmark, at distance 0.
+        new = X @ (-2 * X[row])
+        new += lengths
+        new += lengths[row]
+        new[new < rounding] = 0
+        np.minimum(gap, new, out=gap)
+        if len(chosen) == m or not gap.any():
+            return np.array(chosen, dtype=np.int64)
         chosen.append(pick(gap))
-        np.minimum(gap, _squared_gaps(X, chosen[-1]), out=gap)
-    return np.array(chosen, dtype=np.int64)
-
-
-def _squared_gaps(X: NDArray, row: int) -> NDArray:
-    """Squared distance of every sample to one of them; exactly 0 to itself and its duplicates."""
-    gap = X - X[row]
-    return np.einsum("nd,nd->n", gap, gap)

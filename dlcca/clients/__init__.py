@@ -1,0 +1,1 @@
+"""Where a Dask client comes from."""
