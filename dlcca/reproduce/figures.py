@@ -1,0 +1,183 @@
+"""The figures, like the paper's. Numbers in, PNG files out; nothing is computed here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.reproduce.measures import Shares, Spectrum
+from dlcca.simulate import Truth
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BLUE, RED, GREEN, BLACK, PINK, GREY = "#1f5fa8", "#c8261f", "#1a8a3a", "#222222", "#e0559b", "#888888"
+#: The four icons' marks, in the paper's colours.
+ICON_COLOURS = (RED, GREEN, BLACK, PINK)
+DPI = 130
+
+
+def _grid(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, NDArray]:
+    """A figure and its axes (rows, columns). Without pyplot: no state is shared, no window system asked for."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    figure.savefig(path, dpi=DPI, metadata={"Software": None})  # the same bytes whatever matplotlib's version string
+
+
+def point_sets(path: Path, z: NDArray, X: NDArray) -> None:
+    """The hidden square and what is seen of it."""
+    figure, axes = _grid(1, 2, 9, 4.2)
+    for ax, points, title, name in zip(
+        axes[0], (z, X), ("(a) hidden samples z", "(b) observations x"), "zx", strict=True
+    ):
+        dots = ax.scatter(*points.T, c=z[:, 0], s=12, cmap="viridis")
+        ax.set(title=title, xlabel=f"${name}_1$ (no unit)", ylabel=f"${name}_2$ (no unit)")
+    figure.colorbar(dots, ax=axes[0, 1], label="$z_1$ (no unit)")
+    _save(figure, path)
+
+
+def distance_scatter(path: Path, true: NDArray, estimates: Mapping[str, NDArray]) -> None:
+    """Estimated squared distances against the true ones, on one scale."""
+    figure, axes = _grid(1, len(estimates), 9, 4.4, sharey=True)
+    highest = float(true.max())
+    top = 1.05 * max(float(np.quantile(estimate, 0.99)) for estimate in estimates.values())
+    for ax, (title, estimate) in zip(axes[0], estimates.items(), strict=True):
+        ax.plot(true, estimate, ".", color=BLUE, ms=1.5, alpha=0.15, rasterized=True)
+        ax.plot([0, highest], [0, highest], "--", color=RED, lw=1.5, label="equal")
+        above = int((estimate > top).sum())
+        note = f"\n({above} of {len(true)} pairs are above the frame)" if above else ""
+        ax.set(title=title + note, xlabel="true $|z_i - z_j|^2$ (units of z, squared)", ylim=(0, top))
+    axes[0, 0].set_ylabel("estimate (units of z, squared)")
+    axes[0, 0].legend(loc="upper left", framealpha=1)
+    _save(figure, path)
+
+
+def pendulum_frames(path: Path, movies: Mapping[str, Truth], frames: Sequence[int] = (0, 24, 80)) -> None:
+    """A row for each movie, a column for each moment."""
+    shown = [(f"{name}\nmovie {v + 1}", truth, v) for name, truth in movies.items() for v in range(2)]
+    figure, axes = _grid(len(shown), len(frames), 8.6, 1.2 * len(shown) + 0.3)
+    for row, (name, truth, v) in zip(axes, shown, strict=True):
+        for ax, frame in zip(row, frames, strict=True):
+            ax.imshow(truth.movies[v][frame], cmap="gray", vmin=0, vmax=1)
+            _picture(ax)
+        row[0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=9)
+    for ax, frame in zip(axes[0], frames, strict=True):
+        ax.set_title(f"t = {truth.time[frame]:.2f} s", fontsize=10)
+    _save(figure, path)
+
+
+def _picture(ax: Axes) -> None:
+    ax.set_xticks([])
+    ax.set_yticks([])
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Frequencies to mark, Hz."""
+
+    coupled: NDArray
+    private: NDArray
+
+
+def pendulum_spectra(path: Path, columns: Mapping[str, Mapping[str, Spectrum]], marks: Sequence[Marks]) -> None:
+    """A column for each pair of movies, a row for each method."""
+    methods = list(next(iter(columns.values())))
+    figure, axes = _grid(len(methods), len(columns), 10, 1.75 * len(methods) + 0.9, sharex=True, sharey=True)
+    for column, (name, spectra), marked in zip(axes.T, columns.items(), marks, strict=True):
+        column[0].set_title(name, loc="right", fontsize=11, fontweight="bold")
+        for ax, (method, of) in zip(column, spectra.items(), strict=True):
+            ax.plot(of.frequency, np.sqrt(of.power), color=BLUE, lw=1.4, label="first coordinate")
+            _mark(ax, marked.coupled, RED, "coupled pendulums")
+            _mark(ax, marked.private, GREEN, "private pendulums")
+            ax.set_title(method, loc="left", fontsize=11)
+            ax.set(xlim=(0, 6), ylim=(0, 1.02))
+        column[-1].set_xlabel("frequency (Hz)")
+    figure.supylabel("amplitude, total power 1 (no unit)", fontsize=10)
+    _legend_below(figure, axes[0, -1])
+    _save(figure, path)
+
+
+def _mark(ax: Axes, frequencies: Sequence[float] | NDArray, colour: str, label: str) -> None:
+    for i, frequency in enumerate(frequencies):
+        ax.axvline(frequency, color=colour, ls="--", lw=1.2, label=label if i == 0 else None, zorder=1)
+
+
+def _legend_below(figure: Figure, ax: Axes, columns: int = 5) -> None:
+    """One legend for all panels, outside of them."""
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9.5)
+
+
+def icon_frames(path: Path, movies: Sequence[NDArray], frames: Sequence[int] = (0, 10)) -> None:
+    """A column for each movie, a row for each moment."""
+    _, tall, wide = movies[0].shape
+    figure, axes = _grid(len(frames), len(movies), 9, 0.35 + (0.1 + 2.85 * tall / wide) * len(frames))
+    brightest = max(float(movie.max()) for movie in movies)
+    for row, frame in zip(axes, frames, strict=True):
+        for ax, movie in zip(row, movies, strict=True):
+            ax.imshow(movie[frame], cmap="gray", vmin=0, vmax=brightest)
+            _picture(ax)
+        row[0].set_ylabel(f"frame {frame}")
+    for v, ax in enumerate(axes[0]):
+        ax.set_title(f"movie {v + 1}")
+    _save(figure, path)
+
+
+def icon_spectra(path: Path, panels: Mapping[str, Spectrum], names: Sequence[str], speeds: Sequence[float]) -> None:
+    """Spectra of the first coordinate, the speeds of the icons marked."""
+    figure, axes = _grid(2, 2, 10, 5.6, sharex=True, sharey=True)
+    for ax, (title, of) in zip(axes.flat, panels.items(), strict=True):
+        ax.plot(of.frequency, np.sqrt(of.power), color=BLUE, lw=1.4, label="first coordinate")
+        for speed, name, colour in zip(speeds, names, ICON_COLOURS, strict=True):
+            _mark(ax, [speed], colour, f"{name}, {speed:g}°/frame")
+        ax.set(title=title, xlim=(0, 40), ylim=(0, 1.02))
+    for ax in axes[-1]:
+        ax.set_xlabel("frequency (degrees per frame)")
+    figure.supylabel("amplitude, total power 1 (no unit)", fontsize=10)
+    _legend_below(figure, axes[0, 0])
+    _save(figure, path)
+
+
+def random_sets(path: Path, methods: Mapping[str, Sequence[Shares]], common: float, private: float) -> None:
+    """The shares of power on each random set, for each method, with their bounds."""
+    figure, axes = _grid(2, 1, 9, 6, sharex=True, sharey=True)
+    styles = ((BLUE, "o"), (RED, "^"), (PINK, "s"), (BLACK, "x"), (GREEN, "+"))
+    for i, ((name, shares), (colour, marker)) in enumerate(zip(methods.items(), styles, strict=True)):
+        at = np.arange(len(shares)) + 0.13 * (i - 2)  # side by side, because many are equal
+        axes[0, 0].plot(at, [s.common for s in shares], marker, color=colour, label=name)
+        axes[1, 0].plot(at, [s.private for s in shares], marker, color=colour)
+    for ax, bound, whose in zip(axes[:, 0], (common, private), ("common icon's", "private icons' own"), strict=True):
+        ax.axhline(bound, color=GREY, ls="--", lw=1.2)
+        ax.set(ylabel=f"share of power,\n{whose} harmonics", ylim=(-0.04, 1.04))
+    axes[1, 0].set(xlabel="random set (seed)", xticks=np.arange(len(shares)))
+    _legend_below(figure, axes[0, 0], columns=3)
+    _save(figure, path)
+
+
+def window_sweep(path: Path, windows: Sequence[int], sweeps: Mapping[int, Mapping[str, Sequence[Shares]]]) -> None:
+    """Shares of power against the window: a column for each scene."""
+    figure, axes = _grid(2, len(sweeps), 10, 5.8, sharex=True, sharey=True)
+    styles = ((BLACK, "o"), (BLUE, "s"), (RED, "^"), (GREEN, "D"))
+    for column, (scene, lines) in zip(axes.T, sweeps.items(), strict=True):
+        for (name, shares), (colour, marker) in zip(lines.items(), styles, strict=False):
+            for ax, values in zip(column, ([s.common for s in shares], [s.private for s in shares]), strict=True):
+                ax.plot(windows, values, marker=marker, color=colour, lw=1.4, ms=5, label=name)
+        column[0].set(title=f"scene {scene}", xticks=windows, ylim=(-0.03, 1.03))
+        column[1].set_xlabel("window (frames)")
+    axes[0, 0].set_ylabel("share of power,\ncommon icon's harmonics")
+    axes[1, 0].set_ylabel("share of power,\nprivate icons' own harmonics")
+    _legend_below(figure, axes[0, 0])
+    _save(figure, path)

@@ -1,0 +1,85 @@
+"""One page that shows it all: the table and the figures of each experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+
+from dlcca import __version__
+from dlcca.reproduce.table import HEADINGS, Row, verdict
+
+
+@dataclass(frozen=True)
+class Plate:
+    """A figure in the output folder, and what it shows."""
+
+    file: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """One experiment of the paper: its results and figures."""
+
+    title: str
+    text: str
+    rows: list[Row] = field(default_factory=list)
+    plates: list[Plate] = field(default_factory=list)
+
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+table { border-collapse: collapse; width: 100%; font-size: 15px; }
+th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #ddd; vertical-align: top; }
+tr.missed td { background: #fde8e6; font-weight: 600; }
+tr.reported td { color: #555; }
+figure { margin: 1.5rem 0; }
+img { max-width: 100%; height: auto; }
+figcaption { font-size: 15px; color: #444; }
+"""
+
+
+def write(sections: Sequence[Section], out: Path) -> None:
+    """Leave ``index.html`` in the folder that holds the figures."""
+    body = "\n".join(_section(section) for section in sections)
+    html = (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>Local CCA: the paper's experiments</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>Local CCA: the paper's experiments</h1>\n{_summary(sections)}\n{body}\n</body>\n</html>\n"
+    )
+    (out / "index.html").write_text(html, encoding="utf-8")
+
+
+def _summary(sections: Sequence[Section]) -> str:
+    rows = [row for section in sections for row in section.rows]
+    held, met = [row for row in rows if row.met is not None], [row for row in rows if row.met]
+    return (
+        "<p>The experiments of Section VII of Yair and Talmon's paper on local canonical correlation analysis, with "
+        f"its baselines, by dlcca {__version__}, from fixed seeds. {len(met)} of {len(held)} expectations are met; "
+        f"{len(rows) - len(held)} further results are reported without one. The same table is in "
+        '<a href="table.md">table.md</a> and <a href="table.json">table.json</a>.</p>'
+    )
+
+
+def _section(section: Section) -> str:
+    plates = "\n".join(_plate(plate) for plate in section.plates)
+    return f"<h2>{escape(section.title)}</h2>\n<p>{escape(section.text)}</p>\n{_table(section.rows)}\n{plates}"
+
+
+def _table(rows: Sequence[Row]) -> str:
+    head = "".join(f"<th>{heading}</th>" for heading in HEADINGS)
+    return f"<table>\n<tr>{head}</tr>\n" + "\n".join(_row(row) for row in rows) + "\n</table>"
+
+
+def _row(row: Row) -> str:
+    kind = {True: "met", False: "missed", None: "reported"}[row.met]
+    cells = "".join(f"<td>{escape(cell)}</td>" for cell in (row.figure, row.expected, row.got, verdict(row.met)))
+    return f'<tr class="{kind}">{cells}</tr>'
+
+
+def _plate(plate: Plate) -> str:
+    caption = escape(plate.caption)
+    return f'<figure><img src="{escape(plate.file)}" alt="{caption}">\n<figcaption>{caption}</figcaption></figure>'
