@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from dlcca.errors import NotFittedYet, SettingsError, suggest
+from dlcca.errors import NotFittedYet, SettingsError, Untrusted, suggest
 from dlcca.fitting import Fit, fit_views
 from dlcca.model import Model
 from dlcca.settings import OPTIONS, Settings
+from dlcca.stages import lazy
 from dlcca.stores import model as model_store
-from dlcca.views import check_varies, checked
+from dlcca.views import Views, check_varies, checked, named
 
 
 class LocalCCA(TransformerMixin, BaseEstimator):
@@ -115,8 +117,17 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         return cls(**settings.options(), random_state=random_state)
 
     def fit(self, views: Any, y: Any = None) -> LocalCCA:
-        """Fit to the views: a list or dict of K arrays (n, d_v), rows in step. ``y`` is not looked at."""
+        """Fit to the views: a list or dict of K arrays (n, d_v), rows in step. ``y`` is not looked at.
+
+        Dask, Zarr and xarray arrays are never loaded whole: they are worked through block by block, on the workers of
+        ``client`` if there is one, and ``embedding_`` is then a Dask array.
+        """
         settings = Settings.from_options(**{name: getattr(self, name) for name in OPTIONS})
+        if lazy_views := _lazy(views):
+            self._take(lazy.fit(lazy_views, settings, _seed(self.random_state), self.client))
+            for reason in self.warnings_:
+                warnings.warn(reason, Untrusted, stacklevel=2)
+            return self
         views = checked(views)
         check_varies(views)
         self._take(fit_views(views, settings, _generator(self.random_state)))
@@ -132,6 +143,8 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         The rows of the training data get exactly the coordinates in ``embedding_``.
         """
         model = self._fitted()
+        if lazy_views := _lazy(_in_order(views, model.names)):
+            return lazy.transform(model, lazy_views)
         views = checked(_in_order(views, model.names), may_be_none=True)
         return model.coordinates(views.arrays).astype(views.present[0].dtype)
 
@@ -183,7 +196,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         }
         model_store.save(path, model, arrays, facts)
 
-    def _take(self, result: Fit) -> None:
+    def _take(self, result: Fit | lazy.LazyFit) -> None:
         """The results of a fit, under the names that users know."""
         self.model_ = result.model
         self.embedding_ = result.embedding
@@ -262,6 +275,21 @@ def _in_order(views: Any, names: tuple[str, ...]) -> Any:
         if name not in names:
             raise SettingsError(f"the model has no view {name!r}; {suggest(name, names)}")
     return {name: views.get(name) for name in names}
+
+
+def _lazy(views: Any) -> dict[str, Any] | None:
+    """The views by name if any of them is read in parts (Dask, Zarr, xarray over them), else None."""
+    if isinstance(views, Views):
+        return None
+    named_views = named(views)
+    return named_views if any(lazy.is_lazy(X) for X in named_views.values()) else None
+
+
+def _seed(random_state: Any) -> int:
+    """A seed that can be written down, for a fit by stages."""
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(_generator(random_state).integers(np.iinfo(np.int64).max))
 
 
 def _generator(random_state: Any) -> np.random.Generator:

@@ -28,8 +28,8 @@ class Views:
         """Views from a list or dict of arrays, a DataFrame with two levels of columns, or a Dataset; unchecked."""
         if isinstance(views, Views):
             return views
-        named = _named(views)
-        return cls(tuple(_array(X, name) for name, X in named.items()), tuple(named))
+        arrays = {name: _array(X, name) for name, X in named(views).items()}
+        return cls(tuple(arrays.values()), tuple(arrays))
 
     @property
     def present(self) -> list[NDArray]:
@@ -84,7 +84,7 @@ def check_varies(views: Views) -> None:
             )
 
 
-def _named(views: Any) -> dict[str, Any]:
+def named(views: Any) -> dict[str, Any]:
     """The views by name, in order."""
     if hasattr(views, "data_vars"):  # an xarray Dataset: a variable is a view
         return {str(name): views[name] for name in views.data_vars}

@@ -169,10 +169,38 @@ def test_dask_zarr_and_xarray_arrays_are_read(torus):
     import xarray as xr
     import zarr
 
-    expected = LocalCCA(**KNN).fit(torus).embedding_
+    in_memory = LocalCCA(**KNN).fit(torus)
     dataset = xr.Dataset({f"v{i}": (("time", f"c{i}"), X) for i, X in enumerate(torus)})
-    for views in ([da.from_array(X) for X in torus], [zarr.array(X) for X in torus], dataset):
-        np.testing.assert_array_equal(LocalCCA(**KNN).fit(views).embedding_, expected)
+    np.testing.assert_array_equal(LocalCCA(**KNN).fit(dataset).embedding_, in_memory.embedding_)
+    chunked = dataset.chunk(time=500)
+    for views in ([da.from_array(X, chunks=(700, 2)) for X in torus], [zarr.array(X) for X in torus], chunked):
+        model = LocalCCA(**KNN).fit(views)
+        assert isinstance(model.embedding_, da.Array)
+        np.testing.assert_allclose(model.embedding_.compute(), in_memory.embedding_, atol=1e-8, rtol=0)
+        np.testing.assert_allclose(model.eigenvalues_, in_memory.eigenvalues_, atol=1e-10)
+        np.testing.assert_allclose(model.transform(torus), in_memory.embedding_, atol=1e-8, rtol=0)
+        lazy = model.transform(views)
+        assert isinstance(lazy, da.Array)
+        np.testing.assert_allclose(lazy.compute(), in_memory.embedding_, atol=1e-8, rtol=0)
+
+
+def test_lazy_views_are_never_loaded_whole(tmp_path):
+    import dask.array as da
+
+    largest = 0
+
+    def watched(block):
+        nonlocal largest
+        largest = max(largest, len(block))
+        return block
+
+    views, _truth = simulate.torus(20_000, common="big", random_state=0)
+    lazy = [da.from_array(X, chunks=(1000, -1)).map_blocks(watched, dtype=X.dtype, meta=X[:0]) for X in views]
+    model = LocalCCA(**KNN).fit(lazy)
+    assert largest <= 1000
+    assert model.embedding_.numblocks[0] > 1
+    model.save(tmp_path / "model.zarr")
+    np.testing.assert_allclose(open_model(tmp_path / "model.zarr").embedding_, model.embedding_.compute())
 
 
 def test_it_is_a_scikit_learn_estimator(torus):

@@ -34,6 +34,7 @@ PICTURE: dict[str, set[str] | None] = {
     "clients": {"errors", "settings"},
     "estimator": {"errors", "fitting", "model", "settings", "stages", "stores", "views"},
     "report": {"errors", "model", "settings", "stores"},
+    "runfile": {"errors", "settings"},
     "reproduce": ANYTHING,  # but the command line: see NEVER
     "demo": ANYTHING,  # likewise
     "cli": ANYTHING,

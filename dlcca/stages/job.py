@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.errors import DataError, StorageError
+from dlcca.errors import DataError, SettingsError, StorageError
 from dlcca.settings import Settings
 from dlcca.stores.blocks import Stage
 from dlcca.stores.files import zarr_store
@@ -35,7 +35,16 @@ class Source:
         try:
             return zarr.open_array(zarr_store(self.address), path=self.path, mode="r")
         except Exception as error:
-            raise StorageError(f"no Zarr array can be opened at {self.address} {self.path}: {error}") from error
+            where = f"{self.address} {self.path}".rstrip()
+            raise StorageError(f"view {self.name!r}: no Zarr array can be opened at {where}: {error}") from error
+
+    def read(self, rows: Any) -> NDArray:
+        """Some rows: a slice, or row numbers in rising order, each once."""
+        array = self.open()
+        try:
+            return np.asarray(array[rows] if isinstance(rows, slice) else array.oindex[rows])
+        except Exception as error:
+            raise DataError(f"view {self.name!r} cannot be read in rows {_told(rows)}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -71,15 +80,12 @@ class Job:
 
     def read(self, v: int, rows: Any) -> NDArray:
         """Some rows of a view: a slice, or row numbers in any order, each read once."""
-        array = self.sources[v].open()
-        try:
-            if isinstance(rows, slice):
-                X = array[rows]
-            else:
-                unique, where = np.unique(rows, return_inverse=True)
-                X = array.oindex[unique][where]
-        except Exception as error:
-            raise DataError(f"view {self.sources[v].name!r} cannot be read in rows {_told(rows)}: {error}") from error
+        source = self.sources[v]
+        if isinstance(rows, slice):
+            X = source.read(rows)
+        else:
+            unique, where = np.unique(rows, return_inverse=True)
+            X = source.read(unique)[where]
         return np.asarray(X, dtype=self.dtype)
 
     def stage(self, name: str, depends: Any, n_blocks: int) -> Stage:
@@ -117,12 +123,37 @@ def identity(sources: tuple[Source, ...]) -> str:
     known = []
     for source in sources:
         array = source.open()
-        rows = np.unique(np.linspace(0, max(0, array.shape[0] - 1), 64).astype(int))
-        content = (
-            hashlib.sha256(np.ascontiguousarray(array.oindex[rows]).tobytes()).hexdigest() if array.shape[0] else ""
-        )
+        rows = np.unique(np.linspace(0, array.shape[0] - 1, 64).astype(int))
+        content = hashlib.sha256(np.ascontiguousarray(source.read(rows)).tobytes()).hexdigest()
         known.append([source.name, list(array.shape), str(array.dtype), content])
     return fingerprint(known)
+
+
+def _refuse_early(options: dict[str, Any], n: int) -> None:
+    """What would be an error, or passed over in silence, after hours of work."""
+    kind, landmarks = options["neighborhoods"], options["landmarks"]
+    m = int(landmarks) if np.ndim(landmarks) == 0 else len(landmarks)
+    sizes = {"landmarks": m}
+    if isinstance(kind, str):
+        width = "window" if kind == "time" else "n_neighbors"
+        if options[width] == "auto":
+            raise SettingsError("window='auto' is for arrays in memory; give a number of samples here.")
+        sizes[width] = int(options[width])
+    for option, asked in sizes.items():
+        if asked > n:
+            raise SettingsError(f"{option}={asked}, but the views have {n} samples; ask for at most {n}.")
+    refuse_few_landmarks(m, options["n_components"])
+    if options["bandwidth"] in ("neighbor", "slope"):
+        raise SettingsError(
+            f"bandwidth={options['bandwidth']!r} is for arrays in memory; use 'median', 'quantile' or a number here."
+        )
+    if options["normalization"] == "paper":
+        raise SettingsError("normalization='paper' is for arrays in memory; use 'balanced' here.")
+
+
+def refuse_few_landmarks(m: int, q: int) -> None:
+    if q > m - 1:
+        raise SettingsError(f"n_components={q} with {m} landmarks; at most {m - 1} are possible.")
 
 
 def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed: int) -> Job:
@@ -130,18 +161,19 @@ def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed
     if not sources:
         raise DataError("no views were given; name at least one Zarr array.")
     arrays = {source.name: source.open() for source in sources}
-    lengths = {name: array.shape[0] for name, array in arrays.items()}
-    if len(set(lengths.values())) > 1:
-        found = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
-        raise DataError(f"the views differ in length: {found} samples. They must be samples of the same moments.")
     for name, array in arrays.items():
         if array.ndim != 2 or array.shape[1] == 0:
             raise DataError(f"view {name!r} has shape {array.shape}; (samples, channels) is needed.")
         if array.dtype.kind not in "fiub":
             raise DataError(f"view {name!r} has dtype {array.dtype}; real numbers are needed.")
+    lengths = {name: array.shape[0] for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
+        raise DataError(f"the views differ in length: {found} samples. They must be samples of the same moments.")
     n = next(iter(lengths.values()))
     if n < 2:
         raise DataError(f"the views have {n} sample{'s' * (n != 1)}; at least 2 are needed.")
+    _refuse_early(settings.options(), n)
     narrow = all(array.dtype.kind == "f" and array.dtype.itemsize <= 4 for array in arrays.values())
     dtype = "float32" if narrow else "float64"
     dims = tuple(array.shape[1] for array in arrays.values())

@@ -105,10 +105,12 @@ _KEPT: dict[tuple[Any, ...], Model] = {}
 
 def _model(job: Job, units: list[float]) -> Model:
     key = (job.address, stage_of(job).fingerprint, *units)
-    if key not in _KEPT:
+    found = _KEPT.get(key)
+    if found is None:  # perhaps read twice: several threads may be here, and each keeps what it has found
+        found = _read_model(job, units)
         _KEPT.clear()
-        _KEPT[key] = _read_model(job, units)
-    return _KEPT[key]
+        _KEPT[key] = found
+    return found
 
 
 def _read_model(job: Job, units: list[float]) -> Model:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -32,12 +33,13 @@ def do_missing(compute: Compute, job: Job, stage: Stage, client: Any = None, tel
     from distributed import as_completed
 
     waiting = iter(missing)
+    call = uuid.uuid4().hex[:8]  # a key that was used before would get its old result, or its old error
 
     def submit() -> Any:
         block = next(waiting, None)
         if block is None:
             return None
-        key = f"dlcca-{stage.name}-{stage.fingerprint[:8]}-{block}"
+        key = f"dlcca-{stage.name}-{call}-{block}"
         return client.submit(compute, job, stage, block, key=key, pure=False, retries=RETRIES)
 
     running = as_completed([future for _ in range(min(WAVE, len(missing))) if (future := submit()) is not None])

@@ -1,0 +1,116 @@
+"""Fitting arrays that are not in memory: Dask, Zarr and xarray arrays, by the stages, in a scratch store."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dlcca.choices import Choices, choose
+from dlcca.errors import DataError, SettingsError
+from dlcca.model import Model
+from dlcca.quality import Quality
+from dlcca.settings import Settings
+from dlcca.stages import finish, landmarks, metric, pipeline, spectrum
+from dlcca.stages.job import Source, make_job
+
+
+@dataclass(frozen=True)
+class LazyFit:
+    """The result of a fit whose embedding stays on disk."""
+
+    model: Model
+    embedding: Any  # a Dask array (n, q)
+    eigenvalues: Any
+    landmarks: Any
+    correlations: Any
+    bandwidth: Any
+    quality: Quality
+    choices: Choices
+
+
+def is_lazy(X: Any) -> bool:
+    """Whether an array is one that is read in parts."""
+    X = getattr(X, "data", X) if hasattr(X, "dims") else X
+    return type(X).__module__.split(".")[0] in ("dask", "zarr")
+
+
+def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any) -> LazyFit:
+    """Fit without ever holding a view whole; the scratch store lives as long as the embedding is in use."""
+    import dask.array as da
+
+    if settings.neighborhoods.window == "auto" and settings.neighborhoods.kind == "time":
+        raise SettingsError("window='auto' is for arrays in memory; choose a window in samples here.")
+    scratch = Path(tempfile.mkdtemp(prefix="dlcca-"))
+    try:
+        sources = tuple(_source(name, X, scratch) for name, X in views.items())
+        n = sources[0].open().shape[0]
+        choices = choose(settings, n, len(sources))
+        job = make_job(str(scratch / "run.zarr"), sources, choices.settings, seed)
+        pipeline.run(job, client)
+        quality = finish.quality_of(job)
+        embedding = da.from_zarr(str(scratch / "run.zarr"), component="embedding")
+        sigma = spectrum.sigmas(job)
+        result = LazyFit(
+            model=finish.model_of(job),
+            embedding=embedding,
+            eigenvalues=spectrum.eigenvalues(job),
+            landmarks=landmarks.rows(job),
+            correlations=metric.result(job).correlations,
+            bandwidth=sigma[0] if len(sigma) == 1 else sigma,
+            quality=quality,
+            choices=choices,
+        )
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    weakref.finalize(result.model, shutil.rmtree, scratch, ignore_errors=True)
+    return result
+
+
+def transform(model: Model, views: dict[str, Any]) -> Any:
+    """Coordinates of lazy views as a Dask array (n, q), block by block."""
+    import dask.array as da
+
+    arrays = [None if X is None else _dask(X) for X in views.values()]
+    present = [X for X in arrays if X is not None]
+    rows = present[0].chunks[0]
+    aligned = [None if X is None else X.rechunk((rows, -1)) for X in arrays]
+    given = [v for v, X in enumerate(aligned) if X is not None]
+
+    def block(*parts: Any) -> Any:
+        views_of_block: list[Any] = [None] * len(aligned)
+        for v, X in zip(given, parts, strict=True):
+            views_of_block[v] = X
+        return model.coordinates(views_of_block).astype(parts[0].dtype)
+
+    q = len(model.scale)
+    return da.map_blocks(
+        block, *(aligned[v] for v in given), chunks=(rows, (q,)), dtype=present[0].dtype, meta=present[0]._meta
+    )
+
+
+def _source(name: str, X: Any, scratch: Path) -> Source:
+    """A view as a Zarr array on disk: where it is, or a copy made chunk by chunk."""
+    import zarr
+
+    X = getattr(X, "data", X) if hasattr(X, "dims") else X
+    if X.ndim != 2:
+        raise DataError(f"view {name!r} has shape {X.shape}; (samples, channels) is needed.")
+    if isinstance(X, zarr.Array) and isinstance(X.store_path.store, zarr.storage.LocalStore):
+        return Source(name, str(X.store_path.store.root), X.store_path.path)
+    array = _dask(X)
+    rows = max(1, (8 << 20) // (array.dtype.itemsize * array.shape[1]))
+    path = scratch / "views" / f"{len(list(scratch.glob('views/*')))}.zarr"
+    array.rechunk((rows, -1)).to_zarr(str(path), compute=True)
+    return Source(name, str(path))
+
+
+def _dask(X: Any) -> Any:
+    import dask.array as da
+
+    X = getattr(X, "data", X) if hasattr(X, "dims") else X
+    return X if isinstance(X, da.Array) else da.from_array(X, chunks=getattr(X, "chunks", "auto"))

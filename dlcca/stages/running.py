@@ -1,0 +1,88 @@
+"""A whole run from its description: look at the views, do what is missing, seal the result."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from dlcca.choices import Choices, choose
+from dlcca.errors import SettingsError
+from dlcca.quality import Quality
+from dlcca.settings import Settings
+from dlcca.stages import finish, pipeline
+from dlcca.stages.job import Job, Source, make_job
+from dlcca.stages.work import Tell
+from dlcca.stores.blocks import Stage
+from dlcca.stores.files import files_at
+
+#: Stages in the order in which they are done, under their names on disk.
+ON_DISK = (
+    "scan",
+    "landmarks",
+    "near",
+    "metric",
+    "units",
+    "kernel",
+    "bandwidth",
+    "gram",
+    "spectrum",
+    "coordinates",
+    "embedding",
+)
+
+
+def prepared(store: str, views: dict[str, str], settings: Settings, seed: int) -> tuple[Job, Choices]:
+    """The job, every "auto" settled; reads the headers of the views and a few of their rows."""
+    if settings.neighborhoods.window == "auto" and settings.neighborhoods.kind == "time":
+        raise SettingsError("[neighborhoods] window = 'auto' is for arrays in memory; give a number of samples.")
+    sources = tuple(Source(name, address) for name, address in views.items())
+    n = sources[0].open().shape[0] if sources else 0
+    choices = choose(settings, n, len(sources))
+    return make_job(store, sources, choices.settings, seed), choices
+
+
+def run(job: Job, choices: Choices, client: Any = None, tell: Tell | None = None) -> Quality:
+    """Do what is missing of every stage, and seal the run."""
+    pipeline.run(job, client, tell)
+    return finish.run(job, choices)
+
+
+def forget(store: str, first: str) -> None:
+    """Remove a stage and all later ones, so that they are done again."""
+    if first not in ON_DISK:
+        raise SettingsError(f"--from {first}: the stages are {', '.join(ON_DISK)}.")
+    files = files_at(store)
+    for name in ON_DISK[ON_DISK.index(first) :]:
+        files.remove(f"stages/{name}")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a stage is."""
+
+    name: str
+    done: int
+    blocks: int
+
+
+def progress(store: str) -> list[Progress]:
+    """The stages that have been begun, each with its finished blocks."""
+    return [Progress(s.name, s.n_blocks - len(s.missing()), s.n_blocks) for s in begun(store)]
+
+
+def damages(store: str) -> list[str]:
+    """What is wrong with the finished blocks of a run, a line each."""
+    return [problem for stage in begun(store) for problem in stage.check()]
+
+
+def begun(store: str) -> list[Stage]:
+    """The stages of a run that have been begun, as they are on disk."""
+    files = files_at(store)
+    found = []
+    for name in ON_DISK:
+        content = files.get(f"stages/{name}/stage.json")
+        if content is not None:
+            known = json.loads(content)
+            found.append(Stage(store, name, known["fingerprint"], known["n_blocks"]))
+    return found
