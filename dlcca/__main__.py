@@ -1,0 +1,5 @@
+"""``python -m dlcca`` is ``dlcca``."""
+
+from dlcca.cli import main
+
+main()

@@ -1,0 +1,189 @@
+"""The demonstration: two movies of coupled pendulums, from simulation to report."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca import simulate
+from dlcca.errors import StorageError, Untrusted
+from dlcca.estimator import LocalCCA
+from dlcca.report import figures, page
+from dlcca.report.figures import COLORS, INK, WIDE, Panel, drawn
+from dlcca.simulate import Truth
+from dlcca.stores import run as run_store
+from dlcca.stores.arrays import refuse_foreign
+from dlcca.stores.run import Run
+
+#: Frames of the movies that the report shows.
+FRAMES = 6
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the demonstration left behind and found."""
+
+    store: Path
+    report: Path
+    run: Run
+    summary: str
+    found: dict[str, float]  # |correlation| of the first coordinate with each pendulum
+
+
+def run(out: Path, say: Callable[[str], None]) -> Demo:
+    """Simulate, fit, store and report, in ``out``; whatever else is there is left alone."""
+    store, report = out / "run.zarr", out / "report.html"
+    refuse_unusable(out, store, report)
+    say("simulating two movies of coupled pendulums")
+    arrays, truth = simulate.pendulums(private=True, swing=2, random_state=0)
+    views = {"movie 1": arrays[0], "movie 2": arrays[1]}
+    say("fitting local canonical correlation analysis")
+    model = fitted(views)
+    result = finished(model, views, truth.time)
+    say(f"writing {store}")
+    run_store.write(store, result)
+    say(f"drawing {report}")
+    found = agreement(result.embedding[:, 0], pendulums(truth))
+    page.write(report, rendered(result, truth, found))
+    return Demo(store, report, result, model.summary(), found)
+
+
+def refuse_unusable(out: Path, store: Path, report: Path) -> None:
+    """Fail before any work is done if its results could not be written."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"the folder {out} cannot be made: {error.strerror or error}.") from error
+    refuse_foreign(store, run_store.FORM)
+    page.refuse_foreign(report)
+
+
+def fitted(views: dict[str, NDArray]) -> LocalCCA:
+    """The estimator with its defaults; reasons not to trust it stay in ``warnings_``."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Untrusted)
+        return LocalCCA(n_components=3, random_state=0).fit(views)
+
+
+def finished(model: LocalCCA, views: dict[str, NDArray], time: NDArray) -> Run:
+    """The run of a fitted estimator."""
+    settings = model.settings_.to_dict()
+    return Run(
+        embedding=model.embedding_,
+        time=time,
+        time_unit="s",
+        eigenvalues=model.eigenvalues_,
+        landmarks=model.landmarks_,
+        correlations=model.correlations_,
+        n_common=model.n_common_,
+        quality=model.quality_,
+        warnings=model.warnings_,
+        views={name: X.shape[1] for name, X in views.items()},
+        settings=settings,
+        choices=model.choices_,
+        fingerprint=run_store.fingerprint(views, settings),
+    )
+
+
+def pendulums(truth: Truth) -> dict[str, NDArray]:
+    """Displacements (n,) of the pendulums that the first coordinate is held against."""
+    return {
+        "common pendulum": truth.z[:, 0],
+        "private pendulum of movie 1": truth.nuisance[0][:, 0],
+        "private pendulum of movie 2": truth.nuisance[1][:, 0],
+    }
+
+
+def agreement(coordinate: NDArray, known: dict[str, NDArray]) -> dict[str, float]:
+    """|correlation| of a coordinate with each known variable."""
+    return {name: float(abs(np.corrcoef(coordinate, z)[0, 1])) for name, z in known.items()}
+
+
+def rendered(result: Run, truth: Truth, found: dict[str, float]) -> str:
+    """The report, with panels on what only a simulation knows."""
+    hertz = truth.omega / (2 * np.pi)
+    names = ("common, slow", "common, fast", "private 1", "private 2")
+    return page.render(
+        result,
+        title="dlcca demo: two movies of coupled pendulums",
+        lead=sentence(found),
+        known=[movies(truth), against(result, truth, found), together(result, truth)],
+        marks={name: float(f) for name, f in zip(names, hertz, strict=True)},
+    )
+
+
+def sentence(found: dict[str, float]) -> str:
+    """What the first coordinate is, in words."""
+    common, *private = found.values()
+    others = " and ".join(f"{value:.2f}" for value in private)
+    verb = "follows" if common > 0.9 else "does not follow"
+    return (
+        f"The first coordinate {verb} the coupled pendulum: |correlation| {common:.2f} with its displacement, "
+        f"{others} with those of the two private pendulums."
+    )
+
+
+def movies(truth: Truth) -> Panel:
+    """Frames of both movies."""
+    rows = np.linspace(0, len(truth.time) // 6, FRAMES).astype(int)
+
+    def paint(figure: Any) -> None:
+        axes = figure.subplots(2, FRAMES)
+        for v, movie in enumerate(truth.movies):
+            for ax, row in zip(axes[v], rows, strict=True):
+                ax.imshow(movie[row], cmap="bone", vmin=0, vmax=1)
+                ax.set(xticks=[], yticks=[])
+                ax.spines[:].set_visible(False)
+                if v == 0:
+                    ax.set_title(f"{truth.time[row]:.2f} s")
+            axes[v, 0].set_ylabel(f"movie {v + 1}")
+
+    caption = (
+        "The left pendulums of the two movies are coupled by a spring; the right ones are private, slow in the first "
+        "movie and fast in the second. The method sees 200 random projections of each frame, and is told nothing else."
+    )
+    picture = drawn(paint, "Frames of the two movies", size=(WIDE[0], 2.75))
+    return Panel("What the two cameras see", caption, picture, wide=True)
+
+
+def against(result: Run, truth: Truth, found: dict[str, float]) -> Panel:
+    """The first coordinate against the displacement of each pendulum."""
+
+    def paint(figure: Any) -> None:
+        axes = figure.subplots(1, len(found), sharey=True)
+        for i, (ax, (name, z)) in enumerate(zip(axes, pendulums(truth).items(), strict=True)):
+            ax.scatter(z, result.embedding[:, 0], s=9, linewidths=0, color=COLORS[0] if i == 0 else COLORS[1])
+            ax.set(title=f"{name}\n|correlation| {found[name]:.2f}", xlabel="displacement [pixels]")
+        axes[0].set_ylabel("coordinate 1")
+
+    caption = (
+        "A straight line where the coordinate has found a pendulum, anything else where it knows nothing of it. "
+        "The sign of a coordinate means nothing."
+    )
+    picture = drawn(paint, "Coordinate against pendulums", size=(WIDE[0], 4.0))
+    return Panel("The first coordinate against each pendulum", caption, picture, wide=True)
+
+
+def together(result: Run, truth: Truth) -> Panel:
+    """The first coordinate and the common pendulum over time."""
+    z = truth.z[:, 0] / truth.z[:, 0].std()
+    coordinate = result.embedding[:, 0]
+    sign = np.sign(np.corrcoef(z, coordinate)[0, 1])
+
+    def paint(figure: Any) -> None:
+        ax = figure.subplots()
+        ax.plot(result.time, z, color=INK, alpha=0.35, linewidth=5, label="common pendulum")
+        ax.plot(result.time, sign * coordinate, color=COLORS[0], linewidth=1.6, label="coordinate 1")
+        ax.set(xlabel=figures.time_label(result), ylabel="in standard deviations")
+        ax.margins(x=0.01)
+        figure.legend(*ax.get_legend_handles_labels(), loc="outside upper right", ncols=2)
+
+    caption = "The displacement of the first movie's coupled pendulum, and the coordinate found without knowing it."
+    picture = drawn(paint, "Coordinate and pendulum over time", size=WIDE)
+    return Panel("The first coordinate and the common pendulum over time", caption, picture, wide=True)

@@ -1,0 +1,1 @@
+"""One HTML page about a finished run, that needs no network and no scripts."""

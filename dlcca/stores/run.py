@@ -1,0 +1,182 @@
+"""A finished run in a Zarr group: the coordinates, how far to trust them, and where they come from.
+
+::
+
+    run.zarr             attributes: settings, choices, views, fingerprint, versions, created, time_unit,
+    │                    manifest (a SHA-256 for each entry below), format, version, checksum
+    ├── embedding        (n, q)
+    ├── time             (n,)
+    ├── eigenvalues      (q,)
+    ├── landmarks        (L,)
+    └── quality          attributes: the measures, n_common, warnings
+        └── correlations (L, r)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dlcca.errors import DataError, StoreFileError
+from dlcca.stores.arrays import (
+    Format,
+    digest,
+    digest_of_facts,
+    open_sealed,
+    plain,
+    read_array,
+    replacing,
+    seal,
+    write_array,
+)
+
+FORM = Format("dlcca-run", 1, noun="run", error=StoreFileError, renew="run again")
+
+#: Array in the store -> field of `Run`.
+ARRAYS = {
+    "embedding": "embedding",
+    "time": "time",
+    "eigenvalues": "eigenvalues",
+    "landmarks": "landmarks",
+    "quality/correlations": "correlations",
+}
+_FACTS = ("views", "settings", "choices", "fingerprint", "time_unit", "versions", "created")
+PACKAGES = ("dlcca", "numpy", "scipy", "scikit-learn", "zarr", "dask")
+
+
+def versions() -> dict[str, str]:
+    """The packages that a result may depend on, each with its version."""
+    return {package: version(package) for package in PACKAGES}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run found, and all that is needed to judge it."""
+
+    embedding: NDArray  # (n, q)
+    time: NDArray  # (n,) in time_unit
+    eigenvalues: NDArray  # (q,) without the trivial 1
+    landmarks: NDArray  # (L,) row numbers
+    correlations: NDArray  # (L, r) local canonical correlations, falling
+    n_common: int
+    quality: dict[str, Any]  # measures of trust
+    warnings: list[str]  # why not to trust the result; empty if it may be trusted
+    views: dict[str, int]  # names and channels
+    settings: dict[str, Any]  # as used, in sections
+    choices: list[str]  # a sentence for each "auto"
+    fingerprint: str  # see `fingerprint`
+    time_unit: str = "sample"  # or "s"
+    versions: dict[str, str] = field(default_factory=versions)
+    created: str = field(default_factory=_now)
+
+    def __post_init__(self) -> None:
+        n, q, L = len(self.time), len(self.eigenvalues), len(self.landmarks)
+        if self.embedding.shape != (n, q) or self.time.ndim != 1 or self.correlations.shape[:1] != (L,):
+            raise DataError(
+                f"embedding {self.embedding.shape}, time {self.time.shape}, eigenvalues {self.eigenvalues.shape}, "
+                f"landmarks {self.landmarks.shape} and correlations {self.correlations.shape} do not fit together; "
+                "(n, q), (n,), (q,), (L,) and (L, r) are needed."
+            )
+
+
+def fingerprint(views: Mapping[str, NDArray], settings: Mapping[str, Any]) -> str:
+    """SHA-256 of the views, their names and the settings: equal if and only if the inputs were."""
+    made = hashlib.sha256(digest_of_facts(settings).encode())
+    for name, X in views.items():
+        made.update(digest_of_facts({"name": name, "array": digest(X)}).encode())
+    return made.hexdigest()
+
+
+def write(path: str | Path, run: Run) -> None:
+    """Write a run, all of it or nothing; a run that is there already is replaced, anything else is refused."""
+    import zarr
+
+    with replacing(Path(path), FORM) as place:
+        group = zarr.create_group(str(place), zarr_format=3)
+        quality = plain({**run.quality, "n_common": run.n_common, "warnings": run.warnings})
+        group.create_group("quality").attrs.update(quality)
+        manifest = {name: write_array(group, name, getattr(run, attribute)) for name, attribute in ARRAYS.items()}
+        manifest["quality"] = digest_of_facts(quality)
+        seal(group, FORM, {**{fact: plain(getattr(run, fact)) for fact in _FACTS}, "manifest": manifest})
+
+
+def read(path: str | Path) -> Run:
+    """The run at ``path``, every array checked, or a `StoreFileError` that names what is wrong."""
+    path = Path(path)
+    group, header = open_sealed(path, FORM)
+    quality = _quality(group, header, path)
+    arrays: dict[str, Any] = {
+        attribute: read_array(group, name, _expected(header, name, path), path, FORM)
+        for name, attribute in ARRAYS.items()
+    }
+    return Run(
+        **arrays,
+        n_common=quality.pop("n_common"),
+        warnings=quality.pop("warnings"),
+        quality=quality,
+        **{fact: header[fact] for fact in _FACTS},
+    )
+
+
+def damages(path: str | Path) -> dict[str, str | None]:
+    """For every entry of the manifest what is wrong with it, None if nothing is; a bad header is an error."""
+    path = Path(path)
+    group, header = open_sealed(path, FORM)
+    found: dict[str, str | None] = {}
+    for name in (*ARRAYS, "quality"):
+        try:
+            if name == "quality":
+                _quality(group, header, path)
+            else:
+                read_array(group, name, _expected(header, name, path), path, FORM)
+            found[name] = None
+        except StoreFileError as error:
+            found[name] = str(error)
+    return found
+
+
+def describe(path: str | Path) -> dict[str, Any]:
+    """What is in a run by its headers alone: quick, but only `read` and `damages` look at the arrays."""
+    path = Path(path)
+    group, header = open_sealed(path, FORM)
+    quality = _quality(group, header, path)
+    try:
+        shapes = {name: list(group[name].shape) for name in ARRAYS}
+    except Exception as error:
+        raise StoreFileError(f"{path} lacks an array: {error}. Restore it, or {FORM.renew}.") from error
+    return {
+        "shapes": shapes,
+        "n_common": quality.pop("n_common"),
+        "warnings": quality.pop("warnings"),
+        "quality": quality,
+        **{fact: header[fact] for fact in _FACTS},
+        "bytes": sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+    }
+
+
+def _expected(header: Mapping[str, Any], name: str, path: Path) -> str:
+    if name not in header.get("manifest", {}):
+        raise StoreFileError(f"{path} is not finished: its manifest lacks {name!r}. Restore it, or {FORM.renew}.")
+    return header["manifest"][name]
+
+
+def _quality(group: Any, header: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """The attributes of the group ``quality``, if they are unchanged."""
+    try:
+        quality = dict(group["quality"].attrs)
+    except Exception as error:
+        raise StoreFileError(f"'quality' of {path} cannot be read: {error}. Restore it, or {FORM.renew}.") from error
+    if digest_of_facts(quality) != _expected(header, "quality", path):
+        raise StoreFileError(f"'quality' of {path} is damaged. Restore it, or {FORM.renew}.")
+    return quality
