@@ -7,6 +7,7 @@ settings; 3 the data was refused; 4 storage failed; 5 done, but the result shoul
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -84,6 +85,26 @@ class Voice:
 
         with Console(stderr=True).status("starting") as status:
             yield lambda text: status.update(escape(text))
+
+    @contextmanager
+    def bars(self) -> Iterator[Callable[[str, int, int], None]]:
+        """A function that shows how far each stage is, on a terminal only."""
+        if self.quiet or not sys.stderr.isatty():
+            yield lambda stage, done, blocks: None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True)) as shown:
+            tasks: dict[str, Any] = {}
+
+            def tell(stage: str, done: int, blocks: int) -> None:
+                if stage not in tasks:
+                    tasks[stage] = shown.add_task(stage, total=blocks)
+                shown.update(tasks[stage], completed=done, total=blocks)
+
+            yield tell
 
     def fail(self, error: Exception) -> typer.Exit:
         """Say what went wrong; what is returned ends the program with the code for it."""
@@ -218,6 +239,125 @@ def _print_table(rows: Sequence[Any]) -> None:
     Console(width=None if sys.stdout.isatty() else 120).print(table)
 
 
+RunToml = Annotated[Path, typer.Argument(metavar="run.toml", help="What to run: views, settings, store, cluster.")]
+Cluster = Annotated[
+    str | None, typer.Option("--cluster", metavar="ADDRESS", help="A Dask scheduler, as tcp://host:8786; else local.")
+]
+
+
+@app.command("plan", epilog="Example: dlcca plan run.toml --workers 100 --rows 100000000")
+def plan(
+    runfile: RunToml,
+    workers: Annotated[int | None, typer.Option(help="Plan for this many workers.")] = None,
+    rows: Annotated[int | None, typer.Option(help="Plan for this many samples.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Say what a run will take; nothing is computed.
+
+    Tasks, bytes read and written, memory of a worker, operations and an estimate of the time, stage by stage. What will
+    not fit the memory of the workers is refused here, with the setting to change.
+    """
+    with speaking(as_json, quiet, debug) as voice:
+        from dlcca import runfile as files
+        from dlcca.stages import planning, running
+
+        asked = files.read(runfile)
+        job, choices = running.prepared(asked.store, asked.views, asked.settings, asked.seed)
+        count = workers or asked.cluster.workers or os.cpu_count() or 1
+        made = planning.at_scale(job, rows or job.n, count)
+        voice.say(f"{rows or job.n} samples, {', '.join(f'{s.name} ({d} channels)' for s, d in _views(job))}")
+        for line in choices.lines():
+            voice.say(f"  {line}")
+        voice.say(f"{'stage':<12}{'tasks':>8}{'read':>10}{'written':>10}{'memory':>10}{'Gflop':>10}{'seconds':>9}")
+        for stage in made.stages:
+            voice.say(
+                f"{stage.name:<12}{stage.tasks:>8}{_size(stage.reads):>10}{_size(stage.writes):>10}"
+                f"{_size(stage.memory):>10}{stage.products / 1e9:>10.0f}"
+                f"{stage.seconds / min(count, stage.tasks):>9.1f}"
+            )
+        voice.say(
+            f"In all {made.tasks} tasks, {_size(made.reads)} read, {_size(made.writes)} written, "
+            f"{_size(made.memory_per_worker)} in each of {count} workers, about {_duration(made.seconds)}."
+        )
+        if asked.cluster.memory_gib is not None:
+            planning.refuse_too_large(made, asked.cluster.memory_gib * 2**30)
+        voice.finish(
+            {
+                "samples": rows or job.n,
+                "workers": count,
+                "seconds": made.seconds,
+                "memory_per_worker": made.memory_per_worker,
+                "tasks": made.tasks,
+                "reads": made.reads,
+                "writes": made.writes,
+                "flops": made.products,
+                "stages": [{**vars(stage), "seconds": stage.seconds} for stage in made.stages],
+                "choices": choices.lines(),
+            }
+        )
+
+
+def _views(job: Any) -> list[tuple[Any, int]]:
+    return list(zip(job.sources, job.dims, strict=True))
+
+
+def _duration(seconds: float) -> str:
+    """A time, for people."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+
+
+@app.command("run", epilog="Example: dlcca run run.toml")
+def run(
+    runfile: RunToml,
+    cluster: Cluster = None,
+    again_from: Annotated[
+        str | None, typer.Option("--from", metavar="STAGE", help="Do this stage and all later ones again.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Run all stages; a second run does only what is missing.
+
+    Killed at any moment, it goes on where it was: finished blocks are kept in the store and not computed again.
+    """
+    with speaking(as_json, quiet, debug) as voice:
+        from dlcca import runfile as files
+        from dlcca.clients import client_for
+        from dlcca.stages import planning, running
+
+        asked = files.read(runfile)
+        job, choices = running.prepared(asked.store, asked.views, asked.settings, asked.seed)
+        if asked.cluster.memory_gib is not None:
+            planning.refuse_too_large(planning.plan(job, 1), asked.cluster.memory_gib * 2**30)
+        if again_from is not None:
+            running.forget(asked.store, again_from)
+        with voice.bars() as tell, client_for(cluster, asked.cluster.workers, asked.cluster.memory_gib) as client:
+            quality = running.run(job, choices, client, tell)
+        voice.say(f"{job.n} samples, {quality.n_common} common at the typical landmark.")
+        for line in choices.lines():
+            voice.say(f"  {line}")
+        voice.say("Next:")
+        voice.say(f"  look at the report        dlcca report {asked.store}")
+        voice.say(f"  check that it is intact   dlcca verify {asked.store}")
+        voice.say(f"  use it in Python          zarr.open_group({asked.store!r})['embedding']")
+        voice.finish(
+            {
+                "store": asked.store,
+                "samples": job.n,
+                "n_common": quality.n_common,
+                "quality": quality.measures,
+                "warnings": quality.reasons,
+                "choices": choices.lines(),
+            },
+            quality.reasons,
+        )
+
+
 @app.command("report", epilog="Example: dlcca report demo-output/run.zarr --out report.html")
 def report(
     store: Store,
@@ -255,8 +395,13 @@ def status(store: Store, as_json: AsJson = False, quiet: Quiet = False, debug: D
     It looks at the headers alone; dlcca verify looks at the arrays too.
     """
     with speaking(as_json, quiet, debug) as voice:
+        from dlcca.stages import running
         from dlcca.stores import run as run_store
 
+        stages = running.progress(str(store))
+        if stages and not run_store.is_finished(store):
+            _say_unfinished(voice, store, stages)
+            return
         found = run_store.describe(store)
         n, q = found["shapes"]["embedding"]
         voice.say(f"{store} is a finished run of {found['created']}, {_size(found['bytes'])}.")
@@ -276,12 +421,20 @@ def status(store: Store, as_json: AsJson = False, quiet: Quiet = False, debug: D
         voice.finish({"store": str(store), **found})
 
 
-def _size(count: int) -> str:
+def _say_unfinished(voice: Voice, store: Path, stages: Sequence[Any]) -> None:
+    """How far a run is that was begun and not finished."""
+    voice.say(f"{store} is not finished; run the same run.toml again to go on.")
+    for stage in stages:
+        voice.say(f"  {stage.name:<12} {stage.done} of {stage.blocks} blocks")
+    voice.finish({"store": str(store), "finished": False, "stages": [vars(stage) for stage in stages]})
+
+
+def _size(count: float) -> str:
     """Bytes, for people."""
     for unit in ("bytes", "kB", "MB"):
         if count < 1000:
             return f"{count:.0f} {unit}"
-        count /= 1000  # type: ignore[assignment]
+        count /= 1000
     return f"{count:.1f} GB"
 
 
@@ -292,11 +445,14 @@ def verify(store: Store, as_json: AsJson = False, quiet: Quiet = False, debug: D
     Reads every array and holds it against the checksums in the manifest.
     """
     with speaking(as_json, quiet, debug) as voice:
+        from dlcca.stages import running
         from dlcca.stores import run as run_store
 
         with voice.progress() as step:
             step(f"reading {store}")
-            damages = run_store.damages(store)
+            blocks = running.damages(str(store))
+            damages = run_store.damages(store) if run_store.is_finished(store) or not running.begun(str(store)) else {}
+            damages |= {f"block {number}": problem for number, problem in enumerate(blocks)}
         for name, damage in damages.items():
             voice.say(f"  {'intact ' if damage is None else 'DAMAGED'}  {name}")
         bad = {name: damage for name, damage in damages.items() if damage is not None}
@@ -306,4 +462,5 @@ def verify(store: Store, as_json: AsJson = False, quiet: Quiet = False, debug: D
             voice.warn(f"dlcca: {damage}")
         if bad:
             raise typer.Exit(code)
-        voice.say(f"{store} is complete and unchanged.")
+        finished = run_store.is_finished(store)
+        voice.say(f"{store} is complete and unchanged." if finished else f"What {store} has so far is unchanged.")

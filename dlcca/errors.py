@@ -11,6 +11,7 @@
     │   ├── ModelFileError       a saved model is
     │   └── DamagedBlock         a block of a run is
     ├── NotFittedYet             a result was asked for before ``fit``              (exit code 2)
+    ├── ClusterError             a cluster cannot be reached                        (exit code 4)
     └── StorageError             a store cannot be written or read                  (exit code 4)
 
     Untrusted                    a warning: finished, but do not trust the result   (exit code 5)
@@ -69,6 +70,12 @@ class NotFittedYet(DlccaError, AttributeError, ValueError):
     """A result was asked for before ``fit``."""
 
     exit_code = 2
+
+
+class ClusterError(DlccaError):
+    """A cluster could not be started or reached."""
+
+    exit_code = 4
 
 
 class StorageError(DlccaError, OSError):

@@ -55,10 +55,12 @@ def near_both_ways(
     """
     K, b, m = len(views), len(views[0]), len(points[0])
     dtype = np.result_type(*views)
-    centres = [P.mean(axis=0, dtype=np.float64).astype(dtype) for P in points]
-    minus_two = [np.ascontiguousarray(-2 * (P - c).T, dtype=dtype) for P, c in zip(points, centres, strict=True)]
-    lengths = np.stack([((P - c) ** 2).sum(axis=1) for P, c in zip(points, centres, strict=True)]).astype(dtype)
-    scale = np.array([1 / max(s, np.finfo(np.float64).tiny) ** 2 for s in spreads]).astype(dtype)
+    shrink = [_shrinking(s, dtype) for s in spreads]
+    centres = [_centre(P, float(f)).astype(dtype) for P, f in zip(points, shrink, strict=True)]
+    near_zero = [(P - c) * f for P, c, f in zip(points, centres, shrink, strict=True)]
+    minus_two = [np.ascontiguousarray(-2 * P.T, dtype=dtype) for P in near_zero]
+    lengths = np.stack([(P**2).sum(axis=1) for P in near_zero]).astype(dtype)
+    scale = np.array([1 / (float(f) * s) ** 2 if s > 0 else 1 for f, s in zip(shrink, spreads, strict=True)], dtype)
     links = np.empty((K, b, n_links), dtype=np.int32)
     seen = nearest if nearest is not None else Nearest.none(m, 0)
     products = np.empty((K, TILE, m), dtype=dtype)
@@ -66,58 +68,81 @@ def near_both_ways(
     for start in range(0, b, TILE):
         stop = min(b, start + TILE)
         for v in range(K):
-            X = views[v][start:stop] - centres[v]
+            X = (views[v][start:stop] - centres[v]) * shrink[v]
             np.matmul(X, minus_two[v], out=products[v, : stop - start])
             np.einsum("bd,bd->b", X, X, out=sizes[v, : stop - start])
-        _select(
-            products[:, : stop - start],
-            sizes[:, : stop - start],
-            lengths,
-            scale,
-            links[:, start:stop],
-            seen.distances,
-            seen.rows,
-            first_row + start,
-        )
+        # Whole arrays, not slices of them: of a slice the compiler does not know that its entries lie side by side.
+        _select(stop - start, products, sizes, lengths, scale, links, start, seen.distances, seen.rows, first_row)
     return list(links)
 
 
+def _shrinking(spread: float, dtype: np.dtype) -> np.floating:
+    """The power of two that brings a view near 1: squares of 1e20 or 1e-20 have no place in float32.
+
+    No other factor would do: this one changes no digit, so that ties stay ties.
+    """
+    kind = np.finfo(dtype)
+    return np.ldexp(dtype.type(1), -int(np.clip(np.frexp(spread)[1], kind.minexp + 2, kind.maxexp - 2)))
+
+
+def _centre(P: NDArray, shrink: float) -> NDArray[np.float64]:
+    """The mean of the landmarks, in so few digits that whole numbers less it have exact squares, and ties stay ties."""
+    steps = shrink * 2.0 ** np.ceil(np.log2(2 * np.sqrt(P.shape[1])))  # fine enough to lie well within the spread
+    return np.rint(P.mean(axis=0, dtype=np.float64) * steps) / steps
+
+
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _select(products, sizes, lengths, scale, links, distances, rows, first_row):  # type: ignore[no-untyped-def]
-    """One tile: update every sample's links and every landmark's nearest samples."""
-    K, b, m = products.shape
+def _select(b, products, sizes, lengths, scale, links, start, distances, rows, first_row):  # type: ignore[no-untyped-def]
+    """One tile: update every sample's links and every landmark's nearest samples.
+
+    Distances of a sample are made in a loop without branches, which the compiler turns into vector instructions; the
+    loops that select then only compare, and seldom find anything to do.
+    """
+    K, _tile, m = products.shape
     s, k = links.shape[2], distances.shape[1]
+    zero, far = products.dtype.type(0), products.dtype.type(np.inf)
     near = np.empty(max(s, 1), dtype=products.dtype)
     joint = np.empty(m, dtype=products.dtype)
+    # The bound of each landmark side by side: in `distances` they lie k entries apart.
+    worst = np.empty(m, dtype=np.float64)
+    for i in range(m):
+        worst[i] = distances[i, k - 1] if k > 0 else -np.inf
     for j in range(b):
-        joint[:] = 0
+        for i in range(m):
+            joint[i] = zero
         for v in range(K):
-            if s > 0:
-                near[:] = np.inf
-                bound = products.dtype.type(np.inf)
+            D = products[v, j]
+            size, factor = sizes[v, j], scale[v]
             for i in range(m):
-                d = max(products[v, j, i] + lengths[v, i] + sizes[v, j], products.dtype.type(0))
-                joint[i] = max(joint[i], d * scale[v])
-                if s > 0 and d < bound:
-                    at = s - 1
-                    while at > 0 and near[at - 1] > d:
-                        near[at] = near[at - 1]
-                        links[v, j, at] = links[v, j, at - 1]
-                        at -= 1
-                    near[at] = d
-                    links[v, j, at] = i
-                    bound = near[s - 1]
+                D[i] = max(D[i] + lengths[v, i] + size, zero)
+                joint[i] = max(joint[i], D[i] * factor)
+            if s > 0:
+                near[:] = far
+                bound = far
+                chosen = links[v, start + j]
+                for i in range(m):
+                    if D[i] < bound:
+                        d = D[i]
+                        at = s - 1
+                        while at > 0 and near[at - 1] > d:
+                            near[at] = near[at - 1]
+                            chosen[at] = chosen[at - 1]
+                            at -= 1
+                        near[at] = d
+                        chosen[at] = i
+                        bound = near[s - 1]
         if k > 0:
             for i in range(m):
-                d = joint[i]
-                if d < distances[i, k - 1]:
+                if joint[i] < worst[i]:
+                    d = joint[i]
                     at = k - 1
                     while at > 0 and distances[i, at - 1] > d:
                         distances[i, at] = distances[i, at - 1]
                         rows[i, at] = rows[i, at - 1]
                         at -= 1
                     distances[i, at] = d
-                    rows[i, at] = first_row + j
+                    rows[i, at] = first_row + start + j
+                    worst[i] = distances[i, k - 1]
 
 
 def merged(parts: Sequence[Nearest]) -> Nearest:

@@ -8,6 +8,7 @@ the numbers in that part only. Two passes settle float32, four settle float64.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,12 +79,14 @@ def quantile(share: float, dtype: np.dtype, count: Callable[[int, list[Prefix]],
             digit = int(np.searchsorted(upto, left, side="right"))
             found[rank] = ((prefix << BITS) + digit, left - int(upto[digit - 1] if digit else 0))
     lower, upper = (_number(found[rank][0], dtype, passes) for rank in (min(ranks), max(ranks)))
-    return lower + (upper - lower) * (at - np.floor(at))
+    part = at - float(np.floor(at))
+    # From the nearer end, and in the dtype of the numbers, as NumPy does: equal to the last digit.
+    return float(lower + (upper - lower) * part if part < 0.5 else upper - (upper - lower) * (1 - part))
 
 
-def _number(prefix: Prefix, dtype: np.dtype, passes: int) -> float:
+def _number(prefix: Prefix, dtype: np.dtype, passes: int) -> Any:
     """The number whose leading bits are given; the middle of those that begin so, if bits are left open."""
     size = np.dtype(dtype).itemsize
     left = size * 8 - BITS * passes
     bits = (prefix << left) + (1 << (left - 1) if left else 0)
-    return float(np.array([bits], dtype=f"u{size}").view(dtype)[0])
+    return np.array([bits], dtype=f"u{size}").view(dtype)[0]

@@ -10,7 +10,7 @@ import numpy as np
 from dlcca.choices import Choices
 from dlcca.model import Model
 from dlcca.quality import Quality, assess
-from dlcca.stages import embedding, kernel, landmarks, metric, spectrum
+from dlcca.stages import embedding, kernel, landmarks, members, metric, spectrum
 from dlcca.stages.job import Job, fingerprint
 from dlcca.stores import run as run_store
 from dlcca.stores.arrays import digest_of_facts, plain, seal, write_array
@@ -37,7 +37,7 @@ def model_of(job: Job) -> Model:
 
 
 def quality_of(job: Job) -> Quality:
-    return assess(metric.result(job), metric.width(job), spectrum.eigenvalues(job))
+    return assess(metric.result(job), members.width(job), spectrum.eigenvalues(job))
 
 
 def run(job: Job, choices: Choices) -> Quality:

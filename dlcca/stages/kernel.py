@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dlcca.model import Model
 from dlcca.numerics.affinity import closest_links
-from dlcca.numerics.distances import linked_distances
+from dlcca.numerics.linked import linked_distances
 from dlcca.numerics.quantiles import Counts, added, count_digits, levels, quantile
 from dlcca.stages import landmarks, metric, near
 from dlcca.stages.job import Job

@@ -27,7 +27,8 @@ def n_links(job: Job) -> int:
 
 def n_neighbors(job: Job) -> int:
     """Neighbours sought for each landmark; 0 where they are a window of time."""
-    return int(job.options["n_neighbors"]) if job.options["neighborhoods"] == "knn" else 0
+    kind = job.options["neighborhoods"]  # may be an array of rows
+    return int(job.options["n_neighbors"]) if isinstance(kind, str) and kind == "knn" else 0
 
 
 def is_needed(job: Job) -> bool:
@@ -72,12 +73,12 @@ def compute(job: Job, stage: Stage, block: int) -> None:
     stage.write(block, parts, {})
 
 
-def neighbors(job: Job, first: int, last: int) -> NDArray[np.int64]:
-    """Rows (last - first, k) of the neighbours of some landmarks, all blocks together."""
+def neighbors(job: Job) -> NDArray[np.int64]:
+    """Rows (m, k) of the neighbours of every landmark, all blocks together."""
     stage = stage_of(job)
     nearest: Nearest | None = None
     for block in range(stage.n_blocks):
-        part = Nearest(stage.read("distances", block)[first:last], stage.read("rows", block)[first:last])
+        part = Nearest(stage.read("distances", block), stage.read("rows", block))
         nearest = part if nearest is None else merged([nearest, part])
     assert nearest is not None
     return nearest.rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dlcca.stages import embedding, kernel, landmarks, metric, near, scan, spectrum
+from dlcca.stages import embedding, kernel, landmarks, members, metric, near, scan, spectrum
 from dlcca.stages.job import Job
 from dlcca.stages.work import Tell
 
@@ -13,6 +13,7 @@ STAGES: dict[str, Callable[..., Any]] = {
     "scan": scan.run,
     "landmarks": landmarks.run,
     "near": near.run,
+    "members": members.run,
     "metric": metric.run,
     "units": kernel.run_units,
     "kernel": kernel.run,

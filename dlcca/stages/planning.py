@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dlcca.errors import SettingsError
-from dlcca.stages import kernel, landmarks, metric, near, spectrum
+from dlcca.stages import kernel, landmarks, members, metric, near, spectrum
 from dlcca.stages.job import Job
 
 #: Memory of a worker before it does anything: Python, NumPy, SciPy, numba, Zarr and Dask.
@@ -81,7 +81,7 @@ class Plan:
 def plan(job: Job, workers: int) -> Plan:
     """The plan of a job; nothing is read or computed."""
     n, m, size = job.n, landmarks.count(job), np.dtype(job.dtype).itemsize
-    width, r, k = sum(job.dims), metric.rank(job), metric.width(job)
+    width, r, k = sum(job.dims), metric.rank(job), members.width(job)
     block = job.rows * width * size
     stages = [
         StagePlan("scan", job.n_blocks, reads=n * width * size, memory=3 * block),
@@ -102,15 +102,17 @@ def plan(job: Job, workers: int) -> Plan:
                 memory=2 * held,
             )
         )
+    gathered = min(n, m * k) * width * size
+    stages.append(StagePlan("members", job.n_blocks + 1, reads=n * width * size, writes=gathered, memory=2 * block))
     blocks = -(-m // metric.LANDMARKS)
     stages.append(
         StagePlan(
             "metric",
             blocks,
             decompositions=m * sum(20.0 * min(k, d) ** 2 * max(k, d) for d in (*job.dims, min(job.dims))),
-            reads=blocks * n * width * size,
+            reads=blocks * gathered,
             writes=m * width * r * size,
-            memory=metric.LANDMARKS * k * width * size * 4 + 2 * (job.rows * max(job.dims) * size),
+            memory=metric.LANDMARKS * k * width * size * 4,
         )
     )
     stages += _kernel(job, n, m, width, size, r, block)

@@ -21,6 +21,8 @@ ON_DISK = (
     "scan",
     "landmarks",
     "near",
+    "neighborhoods",
+    "members",
     "metric",
     "units",
     "kernel",

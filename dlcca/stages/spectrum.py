@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from dlcca.errors import DataError, SettingsError
 from dlcca.numerics.affinity import inverse_root, relative_rows
 from dlcca.numerics.alternating import gram_pairs, landmark_values, solve_grams
-from dlcca.numerics.grams import add_gram
+from dlcca.numerics.grams import add_gram, add_own_gram
 from dlcca.numerics.spectra import largest_pairs
 from dlcca.stages import kernel, landmarks
 from dlcca.stages.job import Job
 from dlcca.stages.work import Tell, do_missing
 from dlcca.stores.blocks import Stage
 
-#: Groups of blocks whose matrices are kept: few, because each is m x m.
-GROUPS = 16
+#: Groups of blocks whose matrices are kept: few, because each is m x m, but enough for a cluster to share.
+FEWEST_GROUPS, MOST_GROUPS, BLOCKS_OF_GROUP = 8, 64, 4
 #: The smallest eigenvalue that is not rounding.
 LEAST = 1e-10
 
 
 def groups(job: Job) -> list[range]:
     """Neighbouring blocks that are added up by one task: the same ones whatever the cluster."""
-    edges = np.linspace(0, job.n_blocks, min(GROUPS, job.n_blocks) + 1).astype(int)
+    wanted = int(np.clip(job.n_blocks // BLOCKS_OF_GROUP, FEWEST_GROUPS, MOST_GROUPS))
+    edges = np.linspace(0, job.n_blocks, min(wanted, job.n_blocks) + 1).astype(int)
     return [range(a, b) for a, b in pairwise(edges)]
 
 
@@ -106,7 +109,10 @@ def _add_sparse(job: Job, block: int, grams: dict[tuple[int, int], NDArray], col
         known.append((links, R))
         columns[v] += np.bincount(links.ravel(), weights=R.ravel(), minlength=len(columns[v]))
     for (u, v), G in grams.items():
-        add_gram(G, *known[u], *known[v])
+        if u == v:
+            add_own_gram(G, *known[u])
+        else:
+            add_gram(G, *known[u], *known[v])
 
 
 def _add_dense(job: Job, block: int, grams: dict[tuple[int, int], NDArray], columns: list[NDArray]) -> None:
@@ -131,14 +137,18 @@ def solve(job: Job, stage: Stage, block: int) -> None:
     grams = {}
     for u, v in _pairs(job):
         total = sum(many.read(f"gram_{u}_{v}", g) for g in parts)
-        grams[u, v] = np.asarray(total) * roots[u][:, None] * roots[v]
+        total = np.asarray(total)
+        if u == v and kernel.is_sparse(job):
+            total = total + total.T  # `add_own_gram` adds each pair once
+        grams[u, v] = total * roots[u][:, None] * roots[v]
     q = int(job.options["n_components"])
-    if job.options["fusion"] == "alternating":
-        S, onto, sizes = solve_grams(grams, q, job.n)
-        values = [landmark_values(t, np.asarray(C), size) for t, C, size in zip(onto, columns, sizes, strict=True)]
-    else:
-        S, vectors = largest_pairs(grams[0, 0], q + 1)
-        values = [vectors[:, 1:] * roots[0][:, None] * np.sqrt(job.n) * inverse_root(np.maximum(S[1:], 0))]
+    with threadpool_limits(limits=os.cpu_count()):  # the only task there is: the other workers of this machine wait
+        if job.options["fusion"] == "alternating":
+            S, onto, sizes = solve_grams(grams, q, job.n)
+            values = [landmark_values(t, np.asarray(C), size) for t, C, size in zip(onto, columns, sizes, strict=True)]
+        else:
+            S, vectors = largest_pairs(grams[0, 0], q + 1)
+            values = [vectors[:, 1:] * roots[0][:, None] * np.sqrt(job.n) * inverse_root(np.maximum(S[1:], 0))]
     if S[-1] < LEAST:
         found = int((LEAST < S).sum()) - 1
         raise SettingsError(f"n_components={q}, but the kernel has rank {found + 1}: ask for at most {found}.")

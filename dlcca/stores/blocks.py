@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.errors import DamagedBlock, StaleStage
+from dlcca.errors import DamagedBlock, StaleStage, StorageError
 from dlcca.stores.files import files_at, zarr_store
 
 
@@ -70,7 +71,7 @@ class Stage:
         """
         found = self._files.get(f"{self.folder}/stage.json")
         if found is not None:
-            known = json.loads(found)
+            known = _opened(found, f"stage.json of stage {self.name!r} in {self.address}", self.name)
             if known["fingerprint"] != self.fingerprint:
                 raise StaleStage(
                     f"{self.name!r} in {self.address} was built from other inputs or settings ({known['says']} there, "
@@ -78,10 +79,11 @@ class Stage:
                 )
             return self
         self._files.remove(self.folder)  # arrays without a stage.json: interrupted while they were made
-        for array, (shape, dtype, rows) in arrays.items():
-            self._create(array, shape, np.dtype(dtype), rows)
+        with _storing(f"the arrays of stage {self.name!r} in {self.address}"):
+            for array, (shape, dtype, rows) in arrays.items():
+                self._create(array, shape, np.dtype(dtype), rows)
         content = {"fingerprint": self.fingerprint, "n_blocks": self.n_blocks, "says": says}
-        self._files.put(f"{self.folder}/stage.json", json.dumps(content).encode())
+        self._files.put(f"{self.folder}/stage.json", _sealed(content))
         return self
 
     def _create(self, array: str, shape: tuple[int, ...], dtype: np.dtype, rows: int) -> None:
@@ -102,10 +104,13 @@ class Stage:
         """Write a block's part of each array (first row, rows), then mark the block finished."""
         checks = {}
         for array, (first, X) in parts.items():
-            self.array(array)[first : first + len(X)] = X
+            with _storing(f"block {block} of {array!r} in stage {self.name!r} of {self.address}"):
+                place = self.array(array)
+                X = np.asarray(X, dtype=place.dtype)  # the checksum is of what will be read
+                place[first : first + len(X)] = X
             checks[array] = {"first": first, "rows": len(X), "crc": _crc(X)}
         content = {"parts": checks, "facts": dict(facts)}
-        self._files.put(f"{self.folder}/done/{block:05d}.json", json.dumps(content).encode())
+        self._files.put(f"{self.folder}/done/{block:05d}.json", _sealed(content))
 
     def facts(self, block: int) -> dict[str, Any]:
         """The facts of a finished block."""
@@ -143,7 +148,39 @@ class Stage:
         found = self._files.get(f"{self.folder}/done/{block:05d}.json")
         if found is None:
             raise DamagedBlock(f"block {block} of stage {self.name!r} in {self.address} is not finished; run again.")
-        return json.loads(found)
+        return _opened(found, f"the record of block {block} of stage {self.name!r} in {self.address}", self.name)
+
+
+@contextmanager
+def _storing(what: str) -> Iterator[None]:
+    """Whatever the disk has against it, as an error that says what could not be written."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        reason = error.strerror or error
+        raise StorageError(f"{what} cannot be written: {reason}. What is finished is kept; run again.") from error
+
+
+def _sealed(content: dict[str, Any]) -> bytes:
+    """JSON with a checksum in it."""
+    return json.dumps({**content, "crc": _crc_of(content)}).encode()
+
+
+def _opened(found: bytes, what: str, stage: str) -> dict[str, Any]:
+    """What `_sealed` was given, if nothing has changed."""
+    try:
+        content = json.loads(found)
+        if content.pop("crc") == _crc_of(content):
+            return content
+    except (ValueError, KeyError, AttributeError, TypeError):
+        pass
+    raise DamagedBlock(f"{what} is damaged. Run with --from {stage} to compute it again.")
+
+
+def _crc_of(content: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
 
 def _crc(X: NDArray) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -54,7 +55,8 @@ class _Local:
                 os.fsync(file.fileno())
             os.replace(scratch, place)
         except OSError as error:
-            scratch.unlink(missing_ok=True)
+            with suppress(OSError):  # the same fault may forbid this too
+                scratch.unlink()
             raise StorageError(f"{place} cannot be written: {error.strerror or error}.") from error
 
     def get(self, name: str) -> bytes | None:
@@ -62,6 +64,8 @@ class _Local:
             return (self.folder / name).read_bytes()
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise StorageError(f"{self.folder / name} cannot be read: {error.strerror or error}.") from error
 
     def names(self, folder: str) -> list[str]:
         place = self.folder / folder
@@ -85,7 +89,10 @@ class _Remote:
             raise StorageError(f"{address} needs a package that is not installed: pip install 'dlcca[s3]'.") from error
 
     def put(self, name: str, content: bytes) -> None:
-        self.fs.pipe_file(f"{self.root}/{name}", content)
+        try:
+            self.fs.pipe_file(f"{self.root}/{name}", content)
+        except OSError as error:
+            raise StorageError(f"{self.root}/{name} cannot be written: {error.strerror or error}.") from error
 
     def get(self, name: str) -> bytes | None:
         try:

@@ -29,6 +29,7 @@ from dlcca.stores.arrays import (
     Format,
     digest,
     digest_of_facts,
+    is_form,
     open_sealed,
     plain,
     read_array,
@@ -144,6 +145,11 @@ def damages(path: str | Path) -> dict[str, str | None]:
         except StoreFileError as error:
             found[name] = str(error)
     return found
+
+
+def is_finished(path: str | Path) -> bool:
+    """Whether a run at ``path`` has been sealed."""
+    return is_form(Path(path), FORM)
 
 
 def describe(path: str | Path) -> dict[str, Any]:

@@ -1,0 +1,148 @@
+"""`dlcca run` and `dlcca plan` on a run.toml, as a data engineer meets them."""
+
+import json
+
+import numpy as np
+import pytest
+import zarr
+from typer.testing import CliRunner
+
+from dlcca import LocalCCA, simulate
+from dlcca.cli import app
+from dlcca.errors import SettingsError
+from dlcca.runfile import read
+
+RUN = """
+[store]
+path = "run.zarr"
+seed = 3
+
+[views.left]
+source = "left.zarr"
+
+[views.right]
+source = "right.zarr"
+
+[landmarks]
+choice = 150
+
+[neighborhoods]
+kind = "knn"
+n_neighbors = 40
+
+[cluster]
+workers = 1
+memory_gib = 2
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    views, _truth = simulate.torus(1500, common="big", random_state=0)
+    for name, X in zip(("left", "right"), views, strict=True):
+        array = zarr.create_array(str(tmp_path / f"{name}.zarr"), shape=X.shape, chunks=(400, 3), dtype=X.dtype)
+        array[:] = X
+    (tmp_path / "run.toml").write_text(RUN)
+    return tmp_path
+
+
+def dlcca(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_a_run_leaves_a_finished_store_and_a_second_one_computes_nothing(folder):
+    first = dlcca("run", folder / "run.toml", "--json")
+    assert first.exit_code == 0, first.output
+    assert json.loads(first.stdout)["n_common"] == 1
+    group = zarr.open_group(str(folder / "run.zarr"), mode="r")
+    views = [zarr.open_array(str(folder / f"{name}.zarr"))[:] for name in ("left", "right")]
+    options = {"neighborhoods": "knn", "n_neighbors": 40, "landmarks": 150, "random_state": 3}
+    expected = LocalCCA(**options).fit(views)
+    np.testing.assert_allclose(group["embedding"][:], expected.embedding_, atol=1e-8, rtol=0)
+    np.testing.assert_array_equal(group["landmarks"][:], expected.landmarks_)
+    assert {"time", "eigenvalues", "quality"} <= set(group)
+    written = {p: p.stat().st_mtime_ns for p in (folder / "run.zarr" / "stages").rglob("*") if p.is_file()}
+    assert dlcca("run", folder / "run.toml", "--quiet").exit_code == 0
+    after = {p: p.stat().st_mtime_ns for p in (folder / "run.zarr" / "stages").rglob("*") if p.is_file()}
+    assert after == written
+    assert dlcca("verify", folder / "run.zarr").exit_code == 0
+    status = json.loads(dlcca("status", folder / "run.zarr", "--json").stdout)
+    assert status["shapes"]["embedding"] == [1500, 2]
+    assert dlcca("report", folder / "run.zarr", "--out", folder / "report.html").exit_code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_other_settings_are_refused_until_the_stage_is_named(folder):
+    assert dlcca("run", folder / "run.toml", "--quiet").exit_code == 0
+    (folder / "run.toml").write_text(RUN + "\n[metric]\nridge = 0.1\n")
+    refused = dlcca("run", folder / "run.toml")
+    assert refused.exit_code == 2
+    assert "ridge 0.03" in refused.stderr
+    assert "ridge 0.1" in refused.stderr
+    assert "--from metric" in refused.stderr
+    again = dlcca("run", folder / "run.toml", "--from", "metric", "--json")
+    assert again.exit_code == 0, again.output
+    chunk = next(p for p in (folder / "run.zarr/stages/kernel/distances_0/c").rglob("*") if p.is_file())
+    content = bytearray(chunk.read_bytes())
+    content[100] ^= 1
+    chunk.write_bytes(bytes(content))
+    damaged = dlcca("verify", folder / "run.zarr")
+    assert damaged.exit_code == 3
+    assert "distances_0" in damaged.stderr
+
+
+def test_a_plan_tells_tasks_bytes_memory_and_time_and_computes_nothing(folder):
+    told = dlcca("plan", folder / "run.toml", "--json")
+    assert told.exit_code == 0, told.output
+    plan = json.loads(told.stdout)
+    assert plan["samples"] == 1500
+    assert plan["tasks"] < 20 * 8
+    assert {stage["name"] for stage in plan["stages"]} >= {"scan", "near", "metric", "kernel", "gram", "embedding"}
+    assert not (folder / "run.zarr").exists()
+    large = json.loads(dlcca("plan", folder / "run.toml", "--rows", 10**8, "--workers", 100, "--json").stdout)
+    assert large["memory_per_worker"] < 2 * plan["memory_per_worker"]
+    assert large["reads"] > 10**4 * plan["reads"]
+    assert "in each of 100 workers" in dlcca("plan", folder / "run.toml", "--rows", 10**8, "--workers", 100).stdout
+
+
+def test_what_will_not_fit_the_workers_is_refused_before_anything_runs(folder):
+    (folder / "run.toml").write_text(RUN.replace("memory_gib = 2", "memory_gib = 0.2"))
+    for verb in ("plan", "run"):
+        refused = dlcca(verb, folder / "run.toml")
+        assert refused.exit_code == 2
+        assert "a worker has 0.20" in refused.stderr
+        assert "[cluster] memory_gib" in refused.stderr
+    assert not (folder / "run.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("[store]", "[stroe]"), "did you mean 'store'"),
+        (("n_neighbors", "n_neighbours"), "did you mean 'n_neighbors'"),
+        (("source =", "sauce ="), "did you mean 'source'"),
+        (("workers = 1", "workers = 0"), "at least 1"),
+        (('path = "run.zarr"', ""), r"lacks \[store\] path"),
+        (('kind = "knn"', 'kind = "kn"'), "did you mean 'knn'"),
+        (("[views.left]", "[views.left"), "is not TOML"),
+    ],
+)
+def test_a_wrong_run_file_says_what_is_wrong(folder, change, message):
+    (folder / "run.toml").write_text(RUN.replace(*change))
+    with pytest.raises(SettingsError, match=message):
+        read(folder / "run.toml")
+    assert dlcca("plan", folder / "run.toml").exit_code == 2
+
+
+def test_missing_views_and_clusters_are_told_apart(folder):
+    (folder / "run.toml").write_text(RUN.replace("left.zarr", "nowhere.zarr"))
+    missing = dlcca("plan", folder / "run.toml")
+    assert missing.exit_code == 4
+    assert "nowhere.zarr" in missing.stderr
+    (folder / "run.toml").write_text(RUN)
+    unreachable = dlcca("run", folder / "run.toml", "--cluster", "tcp://127.0.0.1:9")
+    assert unreachable.exit_code == 4
+    assert "no Dask scheduler answers" in unreachable.stderr
