@@ -30,9 +30,7 @@ def write_views(folder: Path, n: int, channels: int = 64, seed: int = 0) -> tupl
         b = min(65_536, n - first)
         z, *private = rng.uniform(0, 2 * np.pi, (3, b))
         for v, e in enumerate(private):
-            hidden = np.column_stack(
-                [np.cos(z), np.sin(z), 2 * np.cos(e), 2 * np.sin(e), np.cos(z + e), np.sin(z - e)]
-            )
+            hidden = np.column_stack([np.cos(z), np.sin(z), 2 * np.cos(e), 2 * np.sin(e), np.cos(z + e), np.sin(z - e)])
             X = hidden @ mixing[v] + 0.05 * rng.standard_normal((b, channels))
             arrays[v][first : first + b] = X.astype(np.float32)
     return tuple(sources)
