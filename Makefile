@@ -21,8 +21,9 @@ help:
 demo: $(VENV)/core.stamp
 	$(BIN)/dlcca demo --out demo-output
 
+# Two test processes with one thread of arithmetic each: four on two cores would take turns.
 test: check
-	$(BIN)/python -m pytest -n 2 -m ""
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m ""
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

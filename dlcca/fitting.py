@@ -32,6 +32,8 @@ from dlcca.windowing import auto_window
 
 #: Entries of the neighborhoods gathered at once for a batch of local decompositions.
 BATCH_ENTRIES = 1 << 22
+#: Below it an eigenvalue is rounding: singular values come as roots of numbers that are known to 1e-16.
+LEAST_EIGENVALUE = 1e-7
 
 
 @dataclass(frozen=True)
@@ -229,12 +231,17 @@ def fit_spectrum(
     )
     build = alternating_model if settings.kernel.fusion == "alternating" else fused_model
     model, eigenvalues, bandwidth = build(draft, views.present, settings)
-    if eigenvalues[-1] < 1e-10:
-        found = int((eigenvalues > 1e-10).sum()) - 1
+    refuse_rounding(eigenvalues)
+    return model, eigenvalues, bandwidth
+
+
+def refuse_rounding(eigenvalues: NDArray) -> None:
+    """An error if more coordinates were asked for than the kernel has."""
+    found, q = int((eigenvalues > LEAST_EIGENVALUE).sum()) - 1, len(eigenvalues) - 1
+    if found < q:
         raise SettingsError(
             f"n_components={q}, but the kernel has rank {found + 1}: ask for at most {found}, or widen the bandwidth."
         )
-    return model, eigenvalues, bandwidth
 
 
 def fused_model(draft: Model, arrays: list[NDArray], settings: Settings) -> tuple[Model, NDArray, float]:

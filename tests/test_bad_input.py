@@ -99,6 +99,14 @@ def test_more_coordinates_than_the_kernel_has_rank_are_refused():
         LocalCCA(n_components=40, landmarks=60, bandwidth=1e6).fit([z, z])
 
 
+def test_more_coordinates_than_the_views_share_are_refused_in_alternating_fusion():
+    z = np.repeat(np.arange(4.0), 50)
+    views = [np.column_stack([z, z**2]) + 1e-3 * RNG.standard_normal((200, 2)) for _ in range(2)]
+    options = {"neighborhoods": "knn", "landmarks": 40, "kernel": "dense", "bandwidth": 1e9, "random_state": 0}
+    with pytest.raises(SettingsError, match=r"the kernel has rank \d+: ask for at most"):
+        LocalCCA(n_components=30, **options).fit(views)
+
+
 def test_metrics_that_need_more_or_fewer_views_say_so():
     with pytest.raises(SettingsError, match="is for two views and 3 were given; use 'maxvar'"):
         LocalCCA(metric="cca").fit([X, Y, X])

@@ -17,8 +17,8 @@ from dlcca.errors import DataError, SettingsError, StorageError
 from dlcca.stores import run as run_store
 from tests.runs import made_up
 
-VERBS = ("demo", "reproduce", "report", "status", "verify")
-NOT_YET = ("ingest", "plan", "run", "transform", "compare")
+VERBS = ("demo", "reproduce", "plan", "run", "report", "status", "verify")
+NOT_YET = ("ingest", "transform", "compare")
 
 
 def call(*arguments: object):
@@ -121,7 +121,8 @@ def test_python_dash_m_is_the_same_program():
         (["dmeo"], "'demo'"),
         (["demo", "--ouut", "x"], "--out"),
         (["report"], "STORE"),
-        (["run"], "No such command"),
+        (["run"], "run.toml"),
+        (["ingest"], "No such command"),
         ([], "Commands:"),
     ],
 )

@@ -43,12 +43,17 @@ def slope_rule(D: NDArray, sigmas: NDArray | None = None) -> float:
     return float(sigmas[np.argmax(steepness)])
 
 
+def beyond_rounding(D: NDArray) -> NDArray:
+    """The distances that are not zero but for rounding; local metrics have no unit, so the limit needs none."""
+    return D[D > np.finfo(D.dtype).eps]
+
+
 def by_rule(D: NDArray, rule: str) -> float:
     """σ by the name of a rule; 0 when all of D is zero, which the caller must refuse.
 
     A sample's distance to itself and to its duplicates tells nothing of scale: quantiles are of the others.
     """
-    apart = D[D > 0]
+    apart = beyond_rounding(D)
     if apart.size == 0:
         return 0.0
     if rule in ("median", "quantile"):

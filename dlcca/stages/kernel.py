@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dlcca.model import Model
 from dlcca.numerics.affinity import closest_links
+from dlcca.numerics.bandwidth import beyond_rounding
 from dlcca.numerics.linked import linked_distances
 from dlcca.numerics.quantiles import Counts, added, count_digits, levels, quantile
 from dlcca.stages import landmarks, metric, near
@@ -179,11 +180,11 @@ def _quantile(
 
 
 def count_sparse(job: Job, block: int, kernel: int, level: int, prefixes: list[int]) -> Counts:
-    return count_digits(stage_of(job).read(f"distances_{kernel}", block), level, prefixes)
+    return count_digits(beyond_rounding(stage_of(job).read(f"distances_{kernel}", block)), level, prefixes)
 
 
 def count_dense(job: Job, block: int, view: int, level: int, prefixes: list[int]) -> Counts:
     """Of one view's distances, or (view -1) of the fused ones."""
     used = [1.0 if v == view else 0.0 for v in range(job.K)] if view >= 0 else _view_units(job)
     draft = _model(job, used)
-    return added([count_digits(D, level, prefixes) for D in tiles(draft, job.block(block))])
+    return added([count_digits(beyond_rounding(D), level, prefixes) for D in tiles(draft, job.block(block))])

@@ -53,7 +53,7 @@ def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
 
 
 def settle(job: Job, stage: Stage, block: int) -> None:
-    if job.options["neighborhoods"] == "knn":
+    if near.n_neighbors(job):
         rows = near.neighbors(job)
     else:
         rows = find_neighbors(job.n, landmarks.rows(job), job.settings)

@@ -55,7 +55,7 @@ def forget(store: str, first: str) -> None:
     if first not in ON_DISK:
         raise SettingsError(f"--from {first}: the stages are {', '.join(ON_DISK)}.")
     files = files_at(store)
-    for name in ON_DISK[ON_DISK.index(first) :]:
+    for name in reversed(ON_DISK[ON_DISK.index(first) :]):  # so that nothing ever builds on what is gone
         files.remove(f"stages/{name}")
 
 

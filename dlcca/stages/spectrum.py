@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dlcca.errors import DataError, SettingsError
+from dlcca.fitting import refuse_rounding
 from dlcca.numerics.affinity import inverse_root, relative_rows
 from dlcca.numerics.alternating import gram_pairs, landmark_values, solve_grams
 from dlcca.numerics.grams import add_gram, add_own_gram
@@ -22,8 +23,6 @@ from dlcca.stores.blocks import Stage
 
 #: Groups of blocks whose matrices are kept: few, because each is m x m, but enough for a cluster to share.
 FEWEST_GROUPS, MOST_GROUPS, BLOCKS_OF_GROUP = 8, 64, 4
-#: The smallest eigenvalue that is not rounding.
-LEAST = 1e-10
 
 
 def groups(job: Job) -> list[range]:
@@ -149,9 +148,7 @@ def solve(job: Job, stage: Stage, block: int) -> None:
         else:
             S, vectors = largest_pairs(grams[0, 0], q + 1)
             values = [vectors[:, 1:] * roots[0][:, None] * np.sqrt(job.n) * inverse_root(np.maximum(S[1:], 0))]
-    if S[-1] < LEAST:
-        found = int((LEAST < S).sum()) - 1
-        raise SettingsError(f"n_components={q}, but the kernel has rank {found + 1}: ask for at most {found}.")
+    refuse_rounding(S)
     stage.write(0, {"eigenvalues": (0, S), **{f"values_{v}": (0, V) for v, V in enumerate(values)}}, {})
 
 
