@@ -57,8 +57,7 @@ def fit_views(views: Views, settings: Settings, rng: np.random.Generator, *, all
     """
     arrays = views.present
     choices = settle(settings, arrays)
-    joint = lambda some: np.hstack(joint_space(arrays))[some]  # noqa: E731
-    rows = pick_landmarks(views.n, choices.settings, rng, joint)
+    rows = pick_landmarks(views.n, choices.settings, rng, lambda some: np.hstack(joint_space(arrays))[some])
     neighbors = find_neighbors(views.n, rows, choices.settings, arrays)
     metric = fit_metric(arrays, neighbors, choices.settings)
     if choices.settings.metric.ridge == 0 and not allow_degenerate:

@@ -50,9 +50,12 @@ def torus(
     rng = np.random.default_rng(random_state)
     angle, *private = rng.uniform(0, 2 * np.pi, (3, n))
     views = [_torus(angle, e) if common == "small" else _torus(e, angle) for e in private]
-    circle = lambda a: np.column_stack([np.cos(a), np.sin(a)])  # noqa: E731
-    truth = Truth(z=circle(angle), nuisance=[circle(e) for e in private], angle=angle)
+    truth = Truth(z=_circle(angle), nuisance=[_circle(e) for e in private], angle=angle)
     return with_noise(views, noise, rng), truth
+
+
+def _circle(angle: NDArray) -> NDArray:
+    return np.column_stack([np.cos(angle), np.sin(angle)])
 
 
 def _torus(small: NDArray, big: NDArray, radius: float = 1.0, distance: float = 2.5) -> NDArray:

@@ -60,7 +60,10 @@ def _model_facts(model: Model) -> dict[str, Any]:
 def _model_of(facts: dict[str, Any], arrays: dict[str, NDArray]) -> Model:
     """The model out of the arrays, which lose what belongs to it."""
     views, kernels = len(facts["names"]), facts["kernels"]
-    take = lambda kind, count: [arrays.pop(f"{kind}_{i}") for i in range(count)]  # noqa: E731
+
+    def take(kind: str, count: int) -> list[NDArray]:
+        return [arrays.pop(f"{kind}_{i}") for i in range(count)]
+
     return Model(
         names=tuple(facts["names"]),
         fusion=facts["fusion"],
