@@ -34,7 +34,7 @@ app = typer.Typer(
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else, on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors and warnings.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-Store = Annotated[Path, typer.Argument(metavar="STORE", help="A finished run, as run.zarr.", show_default=False)]
+Store = Annotated[str, typer.Argument(metavar="STORE", help="A finished run, as run.zarr.", show_default=False)]
 
 
 def main() -> None:
@@ -376,16 +376,18 @@ def report(
         from dlcca.report import page
         from dlcca.stores import run as run_store
 
-        place = out if out is not None else store.with_suffix(".html")
+        name = Path(store).name
+        beside = Path() / name if "://" in store else Path(store)  # a report on a remote run is written here
+        place = out if out is not None else beside.with_suffix(".html")
         page.refuse_foreign(place)
         with voice.progress() as step:
             step(f"reading {store}")
             run = run_store.read(store)
             step(f"drawing {place}")
-            page.write(place, page.render(run, title=f"dlcca report of {store.name}"))
+            page.write(place, page.render(run, title=f"dlcca report of {name}"))
         voice.say(f"{page.headline(run)}.")
         voice.say(f"The report is {place}.")
-        voice.finish({"store": str(store), "report": str(place), "headline": page.headline(run)})
+        voice.finish({"store": store, "report": str(place), "headline": page.headline(run)})
 
 
 @app.command("status", epilog="Example: dlcca status demo-output/run.zarr")
@@ -398,7 +400,7 @@ def status(store: Store, as_json: AsJson = False, quiet: Quiet = False, debug: D
         from dlcca.stages import running
         from dlcca.stores import run as run_store
 
-        stages = running.progress(str(store))
+        stages = running.progress(store)
         if stages and not run_store.is_finished(store):
             _say_unfinished(voice, store, stages)
             return
@@ -418,15 +420,15 @@ def status(store: Store, as_json: AsJson = False, quiet: Quiet = False, debug: D
             voice.say(f"  {name:<12} {value}")
         for warning in found["warnings"]:
             voice.say(f"  do not trust this result: {warning}")
-        voice.finish({"store": str(store), **found})
+        voice.finish({"store": store, **found})
 
 
-def _say_unfinished(voice: Voice, store: Path, stages: Sequence[Any]) -> None:
+def _say_unfinished(voice: Voice, store: str, stages: Sequence[Any]) -> None:
     """How far a run is that was begun and not finished."""
     voice.say(f"{store} is not finished; run the same run.toml again to go on.")
     for stage in stages:
         voice.say(f"  {stage.name:<12} {stage.done} of {stage.blocks} blocks")
-    voice.finish({"store": str(store), "finished": False, "stages": [vars(stage) for stage in stages]})
+    voice.finish({"store": store, "finished": False, "stages": [vars(stage) for stage in stages]})
 
 
 def _size(count: float) -> str:
@@ -450,14 +452,14 @@ def verify(store: Store, as_json: AsJson = False, quiet: Quiet = False, debug: D
 
         with voice.progress() as step:
             step(f"reading {store}")
-            blocks = running.damages(str(store))
-            damages = run_store.damages(store) if run_store.is_finished(store) or not running.begun(str(store)) else {}
+            blocks = running.damages(store)
+            damages = run_store.damages(store) if run_store.is_finished(store) or not running.begun(store) else {}
             damages |= {f"block {number}": problem for number, problem in enumerate(blocks)}
         for name, damage in damages.items():
             voice.say(f"  {'intact ' if damage is None else 'DAMAGED'}  {name}")
         bad = {name: damage for name, damage in damages.items() if damage is not None}
         code = StoreFileError.exit_code if bad else 0
-        voice.document({"store": str(store), "intact": not bad, "entries": damages, "exit_code": code})
+        voice.document({"store": store, "intact": not bad, "entries": damages, "exit_code": code})
         for damage in bad.values():
             voice.warn(f"dlcca: {damage}")
         if bad:

@@ -14,6 +14,7 @@ from dlcca.stages import embedding, kernel, landmarks, members, metric, spectrum
 from dlcca.stages.job import Job, fingerprint
 from dlcca.stores import run as run_store
 from dlcca.stores.arrays import digest_of_facts, plain, seal, write_array
+from dlcca.stores.blocks import storing
 from dlcca.stores.files import zarr_store
 
 
@@ -42,6 +43,11 @@ def quality_of(job: Job) -> Quality:
 
 def run(job: Job, choices: Choices) -> Quality:
     """Write what a finished run holds besides the embedding, and seal it."""
+    with storing(f"the results in {job.address}"):
+        return _write(job, choices)
+
+
+def _write(job: Job, choices: Choices) -> Quality:
     import zarr
 
     group = zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)

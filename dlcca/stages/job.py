@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dlcca.errors import DataError, SettingsError, StorageError
 from dlcca.settings import Settings
 from dlcca.stores.blocks import Stage
-from dlcca.stores.files import zarr_store
+from dlcca.stores.files import files_at, is_remote, trouble, zarr_store
 
 #: Rows of a block: enough that a task is worth starting, few enough to fit a small worker.
 BLOCK_BYTES = 32 << 20
@@ -35,8 +35,11 @@ class Source:
         try:
             return zarr.open_array(zarr_store(self.address), path=self.path, mode="r")
         except Exception as error:
+            if is_remote(self.address) and trouble(error) is None:
+                files_at(self.address).get("zarr.json")  # says so if it is the bucket that is missing
             where = f"{self.address} {self.path}".rstrip()
-            raise StorageError(f"view {self.name!r}: no Zarr array can be opened at {where}: {error}") from error
+            reason = trouble(error) or error
+            raise StorageError(f"view {self.name!r}: no Zarr array can be opened at {where}: {reason}") from error
 
     def read(self, rows: Any) -> NDArray:
         """Some rows: a slice, or row numbers in rising order, each once."""
@@ -44,6 +47,8 @@ class Source:
         try:
             return np.asarray(array[rows] if isinstance(rows, slice) else array.oindex[rows])
         except Exception as error:
+            if (reason := trouble(error)) is not None:
+                raise StorageError(f"view {self.name!r} cannot be read in rows {_told(rows)}: {reason}.") from error
             raise DataError(f"view {self.name!r} cannot be read in rows {_told(rows)}: {error}") from error
 
 

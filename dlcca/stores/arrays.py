@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import StorageError, StoreFileError
+from dlcca.stores.files import files_at, is_remote, trouble, zarr_store
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,16 @@ def refuse_foreign(path: Path, form: Format) -> None:
         raise StorageError(f"{path} exists and is not a dlcca {form.noun}; give another path, or remove it.")
 
 
-def is_form(path: Path, form: Format) -> bool:
+def is_form(path: str | Path, form: Format) -> bool:
     """Whether a store of this format is there, whole or not."""
     try:
-        return json.loads((path / "zarr.json").read_text()).get("attributes", {}).get("format") == form.name
-    except (OSError, ValueError, AttributeError):
+        found = files_at(str(path)).get("zarr.json")
+        return found is not None and json.loads(found).get("attributes", {}).get("format") == form.name
+    except StorageError:
+        if is_remote(str(path)):  # it did not answer: nothing is known
+            raise
+        return False
+    except (ValueError, AttributeError):
         return False
 
 
@@ -81,11 +87,13 @@ def write_array(group: Any, name: str, X: NDArray) -> str:
     return digest(X)
 
 
-def read_array(group: Any, name: str, expected: str, path: Path, form: Format) -> NDArray:
+def read_array(group: Any, name: str, expected: str, path: str | Path, form: Format) -> NDArray:
     """One array, if it is all there and unchanged."""
     try:
         X = np.asarray(group[name][...])
     except Exception as error:
+        if is_remote(str(path)) and (reason := trouble(error)) is not None:
+            raise StorageError(f"array {name!r} of {path} cannot be read: {reason}.") from error
         what = "it is not there" if isinstance(error, KeyError) else f"{error}"
         raise form.error(f"array {name!r} of {path} cannot be read: {what}. Restore it, or {form.renew}.") from error
     if digest(X) != expected:  # a missing chunk reads as zeros: only the digest tells
@@ -99,17 +107,21 @@ def seal(group: Any, form: Format, content: Mapping[str, Any]) -> None:
     group.attrs.update({**header, "checksum": digest_of_facts(header)})
 
 
-def open_sealed(path: Path, form: Format) -> tuple[Any, dict[str, Any]]:
+def open_sealed(path: str | Path, form: Format) -> tuple[Any, dict[str, Any]]:
     """The group at ``path`` and its header, if it is of this format and unchanged."""
     import zarr
 
-    if not path.exists():
+    address = str(path)
+    local = Path(address.removeprefix("file://"))
+    if files_at(address).get("zarr.json") is None if is_remote(address) else not local.exists():
         raise form.error(f"there is no {form.noun} at {path}.")
     try:
-        group = zarr.open_group(str(path), mode="r")
+        group = zarr.open_group(zarr_store(address), mode="r")
         header = dict(group.attrs)
     except Exception as error:
-        raise form.error(f"{path} is not a dlcca {form.noun}, or its header is damaged: {error}") from error
+        raise form.error(
+            f"{path} is not a dlcca {form.noun}, or its header is damaged: {trouble(error) or error}"
+        ) from error
     if header.get("format") != form.name:
         raise form.error(f"{path} is not a dlcca {form.noun}: it says {header.get('format')!r}, not {form.name!r}.")
     if header.get("version") != form.version:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DamagedBlock, StaleStage, StorageError
-from dlcca.stores.files import files_at, zarr_store
+from dlcca.stores.files import files_at, trouble, zarr_store
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Stage:
                 )
             return self
         self._files.remove(self.folder)  # arrays without a stage.json: interrupted while they were made
-        with _storing(f"the arrays of stage {self.name!r} in {self.address}"):
+        with storing(f"the arrays of stage {self.name!r} in {self.address}"):
             for array, (shape, dtype, rows) in arrays.items():
                 self._create(array, shape, np.dtype(dtype), rows)
         content = {"fingerprint": self.fingerprint, "n_blocks": self.n_blocks, "says": says}
@@ -104,7 +104,7 @@ class Stage:
         """Write a block's part of each array (first row, rows), then mark the block finished."""
         checks = {}
         for array, (first, X) in parts.items():
-            with _storing(f"block {block} of {array!r} in stage {self.name!r} of {self.address}"):
+            with storing(f"block {block} of {array!r} in stage {self.name!r} of {self.address}"):
                 place = self.array(array)
                 X = np.asarray(X, dtype=place.dtype)  # the checksum is of what will be read
                 place[first : first + len(X)] = X
@@ -123,6 +123,8 @@ class Stage:
         try:
             X = np.asarray(self.array(array)[part["first"] : part["first"] + part["rows"]])
         except Exception as error:
+            if (reason := trouble(error)) is not None:
+                raise StorageError(f"{where} cannot be read: {reason}.") from error
             raise DamagedBlock(f"{where} cannot be read: {error}. Run with --from {self.name}.") from error
         if _crc(X) != part["crc"]:
             raise DamagedBlock(f"{where} is damaged or missing. Run with --from {self.name} to compute it again.")
@@ -152,14 +154,16 @@ class Stage:
 
 
 @contextmanager
-def _storing(what: str) -> Iterator[None]:
+def storing(what: str) -> Iterator[None]:
     """Whatever the disk has against it, as an error that says what could not be written."""
     try:
         yield
     except StorageError:
         raise
-    except OSError as error:
-        reason = error.strerror or error
+    except Exception as error:
+        reason = trouble(error) or (isinstance(error, OSError) and (error.strerror or error))
+        if not reason:
+            raise
         raise StorageError(f"{what} cannot be written: {reason}. What is finished is kept; run again.") from error
 
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from dlcca.errors import StorageError
+
+#: How long an endpoint may be silent, and how often it is asked again: an error comes within 2 s if
+#: the connection is refused, 20 s if nobody is there, and 95 s if the request is taken and never answered.
+S3_BOUNDS = {"connect_timeout": 5, "read_timeout": 15, "retries": {"mode": "standard", "total_max_attempts": 3}}
+S3_RETRIES = 2  # of s3fs, on top of those
 
 
 class Files(Protocol):
@@ -18,6 +24,7 @@ class Files(Protocol):
     def get(self, name: str) -> bytes | None: ...
     def names(self, folder: str) -> list[str]: ...
     def remove(self, folder: str) -> None: ...
+    def size(self) -> int: ...
 
 
 def is_remote(address: str) -> bool:
@@ -35,7 +42,71 @@ def zarr_store(address: str) -> Any:
         return address.removeprefix("file://")
     from zarr.storage import FsspecStore
 
-    return FsspecStore.from_url(address)
+    with _installed(address):
+        store = FsspecStore.from_url(address, storage_options=_options(address))
+    _bound(store.fs)
+    return store
+
+
+def trouble(error: BaseException) -> str | None:
+    """Why a storage did not serve, in words; None if the error is not the storage's but of what is stored there.
+
+    The text of botocore's errors is left out: it holds the address of the endpoint, which is nobody else's business.
+    """
+    if isinstance(error, StorageError):
+        return str(error)
+    cause: BaseException | None = error
+    while cause is not None:
+        if type(cause).__module__.partition(".")[0] in ("botocore", "aiobotocore", "aiohttp"):
+            return _told_by_service(cause)
+        cause = cause.__cause__
+    if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+        return str(error.strerror or error)
+    return None
+
+
+def _told_by_service(error: BaseException) -> str | None:
+    """What an error of botocore means."""
+    response = getattr(error, "response", None)  # None in errors of the connection
+    code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
+    if code in ("NoSuchKey", "404"):
+        return None
+    known = {
+        "NoSuchBucket": "the bucket does not exist",
+        "AccessDenied": "access is denied with these credentials",
+        "403": "access is denied with these credentials",
+        "EndpointConnectionError": "its endpoint does not answer (AWS_ENDPOINT_URL, if it is not that of AWS)",
+        "ConnectTimeoutError": "its endpoint does not answer (AWS_ENDPOINT_URL, if it is not that of AWS)",
+        "ReadTimeoutError": "its endpoint took the request and does not answer",
+        "NoCredentialsError": "no credentials are set (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile)",
+    }
+    said = str(code or type(error).__name__)
+    return known.get(said, f"the storage says {said}")
+
+
+def _options(address: str) -> dict[str, Any]:
+    """What fsspec is told beside its own configuration, which goes first."""
+    if not address.startswith(("s3://", "s3a://")):
+        return {}
+    import fsspec
+
+    configured = fsspec.config.conf.get("s3", {}).get("config_kwargs", {})
+    return {"use_listings_cache": False, "config_kwargs": {**S3_BOUNDS, **configured}}
+
+
+def _bound(fs: Any) -> None:
+    if "s3" in fs.protocol:
+        fs.retries = S3_RETRIES
+
+
+@contextmanager
+def _installed(address: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise StorageError(f"{address} needs a package that is not installed: pip install 'dlcca[s3]'.") from error
+    except ValueError as error:  # fsspec does not know the protocol
+        raise StorageError(f"{address} is no address that can be opened: {error}.") from error
 
 
 class _Local:
@@ -74,7 +145,17 @@ class _Local:
     def remove(self, folder: str) -> None:
         import shutil
 
-        shutil.rmtree(self.folder / folder, ignore_errors=True)
+        place = self.folder / folder
+        try:
+            (place / "stage.json").unlink(missing_ok=True)  # first: without it the rest is known to be no stage
+        except NotADirectoryError:
+            pass
+        except OSError as error:
+            raise StorageError(f"{place} cannot be removed: {error.strerror or error}.") from error
+        shutil.rmtree(place, ignore_errors=True)
+
+    def size(self) -> int:
+        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
 
 
 class _Remote:
@@ -83,31 +164,49 @@ class _Remote:
     def __init__(self, address: str) -> None:
         import fsspec
 
+        self.address = address.rstrip("/")
+        with _installed(address):
+            self.fs, self.root = fsspec.core.url_to_fs(self.address, **_options(address))
+        _bound(self.fs)
+
+    @contextmanager
+    def _asking(self, name: str, what: str) -> Iterator[None]:
+        """Whatever the storage has against it as an error; FileNotFoundError is left, if the bucket is there."""
         try:
-            self.fs, self.root = fsspec.core.url_to_fs(address)
-        except ImportError as error:
-            raise StorageError(f"{address} needs a package that is not installed: pip install 'dlcca[s3]'.") from error
+            yield
+        except Exception as error:
+            reason = trouble(error)
+            if reason is None:
+                raise
+            raise StorageError(f"{self.address}/{name} cannot be {what}: {reason}.") from error
 
     def put(self, name: str, content: bytes) -> None:
-        try:
+        with self._asking(name, "written"):
             self.fs.pipe_file(f"{self.root}/{name}", content)
-        except OSError as error:
-            raise StorageError(f"{self.root}/{name} cannot be written: {error.strerror or error}.") from error
 
     def get(self, name: str) -> bytes | None:
         try:
-            return self.fs.cat_file(f"{self.root}/{name}")
+            with self._asking(name, "read"):
+                return self.fs.cat_file(f"{self.root}/{name}")
         except FileNotFoundError:
             return None
 
     def names(self, folder: str) -> list[str]:
         try:
-            found = self.fs.ls(f"{self.root}/{folder}", detail=False, refresh=True)
+            with self._asking(folder, "listed"):
+                found = self.fs.ls(f"{self.root}/{folder}", detail=False, refresh=True)
         except FileNotFoundError:
             return []
         return sorted(name.rsplit("/", 1)[-1] for name in found)
 
     def remove(self, folder: str) -> None:
         place = f"{self.root}/{folder}"
-        if self.fs.exists(place):
-            self.fs.rm(place, recursive=True)
+        with self._asking(folder, "removed"):
+            if self.fs.exists(f"{place}/stage.json"):
+                self.fs.rm_file(f"{place}/stage.json")  # first: without it the rest is known to be no stage
+            if self.fs.exists(place):
+                self.fs.rm(place, recursive=True)
+
+    def size(self) -> int:
+        with self._asking("", "listed"):
+            return self.fs.du(self.root)

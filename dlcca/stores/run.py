@@ -37,6 +37,7 @@ from dlcca.stores.arrays import (
     seal,
     write_array,
 )
+from dlcca.stores.files import files_at
 
 FORM = Format("dlcca-run", 1, noun="run", error=StoreFileError, renew="run again")
 
@@ -114,7 +115,6 @@ def write(path: str | Path, run: Run) -> None:
 
 def read(path: str | Path) -> Run:
     """The run at ``path``, every array checked, or a `StoreFileError` that names what is wrong."""
-    path = Path(path)
     group, header = open_sealed(path, FORM)
     quality = _quality(group, header, path)
     arrays: dict[str, Any] = {
@@ -132,7 +132,6 @@ def read(path: str | Path) -> Run:
 
 def damages(path: str | Path) -> dict[str, str | None]:
     """For every entry of the manifest what is wrong with it, None if nothing is; a bad header is an error."""
-    path = Path(path)
     group, header = open_sealed(path, FORM)
     found: dict[str, str | None] = {}
     for name in (*ARRAYS, "quality"):
@@ -149,12 +148,11 @@ def damages(path: str | Path) -> dict[str, str | None]:
 
 def is_finished(path: str | Path) -> bool:
     """Whether a run at ``path`` has been sealed."""
-    return is_form(Path(path), FORM)
+    return is_form(path, FORM)
 
 
 def describe(path: str | Path) -> dict[str, Any]:
     """What is in a run by its headers alone: quick, but only `read` and `damages` look at the arrays."""
-    path = Path(path)
     group, header = open_sealed(path, FORM)
     quality = _quality(group, header, path)
     try:
@@ -167,17 +165,17 @@ def describe(path: str | Path) -> dict[str, Any]:
         "warnings": quality.pop("warnings"),
         "quality": quality,
         **{fact: header[fact] for fact in _FACTS},
-        "bytes": sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+        "bytes": files_at(str(path)).size(),
     }
 
 
-def _expected(header: Mapping[str, Any], name: str, path: Path) -> str:
+def _expected(header: Mapping[str, Any], name: str, path: str | Path) -> str:
     if name not in header.get("manifest", {}):
         raise StoreFileError(f"{path} is not finished: its manifest lacks {name!r}. Restore it, or {FORM.renew}.")
     return header["manifest"][name]
 
 
-def _quality(group: Any, header: Mapping[str, Any], path: Path) -> dict[str, Any]:
+def _quality(group: Any, header: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
     """The attributes of the group ``quality``, if they are unchanged."""
     try:
         quality = dict(group["quality"].attrs)

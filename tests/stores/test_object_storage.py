@@ -1,0 +1,305 @@
+"""Views and runs in object storage: a server of our own on loopback, and the same answers as on a disk."""
+
+import json
+import logging
+import socket
+import time
+
+import numpy as np
+import pytest
+import zarr
+from typer.testing import CliRunner
+
+from dlcca import simulate
+from dlcca.cli import app
+from dlcca.errors import DamagedBlock, StorageError
+from dlcca.stages import finish, pipeline, running
+from dlcca.stages.job import Source
+from dlcca.stores.blocks import Stage
+from dlcca.stores.files import files_at, zarr_store
+from tests.stages.jobs import KNN, job_on, recordings, written
+
+fsspec = pytest.importorskip("fsspec", reason="object storage needs fsspec")
+pytest.importorskip("s3fs", reason="object storage needs s3fs: pip install 'dlcca[s3]'")
+server = pytest.importorskip("moto.server", reason="the server of these tests is moto: pip install 'moto[server]'")
+
+SECRET = "hush-hush-hush"
+NOBODY = "http://127.0.0.1:9"  # the port of `discard`, where nothing listens
+
+
+@pytest.fixture(scope="session")
+def endpoint():
+    """The address of a server that holds an empty bucket."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for every request
+    running_server = server.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    running_server.start()
+    host, port = running_server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    running_server.stop()
+
+
+@pytest.fixture
+def bucket(endpoint, monkeypatch, request, tmp_path):
+    """An address in a bucket that no other test writes to."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    fs = storage()
+    if not fs.exists("recordings"):
+        fs.mkdir("recordings")
+    return f"s3://recordings/{abs(hash(request.node.nodeid))}"
+
+
+@pytest.fixture
+def unreachable(bucket, monkeypatch):
+    """As `bucket`, but with an endpoint that nobody answers at, by fsspec's own configuration."""
+    once = {"retries": {"total_max_attempts": 1}}
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"endpoint_url": NOBODY, "config_kwargs": once})
+    return bucket
+
+
+def storage():
+    """The storage itself, seen without dlcca."""
+    return fsspec.filesystem("s3", use_listings_cache=False)
+
+
+def objects(address):
+    """Every object under an address with what tells one version of it from another."""
+    found = storage().find(address, detail=True)
+    return {name: (about["ETag"], about["LastModified"]) for name, about in found.items()}
+
+
+def flip(name):
+    fs = storage()
+    content = bytearray(fs.cat_file(name))
+    content[5] ^= 4
+    fs.pipe_file(name, bytes(content))
+
+
+def sent(address, views, rows):
+    """The views as Zarr arrays under an address."""
+    for name, X in views.items():
+        array = zarr.create_array(
+            zarr_store(f"{address}/{name}.zarr"), shape=X.shape, dtype=X.dtype, chunks=(rows, X.shape[1])
+        )
+        array[...] = X
+
+
+def test_small_files_are_put_got_listed_and_removed(bucket):
+    files = files_at(bucket)
+    assert files.get("stages/a/stage.json") is None
+    assert files.names("stages/a/done") == []
+    files.put("stages/a/done/00001.json", b"one")
+    files.put("stages/a/done/00000.json", b"zero")
+    files.put("stages/a/done/00001.json", b"one again")
+    files.put("stages/a/stage.json", b"{}")
+    files.put("stages/ab/stage.json", b"{}")
+    assert files.get("stages/a/done/00001.json") == b"one again"
+    assert files.names("stages/a/done") == ["00000.json", "00001.json"]
+    assert files.size() == 17
+    storage().rm_file(f"{bucket}/stages/a/done/00000.json")  # by someone else: nothing is remembered here
+    assert files.names("stages/a/done") == ["00001.json"]
+    files.remove("stages/a")
+    files.remove("stages/a")
+    assert files.names("stages/a/done") == []
+    assert files.get("stages/ab/stage.json") == b"{}"
+
+
+def test_a_stage_comes_back_as_it_was_and_damage_is_found(bucket):
+    arrays = {"plain": ((10, 2), "float64", 4)}
+    stage = Stage(f"{bucket}/run.zarr", "metric", "f", 3).prepare(arrays, says="ten rows")
+    X = np.random.default_rng(0).uniform(1, 2, (10, 2))
+    for block in (2, 0):
+        stage.write(block, {"plain": (4 * block, X[4 * block : 4 * block + 4])}, {"block": block})
+    again = Stage(f"{bucket}/run.zarr", "metric", "f", 3).prepare(arrays, says="ten rows")
+    assert again.missing() == [1]
+    again.write(1, {"plain": (4, X[4:8])}, {"block": 1})
+    np.testing.assert_array_equal(stage.read_all("plain"), X)
+    assert stage.facts(2) == {"block": 2}
+    assert stage.check() == []
+    chunks = f"{bucket}/run.zarr/stages/metric/plain/c"
+    flip(f"{chunks}/1/0")
+    storage().rm_file(f"{chunks}/2/0")
+    for block in (1, 2):
+        with pytest.raises(DamagedBlock, match=rf"block {block} of 'plain' in stage 'metric' of s3://.* --from metric"):
+            stage.read("plain", block)
+    assert len(stage.check()) == 2
+    np.testing.assert_array_equal(stage.read("plain", 0), X[:4])
+    flip(f"{bucket}/run.zarr/stages/metric/done/00000.json")
+    with pytest.raises(DamagedBlock, match="the record of block 0"):
+        stage.facts(0)
+
+
+@pytest.mark.slow
+def test_a_run_is_the_same_to_the_bit_as_on_a_disk_and_is_resumed_by_block(bucket, tmp_path, monkeypatch):
+    views = recordings(2)
+    here = job_on(tmp_path / "run.zarr", written(tmp_path, views, 50), **KNN)
+    pipeline.run(here)
+    sent(bucket, {"view1": views[0], "view2": views[1]}, 50)
+    sources = tuple(Source(f"view {v}", f"{bucket}/view{v}.zarr") for v in (1, 2))
+    there = job_on(f"{bucket}/run.zarr", sources, **KNN)
+    assert there.inputs == here.inputs
+    pipeline.run(there)
+    expected = zarr.open_array(str(tmp_path / "run.zarr/embedding"), mode="r")[...]
+    result = zarr.open_array(zarr_store(f"{bucket}/run.zarr"), path="embedding", mode="r")
+    np.testing.assert_array_equal(result[...], expected)
+
+    before = objects(f"{bucket}/run.zarr")
+    computed = []
+    write = Stage.write
+
+    def counting(stage, block, parts, facts):
+        computed.append((stage.name, block))
+        write(stage, block, parts, facts)
+
+    monkeypatch.setattr(Stage, "write", counting)
+    pipeline.run(there)
+    assert computed == []
+    assert objects(f"{bucket}/run.zarr") == before
+    storage().rm_file(f"{bucket}/run.zarr/stages/metric/done/00000.json")
+    pipeline.run(there)
+    assert computed == [("metric", 0)]
+    assert finish.model_of(there).names == finish.model_of(here).names
+    running.forget(f"{bucket}/run.zarr", "coordinates")
+    assert [stage.name for stage in running.progress(f"{bucket}/run.zarr")][-1] == "spectrum"
+
+
+def test_a_missing_bucket_is_an_error_that_names_the_address(bucket):
+    files = files_at("s3://no-such-bucket/run.zarr")
+    for ask in (lambda: files.get("a"), lambda: files.names("a"), lambda: files.put("a", b"")):
+        with pytest.raises(StorageError, match=r"s3://no-such-bucket/run\.zarr/a cannot be .*: the bucket does not"):
+            ask()
+    with pytest.raises(StorageError, match=r"s3://no-such-bucket/view\.zarr.* the bucket does not exist"):
+        Source("left", "s3://no-such-bucket/view.zarr").open()
+    with pytest.raises(StorageError, match=r"view 'left': no Zarr array can be opened at s3://recordings/"):
+        Source("left", f"{bucket}/nothing.zarr").open()
+
+
+def test_an_endpoint_that_does_not_answer_is_an_error_and_tells_nothing_of_it(unreachable):
+    files = files_at(unreachable)
+    for ask in (
+        lambda: files.get("a"),
+        lambda: files.names("a"),
+        lambda: files.put("a", b""),
+        lambda: files.remove("a"),
+        lambda: Source("left", unreachable).open(),
+        lambda: Stage(unreachable, "metric", "f", 1).prepare({}, says=""),
+        lambda: Stage(unreachable, "metric", "f", 1).write(0, {"plain": (0, np.ones((2, 2)))}, {}),
+    ):
+        with pytest.raises(StorageError, match=r"s3://recordings/.*its endpoint does not answer") as caught:
+            ask()
+        assert NOBODY not in str(caught.value)
+        assert SECRET not in str(caught.value)
+    for verb in ("status", "verify", "report"):
+        told = CliRunner().invoke(app, [verb, unreachable])
+        assert told.exit_code == 4
+        assert f"{unreachable}/" in told.stderr
+
+
+def test_an_endpoint_that_does_not_answer_is_given_up_soon(bucket, monkeypatch):
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"endpoint_url": NOBODY})
+    started = time.monotonic()
+    with pytest.raises(StorageError):
+        files_at(bucket).get("a")
+    assert time.monotonic() - started < 30
+
+
+def test_an_endpoint_that_takes_the_request_and_is_silent_is_told_too(bucket, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        bounds = {"read_timeout": 0.2, "retries": {"total_max_attempts": 1}}
+        configured = {"endpoint_url": f"http://127.0.0.1:{silent.getsockname()[1]}", "config_kwargs": bounds}
+        monkeypatch.setitem(fsspec.config.conf, "s3", configured)
+        for ask in (lambda: files_at(bucket).get("a"), lambda: Source("left", bucket).open()):
+            with pytest.raises(StorageError, match=r"s3://recordings/.* does not answer"):
+                ask()
+
+
+def test_missing_credentials_are_told(bucket, monkeypatch):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setitem(
+        fsspec.config.conf, "s3", {"default_block_size": 2**20}
+    )  # so that it is not the one from before
+    with pytest.raises(StorageError, match=r"s3://recordings/.* no credentials are set"):
+        files_at(bucket).get("a")
+
+
+def test_a_run_that_is_not_there_is_told_from_one_that_cannot_be_reached(bucket):
+    told = CliRunner().invoke(app, ["status", f"{bucket}/run.zarr"])
+    assert told.exit_code == 3
+    assert f"there is no run at {bucket}/run.zarr" in told.stderr
+
+
+RUN = """
+[store]
+path = "ADDRESS/run.zarr"
+seed = 3
+
+[views.left]
+source = "ADDRESS/left.zarr"
+
+[views.right]
+source = "ADDRESS/right.zarr"
+
+[landmarks]
+choice = 150
+
+[neighborhoods]
+kind = "knn"
+n_neighbors = 40
+
+[cluster]
+workers = 1
+memory_gib = 2
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_a_run_from_bucket_to_bucket_is_finished_resumed_and_looked_at(bucket, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    views, _truth = simulate.torus(1500, common="big", random_state=0)
+    sent(bucket, dict(zip(("left", "right"), views, strict=True)), 400)
+    (tmp_path / "run.toml").write_text(RUN.replace("ADDRESS", bucket))
+    store = f"{bucket}/run.zarr"
+
+    def dlcca(*arguments):
+        told = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        assert told.exit_code == 0, told.output
+        assert SECRET not in told.output
+        return told
+
+    assert json.loads(dlcca("run", "run.toml", "--json").stdout)["n_common"] == 1
+    before = objects(f"{store}/stages")
+    assert before
+    embedding = zarr.open_group(zarr_store(store), mode="r")["embedding"][...]
+    dlcca("run", "run.toml", "--quiet")
+    assert objects(f"{store}/stages") == before
+    deleted = f"{store}/stages/kernel/done/00001.json"
+    storage().rm_file(deleted)
+    dlcca("run", "run.toml", "--quiet")
+    after = objects(f"{store}/stages")
+    assert after.keys() == before.keys()
+    changed = {name.partition("/stages/")[2] for name in after if after[name] != before[name]}
+    assert "kernel/done/00001.json" in changed
+    assert all(name.startswith("kernel/") for name in changed)
+    dlcca("run", "run.toml", "--from", "spectrum", "--quiet")
+    np.testing.assert_array_equal(zarr.open_group(zarr_store(store), mode="r")["embedding"][...], embedding)
+    dlcca("verify", store)
+    status = json.loads(dlcca("status", store, "--json").stdout)
+    assert status["shapes"]["embedding"] == [1500, 2]
+    assert status["bytes"] == sum(storage().find(store, detail=True)[name]["size"] for name in storage().find(store))
+    dlcca("report", store)
+    assert (tmp_path / "run.html").exists()
+    for name in storage().find(bucket):
+        content = storage().cat_file(name)
+        assert SECRET.encode() not in content
+        assert b"127.0.0.1" not in content
+    flip(next(name for name in storage().find(f"{store}/stages/kernel/distances_0/c")))
+    damaged = CliRunner().invoke(app, ["verify", store])
+    assert damaged.exit_code == 3
+    assert "distances_0" in damaged.stderr
