@@ -191,18 +191,21 @@ def fit_metric(arrays: list[NDArray], neighbors: NDArray[np.int64], settings: Se
     )
 
 
-def refuse_degenerate(metric: LocalMetric, k: int, dims: Sequence[int], settings: Settings) -> None:
-    """Without a ridge, too few neighbours make correlations of exactly 1 out of nothing."""
+def refuse_degenerate(metric: LocalMetric, k: int, dims: Sequence[int], settings: Settings, first: int = 0) -> None:
+    """Without a ridge, too few neighbours make correlations of exactly 1 out of nothing.
+
+    ``first`` is the number of the first landmark in ``metric``, which may be a block of many.
+    """
     needed = metric.ranks.sum(axis=1) + 1
     if metric.ranks.shape[1] == 1:
         needed = np.where(metric.ranks[:, 0] < dims[0], needed + 1, needed)
     if (needed > k).any():
         worst = int(np.argmax(needed))
-        channels = " and ".join(str(d) for d in dims)
+        channels, ranks = (" and ".join(map(str, sizes)) for sizes in (dims, metric.ranks[worst]))
         option = "window" if settings.neighborhoods.kind == "time" else "n_neighbors"
         raise NeighborhoodTooSmall(
-            f"landmark {worst} has {k} neighbors; local {settings.metric.kind} of views with {channels} channels (rank "
-            f"{' and '.join(map(str, metric.ranks[worst]))} there) needs at least {needed[worst]} when ridge is 0. "
+            f"landmark {first + worst} has {k} neighbors; local {settings.metric.kind} of views with {channels} "
+            f"channels (rank {ranks} there) needs at least {needed[worst]} when ridge is 0. "
             f"Raise {option} (now {k}), or set ridge (0.03 is usual)."
         )
 

@@ -56,7 +56,7 @@ def compute(job: Job, stage: Stage, block: int) -> None:
     unique, where = np.unique(rows, return_inverse=True)
     found = fit_metric(members.values(job, unique), where.reshape(rows.shape), job.settings)
     if job.options["ridge"] == 0:
-        refuse_degenerate(found, rows.shape[1], job.dims, job.settings)
+        refuse_degenerate(found, rows.shape[1], job.dims, job.settings, first)
     parts = {f"factors_{v}": (first, F) for v, F in enumerate(found.factors)}
     parts |= {
         "correlations": (first, found.correlations.astype(np.float64)),

@@ -12,7 +12,7 @@ from dlcca.stages.job import Job
 
 #: Memory of a worker before it does anything: Python, NumPy, SciPy, numba, Zarr and Dask.
 BASE_BYTES = 260 << 20
-#: Rates of one worker thread, measured on a laptop-class core; `dlcca plan --calibrate` measures them anew.
+#: Rates of one worker thread, guessed from runs on one machine of 2 cores: good for orders of magnitude only.
 PRODUCTS_PER_S, SELECTIONS_PER_S, ADDITIONS_PER_S, BYTES_PER_S = 40e9, 3.5e8, 3e8, 4e8
 DECOMPOSITIONS_PER_S = 8e9
 TASK_S = 0.02
