@@ -43,7 +43,7 @@ def found_in_blocks(views, landmarks, spreads, *, n_links, k, edges, tile):
     """Links of all rows, and the merged neighbours of all landmarks, each block searched by itself."""
     points = [X[landmarks] for X in views]
     links, parts = [], []
-    with patch.object(near, "TILE", tile):
+    with patch.object(near, "TILE_ENTRIES", tile * len(landmarks)):
         for first, last in pairwise(edges):
             parts.append(Nearest.none(len(landmarks), k))
             block = [X[first:last] for X in views]
@@ -105,7 +105,7 @@ def test_blocks_may_be_smaller_than_a_tile_or_cross_it(edges, dtype):
     views = [rng.standard_normal((1100, d)).astype(dtype) for d in (3, 7)]
     landmarks = rng.permutation(1100)[:23]
     spreads = [literal.spread(X) for X in views]
-    links, nearest = found_in_blocks(views, landmarks, spreads, n_links=6, k=40, edges=edges, tile=near.TILE)
+    links, nearest = found_in_blocks(views, landmarks, spreads, n_links=6, k=40, edges=edges, tile=512)
     np.testing.assert_array_equal(nearest.rows, joint_neighbors(views, landmarks, 40))
     for X, found in zip(views, links, strict=True):
         assert found.dtype == np.int32
@@ -185,3 +185,22 @@ def test_a_view_without_spread_does_not_count():
     links = near_both_ways([still, X], [still[:4], X[:4]], [0.0, 1.0], n_links=2, first_row=0, nearest=nearest)
     np.testing.assert_array_equal(nearest.rows, joint_neighbors([X], np.arange(4), 6))
     np.testing.assert_array_equal(links[0], np.tile([0, 1], (30, 1)))
+
+
+@quick
+@given(
+    entries=st.lists(st.integers(0, 12), min_size=1, max_size=400),
+    share=st.floats(0, 1),
+    far=st.floats(0, 1),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+def test_the_smallest_entries_come_in_their_order_however_many_are_equal_or_infinite(entries, share, far, dtype):
+    m = len(entries)
+    s = max(1, round(share * m))
+    stacks = -(-m // near.HEIGHT)
+    D = np.full(near.HEIGHT * stacks, np.inf, dtype)
+    D[:m] = entries
+    D[: int(far * (m - s))] = np.inf
+    chosen = np.empty(s, np.int32)
+    near._smallest(D, m, np.empty(stacks, dtype), np.empty(s, dtype), chosen)
+    np.testing.assert_array_equal(chosen, np.argsort(D[:m], kind="stable")[:s])
