@@ -58,7 +58,7 @@ def farthest_points(X: NDArray, m: int, start: int) -> Rows:
 def kmeans_plus_plus(X: NDArray, m: int, rng: np.random.Generator) -> Rows:
     """Spread-out landmarks: each is drawn with probability proportional to its squared gap to the others.
 
-    Several are drawn at a time, so that their gaps are one matrix product. One that was drawn by a gap since narrowed by
+    Several are drawn at a time, so that their gaps are one matrix product. One drawn by a gap since narrowed by
     another of its batch is then kept only with the probability by which it narrowed: the same law as one at a time.
 
     Parameters and result as in `farthest_points`.

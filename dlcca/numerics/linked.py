@@ -32,7 +32,7 @@ def linked_distances(X: NDArray, X_L: NDArray, F: NDArray, links: NDArray) -> ND
 
 
 def by_landmark(links: NDArray, m: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the links of each of m landmarks are: places in the ravelled links, and the bounds (m + 1) of each one's."""
+    """Where the links of each of m landmarks are: places in the ravelled links, and bounds (m + 1) of each one's."""
     return _sorted(np.ascontiguousarray(links, np.int32), m)
 
 
