@@ -12,7 +12,7 @@ help:
 	@echo "make demo    install, simulate two sensors and find what they have in common, in demo-output/"
 	@echo "make test    check, then every test"
 	@echo "make check   lint, format, types and layers"
-	@echo "make bench   benchmarks"
+	@echo "make bench   one table of ratios, and bench-output/bench.json"
 	@echo "make docs    the documentation, in docs/_build/html"
 	@echo "make format  put the code in the form that check asks for"
 	@echo "make clean   remove all that the other targets made"
@@ -32,10 +32,7 @@ check: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
 bench: $(VENV)/dev.stamp
-	@for file in tests/benchmarks/bench_*.py; do \
-		test -e "$$file" || { echo "tests/benchmarks has no bench_*.py yet"; break; }; \
-		echo "== $$file"; PYTHONPATH=. $(BIN)/python "$$file" || exit 1; \
-	done
+	PYTHONPATH=. $(BIN)/python tests/benchmarks/bench.py
 
 docs: $(VENV)/docs.stamp
 	$(BIN)/python -m sphinx -W --keep-going -E -q -b html docs docs/_build/html

@@ -15,6 +15,8 @@ from dlcca.numerics.nulls import null_edge
 CONNECTED = 1 - 1e-9
 #: Where independent views reach this by chance, neighborhoods are too small to tell whether anything is common.
 UNDECIDABLE = 0.95
+#: Where an approximate search finds a smaller share of the true neighbours than this, metrics are fitted to others.
+LEAST_RECALL = 0.95
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,11 @@ class Quality:
     reasons: list[str] = field(default_factory=list)  # why the result should not be trusted; empty if it may be
 
 
-def assess(metric: LocalMetric, k: int, eigenvalues: NDArray) -> Quality:
-    """Count the correlations that stand above what independent views would show, and look at the spectrum."""
+def assess(metric: LocalMetric, k: int, eigenvalues: NDArray, *, neighbor_recall: float | None = None) -> Quality:
+    """Count the correlations that stand above what independent views would show, and look at the spectrum.
+
+    ``neighbor_recall`` is the share of the true neighbours that an approximate search found; None for an exact one.
+    """
     edge = null_edge(metric.effective, k)
     typical_edge = float(np.median(edge))
     decidable = typical_edge < UNDECIDABLE
@@ -47,7 +52,12 @@ def assess(metric: LocalMetric, k: int, eigenvalues: NDArray) -> Quality:
             f"the kernel falls into at least {pieces} separate pieces, and the first coordinates only tell them apart. "
             "Raise n_links or bandwidth."
         )
-    measures = {
+    if neighbor_recall is not None and neighbor_recall < LEAST_RECALL:
+        reasons.append(
+            f"the approximate search found {neighbor_recall:.1%} of the true neighbours, and {LEAST_RECALL:.0%} are "
+            "needed. Set neighbor_index to 'exact'; or ask for fewer n_neighbors, or reduce the channels of the views."
+        )
+    measures: dict[str, Any] = {
         "leading_eigenvalue": float(eigenvalues[0]),
         "top_correlation": float(np.median(metric.correlations[:, 0])),
         "null_edge": typical_edge,
@@ -57,4 +67,6 @@ def assess(metric: LocalMetric, k: int, eigenvalues: NDArray) -> Quality:
         "rank": [float(r) for r in np.median(metric.ranks, axis=0)],
         "trusted": not reasons,
     }
+    if neighbor_recall is not None:
+        measures["neighbor_recall"] = neighbor_recall
     return Quality(int(np.median(above.sum(axis=1))), measures, reasons)

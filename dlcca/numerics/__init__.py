@@ -7,5 +7,6 @@ The modules follow the order of the computation, and the same words run through 
     distances                           D: squared distances under the local metrics
     bandwidth, affinity                 W = exp(-D/σ), dense or sparse
     spectra, alternating                the diffusion eigenproblem, for one kernel and for one per view
+    krylov                              block Lanczos, where no matrix of it is to be formed
     extension, signs                    coordinates of a row from its kernel row; a fixed sign
 """

@@ -15,7 +15,7 @@ Links = NDArray[np.int64]
 Kernel = Any  # NDArray | scipy.sparse.csr_array
 
 
-def nearest_links(X: NDArray, X_L: NDArray, s: int, *, block: int = 2048) -> Links:
+def nearest_links(X: NDArray, X_L: NDArray, s: int, *, block: int = 512) -> Links:
     """The s landmarks nearest to each sample by plain distance in this view, nearest first: (n, s).
 
     The links of ``alternating`` fusion: each view's kernel stays within the view's own neighborhoods, where the
@@ -36,12 +36,15 @@ def closest_links(D: NDArray, s: int) -> tuple[Links, NDArray]:
 
 def kernel_rows(D: NDArray, sigma: float) -> NDArray:
     """W = exp(-D/σ), entry by entry."""
-    return np.exp(D / np.asarray(-sigma, D.dtype))
+    W = D / np.asarray(-sigma, D.dtype)
+    return np.exp(W, out=W)
 
 
 def relative_rows(D: NDArray, sigma: float) -> NDArray:
     """Kernel rows up to a factor of their own, exp(-(D - min D)/σ): never all zero, however far the sample."""
-    return kernel_rows(D - D.min(axis=1, keepdims=True), sigma)
+    W = D - D.min(axis=1, keepdims=True)
+    W /= np.asarray(-sigma, D.dtype)
+    return np.exp(W, out=W)
 
 
 def balanced(W: Kernel) -> tuple[Kernel, NDArray]:
@@ -81,9 +84,6 @@ def column_scaled(W: Kernel, scale: NDArray) -> Kernel:
 
 
 def sparse_rows(W: NDArray, links: Links, m: int) -> sp.csr_array:
-    """The entries W (n, s) at the landmarks ``links`` as a sparse matrix (n, m), columns in rising order."""
+    """The entries W (n, s) at the landmarks ``links`` as a sparse matrix (n, m), in the order of the links."""
     n, s = links.shape
-    order = np.argsort(links, axis=1, kind="stable")
-    indptr = np.arange(0, n * s + 1, s)
-    data = np.take_along_axis(W, order, axis=1).ravel()
-    return sp.csr_array((data, np.take_along_axis(links, order, axis=1).ravel(), indptr), shape=(n, m))
+    return sp.csr_array((W.ravel(), links.ravel(), np.arange(0, n * s + 1, s)), shape=(n, m))

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator, eigsh
 
+from dlcca.errors import SettingsError
+from dlcca.numerics import krylov
 from dlcca.numerics.affinity import Kernel, balanced, inverse_root
-from dlcca.numerics.spectra import fixed_start, gram, largest_pairs
+from dlcca.numerics.krylov import largest_eigenpairs, square_root
+from dlcca.numerics.spectra import MOST_STEPS, SMALL, gram, largest_of_all
+
+#: A product along a path of views: ((u, v, w), V) -> :math:`A_w^T A_v\, A_v^T A_u\, V`, from (m_u, b) to (m_w, b).
+Walk = Callable[[Sequence[int], NDArray], NDArray]
 
 
 @dataclass(frozen=True)
@@ -49,8 +56,7 @@ def alternating_spectrum(kernels: Sequence[Kernel], q: int, *, solver: str = "gr
         grams = {(u, v): gram(A[u], A[v]) for u, v in gram_pairs(len(A))}
         S, onto, sizes = solve_grams(grams, q, n)
     else:
-        S, onto = _by_lanczos(A, q)
-        sizes = [np.sqrt(np.mean(np.asarray(half @ target) ** 2, axis=0)) for half, target in zip(A, onto, strict=True)]
+        S, onto, sizes = solve_walks(_walk(A), len(A), A[0].shape[1], q, n)
     values = [landmark_values(t, C, size) for t, (_, C), size in zip(onto, halves, sizes, strict=True)]
     return AlternatingSpectrum(S, values)
 
@@ -72,14 +78,35 @@ def solve_grams(grams: dict[tuple[int, int], NDArray], q: int, n: int) -> tuple[
     onto : per view, (m_v, q) :math:`A_v^T \Psi`
     sizes : per view, (q,) root mean square of its reading over the n samples
     """
-    K = max(v for _, v in grams) + 1
+    K, m = max(v for _, v in grams) + 1, len(grams[0, 0])
+    if m > SMALL:
+        with suppress(SettingsError):  # it did not converge: eigenvalues too close to each other
+            return solve_walks(_walk_by(grams), K, m, q, n, most_steps=MOST_STEPS)
+    return _solve_whole(grams, K, q, n)
+
+
+def _walk_by(grams: dict[tuple[int, int], NDArray]) -> Walk:
+    """Products with the matrices themselves."""
+
+    def walk(path: Sequence[int], V: NDArray) -> NDArray:
+        for u, v in pairwise(path):
+            V = grams[u, v].T @ V if (u, v) in grams else grams[v, u] @ V
+        return V
+
+    return walk
+
+
+def _solve_whole(
+    grams: dict[tuple[int, int], NDArray], K: int, q: int, n: int
+) -> tuple[NDArray, list[NDArray], list[NDArray]]:
+    """All eigenpairs of the matrices, and the leading ones of their product."""
     chain = grams[0, 1]
     for v in range(1, K - 1):
         chain = chain @ grams[v, v + 1]
     # With A_1ᵀA_1 = B Bᵀ the squares of the singular values are the eigenvalues of Bᵀ T (A_KᵀA_K) Tᵀ B, T the chain.
-    B, B_inverse = _root(grams[0, 0])
+    B, B_inverse = square_root(grams[0, 0])
     T = B.T @ chain
-    squares, U = largest_pairs(T @ grams[K - 1, K - 1] @ T.T, q + 1)
+    squares, U = largest_of_all(T @ grams[K - 1, K - 1] @ T.T, q + 1)
     S = np.sqrt(np.maximum(squares, 0))
     # Ψ = A_1 c has orthonormal columns, because cᵀ(A_1ᵀA_1)c = UᵀU.
     c = B_inverse @ U[:, 1:]
@@ -88,30 +115,47 @@ def solve_grams(grams: dict[tuple[int, int], NDArray], q: int, n: int) -> tuple[
     return S, onto, sizes
 
 
+def solve_walks(
+    walk: Walk, K: int, m: int, q: int, n: int, most_steps: int = krylov.MOST_STEPS
+) -> tuple[NDArray, list[NDArray], list[NDArray]]:
+    r"""What `solve_grams` returns, from products of the same matrices with blocks of vectors.
+
+    With :math:`\Psi = A_1 c`, the eigenproblem :math:`K_1 \cdots K_K K_K \cdots K_1 \Psi = S^2 \Psi` of n-vectors is
+    one of m-vectors, :math:`M G\, c = S^2 c`, where
+
+    .. math:: G = A_1^T A_1, \qquad M = A_1^T A_2 \cdots A_{K-1}^T A_K\; A_K^T A_K\; A_K^T A_{K-1} \cdots A_2^T A_1.
+
+    It is self-adjoint in the inner product of G, in which :math:`c^T G c = 1` says that Ψ has length one. A step of
+    Lanczos takes 2K products :math:`A_v^T A_u`: one with G, K - 1 to the last view, one there, and K - 1 back. The
+    readings at the end take 2K more.
+
+    Parameters
+    ----------
+    walk : multiplies a block of vectors along a path of views
+    K, m : views, and landmarks of the first
+    q, n : coordinates wanted, samples
+    most_steps : blocks after which Lanczos gives up
+    """
+    way = list(range(K))
+    squares, c = largest_eigenpairs(
+        lambda V: walk([*way, *way[::-1]], V), m, q + 1, weigh=lambda V: walk([0, 0], V), most_steps=most_steps
+    )
+    onto = [walk([0, v], c[:, 1:]) for v in way]
+    sizes = [np.sqrt(np.einsum("mq,mq->q", t, walk([v, v], t)) / n) for v, t in zip(way, onto, strict=True)]
+    return np.sqrt(np.maximum(squares, 0)), onto, sizes
+
+
+def _walk(A: list[Kernel]) -> Walk:
+    """Products with kernels in memory."""
+
+    def walk(path: Sequence[int], V: NDArray) -> NDArray:
+        for u, v in pairwise(path):
+            V = A[v].T @ (A[u] @ V)
+        return V
+
+    return walk
+
+
 def landmark_values(onto: NDArray, C: NDArray, size: NDArray) -> NDArray:
     r"""Values of a view's landmarks, from :math:`A_v^T \Psi`, such that its reading has mean square one."""
     return onto * inverse_root(C)[:, None] / np.where(size > 0, size, 1)
-
-
-def _by_lanczos(A: list[Kernel], q: int) -> tuple[NDArray, list[NDArray]]:
-    """The same, from products with n-vectors: Ψ are the eigenvectors of K_1 ⋯ K_K ⋯ K_1."""
-    n = A[0].shape[0]
-    path = [*A, *A[::-1]]
-
-    def there_and_back(v: NDArray) -> NDArray:
-        for half in path[::-1]:
-            v = half @ (half.T @ v)
-        return v
-
-    squares, Psi = eigsh(
-        LinearOperator((n, n), matvec=there_and_back, dtype=np.float64), k=q + 1, v0=fixed_start(n), tol=1e-13
-    )
-    Psi = Psi[:, ::-1][:, 1:]
-    return np.sqrt(np.maximum(squares[::-1], 0)), [half.T @ Psi for half in A]
-
-
-def _root(G: NDArray) -> tuple[NDArray, NDArray]:
-    """B with G = B Bᵀ, and the pseudo-inverse of Bᵀ."""
-    lam, V = np.linalg.eigh((G + G.T) / 2)
-    keep = lam > 1e-13 * lam[-1]
-    return V * np.sqrt(np.where(keep, lam, 0)), V * inverse_root(np.where(keep, lam, 0))

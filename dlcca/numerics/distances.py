@@ -7,8 +7,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-#: Entries of the projected block held at once; larger blocks gain nothing and cost memory.
-BLOCK_ENTRIES = 1 << 22
+#: Projections made at a time: 2 MiB of them in float32 are squared and added up while they are still in the cache.
+BLOCK_ENTRIES = 1 << 19
+#: Columns of one product: wide enough for BLAS to run at its full rate.
+PANEL_COLUMNS = 2048
 
 
 def landmark_distances(X: NDArray, X_L: NDArray, F: NDArray) -> NDArray:
@@ -28,16 +30,36 @@ def landmark_distances(X: NDArray, X_L: NDArray, F: NDArray) -> NDArray:
     """
     m, d, r = F.shape
     centre = X_L.mean(axis=0)  # keeps the projections small, so that their differences keep their digits
-    directions = np.ascontiguousarray(np.moveaxis(F, 0, 1)).reshape(d, m * r)
-    offsets = np.einsum("md,mdr->mr", X_L - centre, F).reshape(m * r)
     D = np.empty((len(X), m), dtype=np.result_type(X, F))
-    rows = max(1, BLOCK_ENTRIES // (m * r))
-    for first in range(0, len(X), rows):
-        Y = (X[first : first + rows] - centre) @ directions
-        Y -= offsets
-        np.square(Y, out=Y)
-        D[first : first + rows] = Y.reshape(-1, m, r).sum(axis=2)
+    wide = max(1, PANEL_COLUMNS // r)
+    panels = [
+        (left, _panel(X_L[left : left + wide] - centre, F[left : left + wide], D.dtype)) for left in range(0, m, wide)
+    ]
+    rows = max(1, BLOCK_ENTRIES // (r * wide))
+    kept = np.empty(min(rows, len(X)) * r * min(wide, m), dtype=D.dtype)
+    ending_in_one = np.ones((min(rows, len(X)), d + 1), dtype=D.dtype)
+    for top in range(0, len(X), rows):
+        some = X[top : top + rows]
+        points = ending_in_one[: len(some)]
+        np.subtract(some, centre, out=points[:, :d])
+        for left, panel in panels:
+            here = panel.shape[1] // r
+            Y = kept[: len(some) * r * here].reshape(len(some), r, here)
+            np.matmul(points, panel, out=Y.reshape(len(some), r * here))
+            np.einsum("bri,bri->bi", Y, Y, out=D[top : top + len(some), left : left + here])
     return D
+
+
+def _panel(X_L: NDArray, F: NDArray, dtype: np.dtype) -> NDArray:
+    """What a sample and a last entry of 1 are multiplied with to give all :math:`F_i^T (x - x_i)`: (d + 1, r m).
+
+    The landmarks lie side by side, so that sums over r add whole rows of numbers.
+    """
+    m, d, r = F.shape
+    panel = np.empty((d + 1, r, m), dtype=dtype)
+    panel[:d] = np.moveaxis(F, 0, 2)
+    panel[d] = -np.einsum("md,mdr->rm", X_L, F)
+    return panel.reshape(d + 1, r * m)
 
 
 def linked_distances(X: NDArray, X_L: NDArray, F: NDArray, links: NDArray[np.int64]) -> NDArray:

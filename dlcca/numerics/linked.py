@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 #: Samples of a landmark that are put side by side at a time; they stay in the cache.
-TILE = 256
+TILE = 512
 
 
 def linked_distances(X: NDArray, X_L: NDArray, F: NDArray, links: NDArray) -> NDArray:

@@ -34,14 +34,23 @@ def smallest(D: NDArray, k: int) -> Rows:
     if k >= D.shape[1]:
         return np.argsort(D, axis=1, kind="stable")
     # argpartition breaks ties anyhow it likes: the k-th value bounds the candidates, a stable order decides.
-    bound = np.partition(D, k - 1, axis=1)[:, k - 1]
-    inside = D < bound[:, None]
-    tied = D == bound[:, None]
-    room = k - inside.sum(axis=1)
-    keep = inside | (tied & (np.cumsum(tied, axis=1) <= room[:, None]))
-    columns = np.nonzero(keep)[1].reshape(len(D), k)
+    bound = np.partition(D, k - 1, axis=1)[:, k - 1, None]
+    inside = np.flatnonzero(D <= bound)
+    if inside.size == len(D) * k:  # nothing beyond the k-th is equal to it
+        columns = inside.reshape(len(D), k) % D.shape[1]
+    else:
+        columns = _first_of_tied(D, bound, k)
     order = np.argsort(np.take_along_axis(D, columns, axis=1), axis=1, kind="stable")
     return np.take_along_axis(columns, order, axis=1)
+
+
+def _first_of_tied(D: NDArray, bound: NDArray, k: int) -> Rows:
+    """Columns of the entries below the bound, and of as many equal to it, the first ones, as make k."""
+    inside = D < bound
+    tied = D == bound
+    room = k - inside.sum(axis=1, keepdims=True)
+    keep = inside | (tied & (np.cumsum(tied, axis=1) <= room))
+    return np.nonzero(keep)[1].reshape(len(D), k)
 
 
 def joint_neighbors(

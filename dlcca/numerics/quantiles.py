@@ -7,7 +7,7 @@ the numbers in that part only. Two passes settle float32, four settle float64.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -49,39 +49,50 @@ def added(parts: list[Counts]) -> Counts:
     return {prefix: np.sum([part[prefix] for part in parts], axis=0) for prefix in parts[0]}
 
 
-def quantile(share: float, dtype: np.dtype, count: Callable[[int, list[Prefix]], Counts], passes: int) -> float:
-    """The quantile of all positive numbers, interpolated between neighbours as `numpy.quantile` does.
+class Search:
+    """A quantile of all positive numbers, narrowed pass by pass; several may share their passes.
 
     Parameters
     ----------
     share : 0 to 1
-    count : makes a pass over all numbers: given a level and prefixes, the counts of `count_digits` of all of them
     passes : `levels` of the dtype for an exact result; one fewer leaves a relative error of 2^-8 (float32) or 2^-37
         (float64), two fewer 2^-21 (float64)
-
-    Returns
-    -------
-    the quantile; 0 if there are no positive numbers
     """
-    first = count(0, [0])
-    total = int(first[0].sum())
-    if total == 0:
-        return 0.0
-    at = (total - 1) * share
-    ranks = {int(np.floor(at)), int(np.ceil(at))}
-    found = {rank: (0, rank) for rank in ranks}  # the prefix known so far, and the rank among what continues it
-    counts: Mapping[Prefix, NDArray] = first
-    for level in range(passes):
-        if level > 0:
-            counts = count(level, sorted({prefix for prefix, _ in found.values()}))
-        for rank, (prefix, left) in found.items():
+
+    def __init__(self, share: float, dtype: np.dtype, passes: int) -> None:
+        self.share, self.dtype, self.passes, self.level = share, np.dtype(dtype), passes, 0
+        self._at = 0.0
+        self._found: dict[int, tuple[Prefix, int]] = {}  # by rank: prefix, and rank among its numbers
+        self.is_over = False
+
+    @property
+    def prefixes(self) -> list[Prefix]:
+        """What the next pass is to count."""
+        return sorted({prefix for prefix, _ in self._found.values()}) or [0]
+
+    def narrow(self, counts: Mapping[Prefix, NDArray]) -> None:
+        """Take in what a pass over all numbers has counted (see `count_digits`)."""
+        if self.level == 0:
+            total = int(counts[0].sum())
+            self._at = (total - 1) * self.share
+            self._found = {int(rank): (0, int(rank)) for rank in (np.floor(self._at), np.ceil(self._at)) if total}
+        for rank, (prefix, left) in self._found.items():
             upto = np.cumsum(counts[prefix])
             digit = int(np.searchsorted(upto, left, side="right"))
-            found[rank] = ((prefix << BITS) + digit, left - int(upto[digit - 1] if digit else 0))
-    lower, upper = (_number(found[rank][0], dtype, passes) for rank in (min(ranks), max(ranks)))
-    part = at - float(np.floor(at))
-    # From the nearer end, and in the dtype of the numbers, as NumPy does: equal to the last digit.
-    return float(lower + (upper - lower) * part if part < 0.5 else upper - (upper - lower) * (1 - part))
+            self._found[rank] = ((prefix << BITS) + digit, left - int(upto[digit - 1] if digit else 0))
+        self.level += 1
+        self.is_over = self.level == self.passes or not self._found
+
+    @property
+    def result(self) -> float:
+        """The quantile, interpolated as `numpy.quantile` does; 0 if there are no positive numbers."""
+        if not self._found:
+            return 0.0
+        ends = (min(self._found), max(self._found))
+        lower, upper = (_number(self._found[rank][0], self.dtype, self.passes) for rank in ends)
+        part = self._at - float(np.floor(self._at))
+        # From the nearer end, and in the dtype of the numbers, as NumPy does: equal to the last digit.
+        return float(lower + (upper - lower) * part if part < 0.5 else upper - (upper - lower) * (1 - part))
 
 
 def _number(prefix: Prefix, dtype: np.dtype, passes: int) -> Any:

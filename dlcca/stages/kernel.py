@@ -6,7 +6,6 @@ landmarks: reading it back would take longer than the products that make it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,18 +13,14 @@ from numpy.typing import NDArray
 
 from dlcca.model import Model
 from dlcca.numerics.affinity import closest_links
-from dlcca.numerics.bandwidth import beyond_rounding
 from dlcca.numerics.linked import linked_distances
-from dlcca.numerics.quantiles import Counts, added, count_digits, levels, quantile
 from dlcca.stages import landmarks, metric, near
 from dlcca.stages.job import Job
-from dlcca.stages.work import Tell, collect, do_missing
+from dlcca.stages.work import Tell, do_missing
 from dlcca.stores.blocks import Stage
 
 #: Rows whose dense distances are made at a time.
 TILE_ENTRIES = 1 << 22
-#: Dense distances up to this many get an exact quantile; of more, the last passes are left out (error below 2^-8).
-EXACT_ENTRIES = 1 << 28
 
 
 def is_sparse(job: Job) -> bool:
@@ -138,53 +133,10 @@ def _view_units(job: Job) -> list[float]:
 
 
 def units_stage(job: Job) -> Stage:
+    """The stage that has found the units of the views (see `scales`)."""
     return job.stage("units", [*metric.depends(job), job.options["fusion"]], 1)
 
 
-def run_units(job: Job, client: Any = None, tell: Tell | None = None) -> None:
-    """The median distance of each view, for "average" fusion."""
-    if job.options["fusion"] != "average":
-        return
-    stage = units_stage(job).prepare({}, says="median distances")
-    if stage.missing():
-        units = [_dense_quantile(job, v, 0.5, client, tell) for v in range(job.K)]
-        stage.write(0, {}, {"units": units})
-
-
-def bandwidth_quantile(job: Job, kernel: int, share: float, client: Any, tell: Tell | None) -> float:
-    """The quantile of the positive distances that the kernel sees."""
-    if not is_sparse(job):
-        return _dense_quantile(job, -1, share, client, tell)
-    return _quantile(job, count_sparse, kernel, share, levels(np.dtype(job.dtype)), client, tell)
-
-
-def _dense_quantile(job: Job, view: int, share: float, client: Any, tell: Tell | None) -> float:
-    passes = levels(np.dtype(job.dtype))
-    if job.n * landmarks.count(job) > EXACT_ENTRIES:
-        passes = 1 if passes == 2 else 2
-    return _quantile(job, count_dense, view, share, passes, client, tell)
-
-
-def _quantile(
-    job: Job, count: Callable[..., Counts], which: int, share: float, passes: int, client: Any, tell: Tell | None
-) -> float:
-    def all_counts(level: int, prefixes: list[int]) -> Counts:
-        parts = collect(count, job, job.n_blocks, client, tell, (which, level, prefixes), name="bandwidth")
-        total: Counts | None = None
-        for part in parts:  # as they come: counts of many blocks are never held together
-            total = part if total is None else added([total, part])
-        assert total is not None
-        return total
-
-    return quantile(share, np.dtype(job.dtype), all_counts, passes)
-
-
-def count_sparse(job: Job, block: int, kernel: int, level: int, prefixes: list[int]) -> Counts:
-    return count_digits(beyond_rounding(stage_of(job).read(f"distances_{kernel}", block)), level, prefixes)
-
-
-def count_dense(job: Job, block: int, view: int, level: int, prefixes: list[int]) -> Counts:
-    """Of one view's distances, or (view -1) of the fused ones."""
-    used = [1.0 if v == view else 0.0 for v in range(job.K)] if view >= 0 else _view_units(job)
-    draft = _model(job, used)
-    return added([count_digits(beyond_rounding(D), level, prefixes) for D in tiles(draft, job.block(block))])
+def view_model(job: Job, view: int) -> Model:
+    """The model whose distances are those of one view."""
+    return _model(job, [1.0 if v == view else 0.0 for v in range(job.K)])

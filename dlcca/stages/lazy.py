@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dlcca.choices import Choices, choose
+from dlcca.chunked import extension
 from dlcca.errors import DataError, SettingsError
 from dlcca.model import Model
 from dlcca.quality import Quality
+from dlcca.refitting import Known, check_old, new_landmarks, settings_for
 from dlcca.settings import Settings
 from dlcca.stages import finish, landmarks, metric, pipeline, spectrum
 from dlcca.stages.job import Source, make_job
@@ -38,8 +43,11 @@ def is_lazy(X: Any) -> bool:
     return type(X).__module__.split(".")[0] in ("dask", "zarr")
 
 
-def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any) -> LazyFit:
-    """Fit without ever holding a view whole; the scratch store lives as long as the embedding is in use."""
+def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any, clock: str = "") -> LazyFit:
+    """Fit without ever holding a view whole; the scratch store lives as long as the embedding is in use.
+
+    ``clock`` is the address of the store of views that they are, if they were made of recordings.
+    """
     import dask.array as da
 
     if settings.neighborhoods.window == "auto" and settings.neighborhoods.kind == "time":
@@ -48,11 +56,12 @@ def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any) -> La
     try:
         sources = tuple(_source(name, X, scratch) for name, X in views.items())
         n = sources[0].open().shape[0]
-        choices = choose(settings, n, len(sources))
-        job = make_job(str(scratch / "run.zarr"), sources, choices.settings, seed)
+        choices = choose(settings, n, len(sources), [source.open().shape[-1] for source in sources])
+        job = make_job(str(scratch / "run.zarr"), sources, choices.settings, seed, clock)
         pipeline.run(job, client)
         quality = finish.quality_of(job)
         embedding = da.from_zarr(str(scratch / "run.zarr"), component="embedding")
+        embedding = embedding if job.moments is None else embedding[job.moments.rows]
         sigma = spectrum.sigmas(job)
         result = LazyFit(
             model=finish.model_of(job),
@@ -73,24 +82,36 @@ def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any) -> La
 
 def transform(model: Model, views: dict[str, Any]) -> Any:
     """Coordinates of lazy views as a Dask array (n, q), block by block."""
+    arrays = [None if X is None else _dask(X) for X in views.values()]
+    return extension.coordinates(model.coordinates, arrays, len(model.scale))
+
+
+def distance(model: Model, views: dict[str, Any]) -> Any:
+    """Distances of lazy views from what the fit has seen, as a Dask array (n,), block by block."""
+    arrays = [None if X is None else _dask(X) for X in views.values()]
+    return extension.coordinates(lambda parts: model.distance(parts)[:, None], arrays, 1)[:, 0]
+
+
+def refit(
+    known: Known, new: dict[str, Any], old: dict[str, Any], seed: int, client: Any
+) -> tuple[LazyFit, NDArray[np.float64]]:
+    """A fit to old and new rows, with the old landmarks; and the coordinates that the old rows had before."""
     import dask.array as da
 
-    arrays = [None if X is None else _dask(X) for X in views.values()]
-    present = [X for X in arrays if X is not None]
-    rows = present[0].chunks[0]
-    aligned = [None if X is None else X.rechunk((rows, -1)) for X in arrays]
-    given = [v for v, X in enumerate(aligned) if X is not None]
+    views = {name: (_dask(old[name]), _dask(X)) for name, X in new.items()}
+    for part in range(2):
+        known.model.check([pair[part] for pair in views.values()])
+    check_old(known, [np.asarray(X[known.landmarks]) for X, _ in views.values()])
+    before = np.asarray(extension.coordinates(known.model.coordinates, [X for X, _ in views.values()], _q(known.model)))
+    away = np.asarray(distance(known.model, {name: X for name, (_, X) in views.items()}))
+    added = new_landmarks(known, away, lambda rows: [np.asarray(X[rows]) for _, X in views.values()])
+    n_old, n_new = (next(iter(views.values()))[part].shape[0] for part in range(2))
+    settings = settings_for(known, n_old, n_old + n_new, np.concatenate([known.landmarks, n_old + added]))
+    return fit({name: da.concatenate(pair) for name, pair in views.items()}, settings, seed, client), before
 
-    def block(*parts: Any) -> Any:
-        views_of_block: list[Any] = [None] * len(aligned)
-        for v, X in zip(given, parts, strict=True):
-            views_of_block[v] = X
-        return model.coordinates(views_of_block).astype(parts[0].dtype)
 
-    q = len(model.scale)
-    return da.map_blocks(
-        block, *(aligned[v] for v in given), chunks=(rows, (q,)), dtype=present[0].dtype, meta=present[0]._meta
-    )
+def _q(model: Model) -> int:
+    return len(model.scale)
 
 
 def _source(name: str, X: Any, scratch: Path) -> Source:

@@ -1,7 +1,12 @@
-"""The samples of all neighborhoods, gathered in one pass over the recording.
+"""The samples of all neighborhoods: where a task that fits metrics reads them.
 
-Neighbours of a landmark lie anywhere. Each block of the recording is read once and gives the rows that any landmark
-asks for, instead of being read again for every group of landmarks.
+Neighbours of a landmark lie anywhere, so that a task of the metric stage reads every block in which it has some. Where
+few samples are anybody's neighbours, they are copied first, in one pass over the recording, and the tasks read the
+copy; where most are, a copy would be as long as the recording, and tasks read that. `survey` counts, and decides by
+the rows that are read and written in all::
+
+    with a copy     n + M + T·M     n samples, M of them in some neighborhood, T tasks
+    without         rows of the blocks in which each task has neighbours, at most T·n
 """
 
 from __future__ import annotations
@@ -11,85 +16,102 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.fitting import find_neighbors
-from dlcca.stages import landmarks, near
+from dlcca.stages import landmarks, neighborhoods
 from dlcca.stages.job import Job
+from dlcca.stages.neighborhoods import depends as depends
+from dlcca.stages.neighborhoods import width as width
 from dlcca.stages.work import Tell, do_missing
 from dlcca.stores.blocks import Stage
 
+#: Landmarks of a task of the metric stage: at least so many, and more where there are very many of them.
+LANDMARKS = 256
+MANY_TASKS = 64
+#: The samples of a task's neighborhoods take no more than this.
+TASK_BYTES = 32 << 20
 
-def depends(job: Job) -> list[Any]:
-    """What the neighborhoods, and so all later stages, depend on."""
-    return [*landmarks.depends(job), *(job.options[name] for name in ("neighborhoods", "window", "n_neighbors"))]
+
+def per_task(job: Job) -> int:
+    """Landmarks of a task of the metric stage; so many that a group is a whole number of tasks."""
+    m, size = landmarks.count(job), min(LANDMARKS, landmarks.GROUP)
+    bytes_of_one = width(job) * sum(job.dims) * np.dtype(job.dtype).itemsize
+    while 2 * size <= landmarks.GROUP and m > MANY_TASKS * size and 2 * size * bytes_of_one <= TASK_BYTES:
+        size *= 2
+    return size
 
 
-def neighbors_stage(job: Job) -> Stage:
-    return job.stage("neighborhoods", depends(job), 1)
+def survey_stage(job: Job) -> Stage:
+    return job.stage("asked", [*depends(job), per_task(job)], 1)
 
 
 def stage_of(job: Job) -> Stage:
     return job.stage("members", depends(job), job.n_blocks)
 
 
-def width(job: Job) -> int:
-    """Samples in a neighborhood."""
-    kind = job.options["neighborhoods"]
-    if not isinstance(kind, str):
-        return np.asarray(kind).shape[1]
-    return int(job.options["window"] if kind == "time" else job.options["n_neighbors"])
-
-
 def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
-    """Settle the neighborhoods, and gather their rows from every block that was not asked yet."""
-    m, k = landmarks.count(job), width(job)
-    says = f"{job.options['neighborhoods'] if isinstance(job.options['neighborhoods'], str) else 'given'}, {k} samples"
-    settled = neighbors_stage(job).prepare({"rows": ((m, k), "int64", m)}, says=says)
-    do_missing(settle, job, settled, client, tell)
-    most = max(1, int(_counts(job).max()))
+    """Count the samples that are asked for, and copy them from every block that was not asked yet, if it pays."""
+    says = neighborhoods.says(job)
+    bits = {"bits": ((job.n_blocks, -(-job.rows // 8)), "uint8", job.n_blocks)}
+    do_missing(survey, job, survey_stage(job).prepare(bits, says=says), client, tell)
+    facts = survey_stage(job).facts(0)
+    if not facts["copied"]:
+        return
+    most = int(facts["most"])
     arrays: dict[str, Any] = {
         f"values_{v}": ((job.n_blocks * most, d), job.dtype, most) for v, d in enumerate(job.dims)
     }
     do_missing(gather, job, stage_of(job).prepare(arrays, says=says), client, tell)
 
 
-def settle(job: Job, stage: Stage, block: int) -> None:
-    if near.n_neighbors(job):
-        rows = near.neighbors(job)
-    else:
-        rows = find_neighbors(job.n, landmarks.rows(job), job.settings)
-    stage.write(block, {"rows": (0, rows)}, {})
+def survey(job: Job, stage: Stage, block: int) -> None:
+    """Mark every sample that is somebody's neighbour, a bit each, and decide whether they are copied."""
+    asked = np.zeros(job.n_blocks * job.rows, dtype=bool)
+    size = per_task(job)
+    tasks = direct = 0
+    for g in range(landmarks.n_groups(job)):
+        rows = neighborhoods.neighbors(job, g)
+        asked[rows.ravel()] = True
+        for first in range(0, len(rows), size):
+            blocks = np.unique(rows[first : first + size] // job.rows)
+            direct += sum(last - first for first, last in map(job.bounds, blocks.tolist()))
+            tasks += 1
+    of_blocks = asked.reshape(job.n_blocks, job.rows)
+    members = int(asked.sum())
+    facts = {
+        "members": members,
+        "most": int(of_blocks.sum(axis=1).max()),
+        "copied": job.n + members + tasks * members < direct,
+    }
+    stage.write(block, {"bits": (0, np.packbits(of_blocks, axis=1))}, facts)
 
 
-def neighbors(job: Job) -> NDArray[np.int64]:
-    """Rows (m, k) of every landmark's neighborhood."""
-    return neighbors_stage(job).read("rows", 0)
-
-
-def _counts(job: Job) -> NDArray[np.int64]:
-    """How many rows of each block are asked for."""
-    return np.bincount(np.unique(neighbors(job)) // job.rows, minlength=job.n_blocks)
+def _asked_of(job: Job, block: int, bits: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """The rows of a block, counted from its first, that are asked for."""
+    return np.flatnonzero(np.unpackbits(bits[block]))
 
 
 def gather(job: Job, stage: Stage, block: int) -> None:
-    first, last = job.bounds(block)
-    wanted = np.unique(neighbors(job))
-    wanted = wanted[(wanted >= first) & (wanted < last)]
-    place = block * int(stage.array("values_0").chunks[0])
+    wanted = _asked_of(job, block, survey_stage(job).read("bits", 0))
+    place = block * int(survey_stage(job).facts(0)["most"])
     parts = {}
     if len(wanted):
-        parts = {f"values_{v}": (place, X[wanted - first]) for v, X in enumerate(job.block(block))}
+        parts = {f"values_{v}": (place, X[wanted]) for v, X in enumerate(job.block(block))}
     stage.write(block, parts, {})
 
 
 def values(job: Job, rows: NDArray[np.int64]) -> list[NDArray]:
-    """The views (len(rows), d_v) at rows of neighborhoods, each row given once and in rising order."""
-    stage = stage_of(job)
-    asked = np.unique(neighbors(job))
+    """The views (len(rows), d_v) at rows of neighborhoods, each row given once and in rising order.
+
+    Blocks are read one after another, and only the rows asked for are kept.
+    """
+    copied = survey_stage(job).facts(0)["copied"]
+    bits = survey_stage(job).read("bits", 0) if copied else None
     found: list[list[NDArray]] = [[] for _ in job.dims]
-    for block in np.unique(rows // job.rows):
-        first, last = job.bounds(int(block))
-        here = asked[(asked >= first) & (asked < last)]
-        at = np.searchsorted(here, rows[(rows >= first) & (rows < last)])
+    for block in np.unique(rows // job.rows).tolist():
+        first, last = job.bounds(block)
+        at = rows[(rows >= first) & (rows < last)] - first
+        if bits is not None:
+            at = np.searchsorted(_asked_of(job, block, bits), at)
         for v, parts in enumerate(found):
-            parts.append(stage.read(f"values_{v}", int(block))[at])
+            X = stage_of(job).read(f"values_{v}", block) if copied else job.read(v, slice(first, last))
+            parts.append(X[at])
     return [np.concatenate(parts) for parts in found]

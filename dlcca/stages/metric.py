@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 
 from dlcca.fitting import fit_metric, refuse_degenerate
 from dlcca.numerics.cca import LocalMetric
-from dlcca.stages import landmarks, members
+from dlcca.stages import landmarks, members, neighborhoods
 from dlcca.stages.job import Job
+from dlcca.stages.members import LANDMARKS as LANDMARKS  # of a task, at least
 from dlcca.stages.work import Tell, do_missing
 from dlcca.stores.blocks import Stage
-
-#: Landmarks of a block.
-LANDMARKS = 256
 
 
 def depends(job: Job) -> list[Any]:
@@ -23,7 +21,8 @@ def depends(job: Job) -> list[Any]:
 
 
 def stage_of(job: Job) -> Stage:
-    return job.stage("metric", depends(job), -(-landmarks.count(job) // LANDMARKS))
+    size = members.per_task(job)
+    return job.stage("metric", [*depends(job), size], -(-landmarks.count(job) // size))
 
 
 def rank(job: Job) -> int:
@@ -38,21 +37,22 @@ def rank(job: Job) -> int:
 
 def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
     """Fit the metric at every landmark that has none yet."""
-    m, r, k = landmarks.count(job), rank(job), members.width(job)
-    arrays: dict[str, Any] = {f"factors_{v}": ((m, d, r), job.dtype, LANDMARKS) for v, d in enumerate(job.dims)}
+    m, r, k, size = landmarks.count(job), rank(job), members.width(job), members.per_task(job)
+    arrays: dict[str, Any] = {f"factors_{v}": ((m, d, r), job.dtype, size) for v, d in enumerate(job.dims)}
     arrays |= {
-        "correlations": ((m, r), "float64", LANDMARKS),
-        "ranks": ((m, job.K), "int64", LANDMARKS),
-        "effective": ((m, job.K), "float64", LANDMARKS),
+        "correlations": ((m, r), "float64", size),
+        "ranks": ((m, job.K), "int64", size),
+        "effective": ((m, job.K), "float64", size),
     }
     says = f"{job.options['metric']} of {k} neighbours, ridge {job.options['ridge']}, rank {r}"
     do_missing(compute, job, stage_of(job).prepare(arrays, says=says), client, tell)
 
 
 def compute(job: Job, stage: Stage, block: int) -> None:
-    first = block * LANDMARKS
-    last = min(landmarks.count(job), first + LANDMARKS)
-    rows = members.neighbors(job)[first:last]
+    size = members.per_task(job)
+    first = block * size
+    g, place = divmod(first, landmarks.GROUP)
+    rows = neighborhoods.neighbors(job, g)[place : place + size]
     unique, where = np.unique(rows, return_inverse=True)
     found = fit_metric(members.values(job, unique), where.reshape(rows.shape), job.settings)
     if job.options["ridge"] == 0:

@@ -1,20 +1,31 @@
-"""One pass over all distances of samples and landmarks: each sample's links, and each landmark's neighbours.
+"""Each sample's links, and, where all pairs are looked at, each block's part in the landmarks' neighbours.
 
-Both are read off the same products, so the heaviest arithmetic of a run is done once.
+By products, one pass over all pairs gives both, so that the heaviest arithmetic of a run is done once; landmarks are
+taken a group at a time, and what a group gives is written before the next is looked at. Where an index is quicker, it
+gives the links here, and the neighbours in `shards`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.numerics.near import Nearest, merged, near_both_ways
-from dlcca.stages import landmarks, scan
+from dlcca.choices import search_by
+from dlcca.numerics.approximate import recall
+from dlcca.numerics.near import Nearest, near_both_ways
+from dlcca.numerics.ranked import rank
+from dlcca.stages import indexes, landmarks, scan
 from dlcca.stages.job import Job
 from dlcca.stages.work import Tell, do_missing
 from dlcca.stores.blocks import Stage
+
+#: A part of the neighbours: the array's name, its first row, its rows.
+Part = tuple[str, tuple[int, NDArray]]
+#: Samples of a block whose links, found by an approximate index, are held against all landmarks.
+CHECKED = 16
 
 
 def n_links(job: Job) -> int:
@@ -32,11 +43,24 @@ def n_neighbors(job: Job) -> int:
 
 
 def is_needed(job: Job) -> bool:
-    return n_links(job) + n_neighbors(job) > 0
+    return n_links(job) > 0 or (n_neighbors(job) > 0 and neighbors_by(job) == "products")
+
+
+def neighbors_by(job: Job) -> str:
+    """How the landmarks' neighbours are sought: by "products", "tree" or "pynndescent"."""
+    return search_by(job.options["neighbor_index"], landmarks.count(job), job.dims)
+
+
+def links_by(job: Job) -> str:
+    """How links are sought: as neighbours are, but for landmarks so few that all are looked at."""
+    how = neighbors_by(job)
+    many = landmarks.count(job) > landmarks.GROUP and job.options["kernel"] == "sparse"
+    return how if many else "products"
 
 
 def stage_of(job: Job) -> Stage:
-    return job.stage("near", [*landmarks.depends(job), n_links(job), n_neighbors(job)], job.n_blocks)
+    searched = [n_links(job), n_neighbors(job), links_by(job), neighbors_by(job), landmarks.GROUP]
+    return job.stage("near", [*landmarks.depends(job), *searched], job.n_blocks)
 
 
 def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
@@ -47,38 +71,83 @@ def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
     arrays: dict[str, Any] = {}
     if s:
         arrays |= {f"links_{v}": ((job.n, s), "int32", job.rows) for v in range(job.K)}
-    if k:
-        arrays |= {"distances": ((job.n_blocks * m, k), "float64", m), "rows": ((job.n_blocks * m, k), "int64", m)}
-    stage = stage_of(job).prepare(arrays, says=f"{s} links, {k} neighbours, {m} landmarks")
-    do_missing(compute, job, stage, client, tell)
+    if k and neighbors_by(job) == "products":
+        arrays |= parts_of_neighbors(job, job.n_blocks)
+    says = f"{s} links, {k} neighbours, {m} landmarks, {job.options['neighbor_index']}"
+    stage = stage_of(job).prepare(arrays, says=says)
+    if links_by(job) == "pynndescent" and stage.missing():
+        indexes.warm(client)
+    if do_missing(compute, job, stage, client, tell) and links_by(job) != "products":
+        indexes.forget(client)
+
+
+def parts_of_neighbors(job: Job, parts: int) -> dict[str, Any]:
+    """Arrays for so many parts of the neighbours of every group, each part in a chunk of its own."""
+    k = n_neighbors(job)
+    arrays: dict[str, Any] = {}
+    for g in range(landmarks.n_groups(job)):
+        first, last = landmarks.group(job, g)
+        shape = (parts * (last - first), k)
+        arrays |= {f"distances_{g}": (shape, "float64", last - first), f"rows_{g}": (shape, "int64", last - first)}
+    return arrays
+
+
+def part_of_neighbors(g: int, part: int, nearest: Nearest) -> Iterator[Part]:
+    first = part * len(nearest.rows)
+    yield f"distances_{g}", (first, nearest.distances)
+    yield f"rows_{g}", (first, nearest.rows)
 
 
 def compute(job: Job, stage: Stage, block: int) -> None:
-    m, s, k = landmarks.count(job), n_links(job), n_neighbors(job)
     first, _last = job.bounds(block)
-    nearest = Nearest.none(m, k) if k else None
-    links = near_both_ways(
-        job.block(block),
-        landmarks.points(job),
-        scan.result(job).spreads,
-        n_links=s,
-        first_row=first,
-        nearest=nearest,
-    )
-    parts: dict[str, tuple[int, NDArray]] = {}
+    views = job.block(block)
+    if links_by(job) == "products":
+        stage.write(block, _by_products(job, block, views, first), {})
+        return
+    links = [indexes.links(job, v, X, n_links(job), links_by(job)) for v, X in enumerate(views)]
+    facts = {"recall": _recall(job, views, links)} if links_by(job) == "pynndescent" else {}
+    stage.write(block, _numbered(links, first), facts)
+
+
+def _by_products(job: Job, block: int, views: list[NDArray], first: int) -> Iterator[Part]:
+    """Both ways off the same products; the links last, when all groups have been looked at."""
+    s, k = n_links(job), n_neighbors(job) if neighbors_by(job) == "products" else 0
+    spreads = scan.result(job).spreads
+    groups = range(landmarks.n_groups(job))
+    kept = [Nearest.none(len(X), s) for X in views] if s and len(groups) > 1 else []
+    links: list[NDArray] = []
+    for g in groups if s or k else ():
+        points = landmarks.points(job, g)
+        nearest = Nearest.none(len(points[0]), k) if k else None
+        wanted = min(s, len(points[0]))
+        links = near_both_ways(views, points, spreads, n_links=wanted, first_row=first, nearest=nearest)
+        if nearest is not None:
+            yield from part_of_neighbors(g, block, nearest)
+        for v, best in enumerate(kept):
+            rank([views[v]], points[v], [1.0], links[v], best, first_row=landmarks.group(job, g)[0])
     if s:
-        parts |= {f"links_{v}": (first, found) for v, found in enumerate(links)}
-    if nearest is not None:
-        parts |= {"distances": (block * m, nearest.distances), "rows": (block * m, nearest.rows)}
-    stage.write(block, parts, {})
+        yield from _numbered([best.rows for best in kept] or links, first)
 
 
-def neighbors(job: Job) -> NDArray[np.int64]:
-    """Rows (m, k) of the neighbours of every landmark, all blocks together."""
+def _numbered(links: list[NDArray], first: int) -> list[Part]:
+    return [(f"links_{v}", (first, found)) for v, found in enumerate(links)]
+
+
+def _recall(job: Job, views: list[NDArray], links: list[NDArray]) -> float:
+    """Share of the true links among those found, in a few samples of a block."""
+    some = np.unique(np.linspace(0, len(views[0]) - 1, CHECKED).astype(int))
+    few = [X[some].astype(np.float64) for X in views]
+    shares = []
+    for v, (_name, (_first, exact)) in enumerate(_by_products(job, 0, few, 0)):
+        points = landmarks.points(job)[v]
+        distances = [((few[v][:, None] - points[rows]) ** 2).sum(axis=2) for rows in (links[v][some], exact)]
+        shares.append(recall(*distances))
+    return float(np.mean(shares))
+
+
+def link_recall(job: Job) -> float | None:
+    """Share of the true links among those found; None where all landmarks were looked at."""
+    if not n_links(job) or links_by(job) != "pynndescent":
+        return None
     stage = stage_of(job)
-    nearest: Nearest | None = None
-    for block in range(stage.n_blocks):
-        part = Nearest(stage.read("distances", block), stage.read("rows", block))
-        nearest = part if nearest is None else merged([nearest, part])
-    assert nearest is not None
-    return nearest.rows
+    return float(np.mean([stage.facts(block)["recall"] for block in range(stage.n_blocks)]))

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dlcca.stages import embedding, kernel, landmarks, members, metric, near, scan, spectrum
+from dlcca.stages import (
+    embedding,
+    kernel,
+    landmarks,
+    members,
+    metric,
+    near,
+    neighborhoods,
+    scales,
+    scan,
+    shards,
+    spectrum,
+)
 from dlcca.stages.job import Job
 from dlcca.stages.work import Tell
 
@@ -13,9 +25,11 @@ STAGES: dict[str, Callable[..., Any]] = {
     "scan": scan.run,
     "landmarks": landmarks.run,
     "near": near.run,
+    "shards": shards.run,
+    "neighborhoods": neighborhoods.run,
     "members": members.run,
     "metric": metric.run,
-    "units": kernel.run_units,
+    "units": scales.run_units,
     "kernel": kernel.run,
     "spectrum": spectrum.run,
     "embedding": embedding.run,

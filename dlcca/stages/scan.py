@@ -27,24 +27,23 @@ def stage_of(job: Job) -> Stage:
     return job.stage("scan", [], job.n_blocks)
 
 
+def moments_stage(job: Job) -> Stage:
+    """All blocks together: later stages ask for it in every task, and must not read a file for each block there."""
+    return job.stage("moments", [], 1)
+
+
 def run(job: Job, client: Any = None, tell: Tell | None = None) -> Scan:
     """Look at every block that was not looked at yet, and put the results together in the order of the blocks."""
     stage = stage_of(job).prepare({}, says=f"{job.n} samples of {job.K} views")
     do_missing(compute, job, stage, client, tell)
+    together = moments_stage(job).prepare({}, says=f"{job.n} samples of {job.K} views")
+    do_missing(combine, job, together, client, tell)
     return result(job)
 
 
 def result(job: Job) -> Scan:
-    stage = stage_of(job)
-    facts = [stage.facts(block) for block in range(stage.n_blocks)]
-    means, spreads = [], []
-    for v, source in enumerate(job.sources):
-        moments = combined([Moments(f["rows"], np.array(f["means"][v]), np.array(f["squares"][v])) for f in facts])
-        if not moments.squares.any():
-            raise DataError(f"view {source.name!r} is constant; a sensor that never changes has nothing in common.")
-        means.append(moments.mean)
-        spreads.append(float(np.sqrt(moments.squares.sum() / moments.count)))
-    return Scan(means, spreads)
+    found = moments_stage(job).facts(0)
+    return Scan([np.array(mean) for mean in found["means"]], found["spreads"])
 
 
 def compute(job: Job, stage: Stage, block: int) -> None:
@@ -59,6 +58,19 @@ def compute(job: Job, stage: Stage, block: int) -> None:
         "squares": [m.squares.tolist() for m in moments],
     }
     stage.write(block, {}, facts)
+
+
+def combine(job: Job, stage: Stage, block: int) -> None:
+    scanned = stage_of(job)
+    facts = [scanned.facts(b) for b in range(scanned.n_blocks)]
+    means, spreads = [], []
+    for v, source in enumerate(job.sources):
+        moments = combined([Moments(f["rows"], np.array(f["means"][v]), np.array(f["squares"][v])) for f in facts])
+        if not moments.squares.any():
+            raise DataError(f"view {source.name!r} is constant; a sensor that never changes has nothing in common.")
+        means.append(moments.mean.tolist())
+        spreads.append(float(np.sqrt(moments.squares.sum() / moments.count)))
+    stage.write(block, {}, {"means": means, "spreads": spreads})
 
 
 def _refuse_gaps(X: NDArray, name: str, first: int, block: int) -> None:

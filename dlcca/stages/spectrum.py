@@ -10,19 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import refuse_rounding
 from dlcca.numerics.affinity import inverse_root, relative_rows
 from dlcca.numerics.alternating import gram_pairs, landmark_values, solve_grams
 from dlcca.numerics.grams import add_gram, add_own_gram
 from dlcca.numerics.spectra import largest_pairs
-from dlcca.stages import kernel, landmarks
+from dlcca.stages import kernel, landmarks, scales
 from dlcca.stages.job import Job
 from dlcca.stages.work import Tell, do_missing
 from dlcca.stores.blocks import Stage
 
 #: Groups of blocks whose matrices are kept: few, because each is m x m, but enough for a cluster to share.
-FEWEST_GROUPS, MOST_GROUPS, BLOCKS_OF_GROUP = 8, 64, 4
+FEWEST_GROUPS, MOST_GROUPS, BLOCKS_OF_GROUP = 4, 64, 4
 
 
 def groups(job: Job) -> list[range]:
@@ -49,16 +48,25 @@ def stage_of(job: Job) -> Stage:
 
 
 def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
-    """The bandwidth, the matrices of every group that has none yet, and their solution."""
+    """The bandwidth, and the solution: from the matrices of every group that has none yet, or without any matrix."""
     _settle_bandwidth(job, client, tell)
+    if job.options["solver"] == "lanczos":
+        from dlcca.stages import lanczos  # which takes its groups and its rows from here
+
+        return lanczos.run(job, client, tell)
     m, q = landmarks.count(job), int(job.options["n_components"])
     many = len(groups(job))
     arrays: dict[str, Any] = {f"gram_{u}_{v}": ((many * m, m), "float64", m) for u, v in _pairs(job)}
     arrays |= {f"columns_{v}": ((many, m), "float64", 1) for v in kernel.kernels(job)}
     do_missing(add_group, job, gram_stage(job).prepare(arrays, says=f"{m} landmarks"), client, tell)
-    solved: dict[str, Any] = {f"values_{v}": ((m, q), "float64", m) for v in kernel.kernels(job)}
-    solved |= {"eigenvalues": ((q + 1,), "float64", q + 1)}
-    do_missing(solve, job, stage_of(job).prepare(solved, says=f"{q} coordinates"), client, tell)
+    do_missing(solve, job, stage_of(job).prepare(solved_arrays(job), says=f"{q} coordinates"), client, tell)
+
+
+def solved_arrays(job: Job) -> dict[str, Any]:
+    """What the stage "spectrum" holds, whoever has solved it."""
+    m, q = landmarks.count(job), int(job.options["n_components"])
+    values: dict[str, Any] = {f"values_{v}": ((m, q), "float64", m) for v in kernel.kernels(job)}
+    return values | {"eigenvalues": ((q + 1,), "float64", q + 1)}
 
 
 def _pairs(job: Job) -> list[tuple[int, int]]:
@@ -66,21 +74,9 @@ def _pairs(job: Job) -> list[tuple[int, int]]:
 
 
 def _settle_bandwidth(job: Job, client: Any, tell: Tell | None) -> None:
-    said = job.options["bandwidth"]
-    stage = bandwidth_stage(job).prepare({}, says=f"bandwidth {said}")
-    if not stage.missing():
-        return
-    if isinstance(said, str) and said not in ("median", "quantile"):
-        raise SettingsError(f"bandwidth={said!r} is for arrays in memory; use 'median', 'quantile' or a number here.")
-    share = 0.5 if said == "median" else 0.2
-    sigma = [
-        kernel.bandwidth_quantile(job, v, share, client, tell) if isinstance(said, str) else float(said)
-        for v in kernel.kernels(job)
-    ]
-    for v, value in enumerate(sigma):
-        if not value > 0:
-            raise DataError(f"the distances of kernel {v} have the scale {value}: the metrics see no change in it.")
-    stage.write(0, {}, {"sigma": sigma})
+    stage = bandwidth_stage(job).prepare({}, says=f"bandwidth {job.options['bandwidth']}")
+    if stage.missing():
+        stage.write(0, {}, {"sigma": scales.bandwidths(job, client, tell)})
 
 
 def sigmas(job: Job) -> list[float]:

@@ -3,7 +3,7 @@
 ::
 
     run.zarr/stages/NAME/stage.json      fingerprint of all that the stage depends on, number of blocks
-    run.zarr/stages/NAME/done/00017.json a finished block: checksums of its part of every array, and small facts
+    run.zarr/stages/NAME/done/00017.json a finished block: checksums of its part of every array, small facts, its cost
     run.zarr/stages/NAME/ARRAY           a Zarr array whose chunks each belong to one block
 
 Zarr reads a missing chunk as zeros. So a block counts as finished only when its file is there, which is written last;
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DamagedBlock, StaleStage, StorageError
+from dlcca.stores import cost
 from dlcca.stores.files import files_at, trouble, zarr_store
+
+#: A block's part of each array, by the name of the array: its first row, and its rows.
+Parts = Mapping[str, tuple[int, NDArray]] | Iterable[tuple[str, tuple[int, NDArray]]]
 
 
 @dataclass(frozen=True)
@@ -100,21 +104,31 @@ class Stage:
         done = {int(name.removesuffix(".json")) for name in self._files.names(f"{self.folder}/done")}
         return [block for block in range(self.n_blocks) if block not in done]
 
-    def write(self, block: int, parts: Mapping[str, tuple[int, NDArray]], facts: Mapping[str, Any]) -> None:
-        """Write a block's part of each array (first row, rows), then mark the block finished."""
+    def write(self, block: int, parts: Parts, facts: Mapping[str, Any]) -> None:
+        """Write a block's part of each array (first row, rows), then mark the block finished.
+
+        Parts may be made while they are written, so that only one of them is held at a time; so may the facts, which
+        are looked at last.
+        """
         checks = {}
-        for array, (first, X) in parts.items():
+        for array, (first, X) in parts.items() if isinstance(parts, Mapping) else parts:
             with storing(f"block {block} of {array!r} in stage {self.name!r} of {self.address}"):
                 place = self.array(array)
                 X = np.asarray(X, dtype=place.dtype)  # the checksum is of what will be read
                 place[first : first + len(X)] = X
             checks[array] = {"first": first, "rows": len(X), "crc": _crc(X)}
         content = {"parts": checks, "facts": dict(facts)}
-        self._files.put(f"{self.folder}/done/{block:05d}.json", _sealed(content))
+        took = cost.so_far(within="/" in self.name)
+        self._files.put(f"{self.folder}/done/{block:05d}.json", _sealed(content, took))
 
     def facts(self, block: int) -> dict[str, Any]:
         """The facts of a finished block."""
         return self._entry(block)["facts"]
+
+    def cost(self) -> dict[str, Any]:
+        """What the finished blocks took: seconds and tasks in all, and the largest memory of a process."""
+        done = (self._files.get(f"{self.folder}/done/{name}") for name in self._files.names(f"{self.folder}/done"))
+        return cost.total([noted for found in done if found is not None and (noted := _cost_in(found)) is not None])
 
     def read(self, array: str, block: int) -> NDArray:
         """A block's part of an array, held against its checksum."""
@@ -167,15 +181,26 @@ def storing(what: str) -> Iterator[None]:
         raise StorageError(f"{what} cannot be written: {reason}. What is finished is kept; run again.") from error
 
 
-def _sealed(content: dict[str, Any]) -> bytes:
-    """JSON with a checksum in it."""
-    return json.dumps({**content, "crc": _crc_of(content)}).encode()
+def _sealed(content: dict[str, Any], took: dict[str, Any] | None = None) -> bytes:
+    """JSON with a checksum in it, and beside it what the content took, which the checksum leaves out."""
+    noted = {} if took is None else {"cost": took}
+    return json.dumps({**content, "crc": _crc_of(content), **noted}).encode()
+
+
+def _cost_in(found: bytes) -> dict[str, Any] | None:
+    """The cost in a record; None if there is none that can be read, which is no harm."""
+    try:
+        noted = json.loads(found)["cost"]
+        return {"seconds": float(noted["seconds"]), **{key: int(noted[key]) for key in ("peak_bytes", "tasks")}}
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _opened(found: bytes, what: str, stage: str) -> dict[str, Any]:
     """What `_sealed` was given, if nothing has changed."""
     try:
         content = json.loads(found)
+        content.pop("cost", None)
         if content.pop("crc") == _crc_of(content):
             return content
     except (ValueError, KeyError, AttributeError, TypeError):

@@ -1,16 +1,22 @@
-"""Recordings of any length for the benchmarks, and what a run of them takes."""
+"""Recordings of any length for the benchmarks, jobs on them, and the bare products that such a job needs."""
 
-import threading
+from __future__ import annotations
+
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import psutil
 import zarr
 
 from dlcca.choices import choose
 from dlcca.settings import Settings
-from dlcca.stages.job import Source, make_job
+from dlcca.stages import metric
+from dlcca.stages.job import Job, Source, make_job
+from tests.benchmarks.measure import PeakMemory
+
+__all__ = ["PeakMemory", "Products", "gemm_seconds", "job_for", "product_rate", "products", "write_views"]
 
 
 def write_views(folder: Path, n: int, channels: int = 64, seed: int = 0) -> tuple[Source, ...]:
@@ -36,60 +42,60 @@ def write_views(folder: Path, n: int, channels: int = 64, seed: int = 0) -> tupl
     return tuple(sources)
 
 
-def job_for(folder: Path, sources: tuple[Source, ...], **options):
+def job_for(folder: Path, sources: tuple[Source, ...], *, store: str = "run.zarr", **options: Any) -> Job:
     """A job with nearest neighbours, alternating fusion and 5 coordinates."""
     asked = {"neighborhoods": "knn", "n_components": 5, "landmarks": 2000, **options}
     n = sources[0].open().shape[0]
     settings = choose(Settings.from_options(**asked), n, len(sources)).settings
-    return make_job(str(folder / "run.zarr"), sources, settings, seed=0)
+    return make_job(str(folder / store), sources, settings, seed=0)
 
 
-class PeakMemory:
-    """The largest memory (bytes, resident and not shared twice) of this process and its children, while it is open."""
+@dataclass(frozen=True)
+class Products:
+    """Operations in the products that the algebra of a job with sparse, alternating kernels needs."""
 
-    def __enter__(self):
-        self.peak, self._stop = 0, threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-        return self
+    neighbours: float  # 2 n L Σd: samples against landmarks, for the neighborhoods
+    links: float  # 2 n L d_v for each view: the same products, for the landmarks of each sample
+    linked: float  # 2 n s r d_v for each view: distances under the metrics of the linked landmarks
 
-    def _watch(self):
-        me = psutil.Process()
-        while not self._stop.wait(0.2):
-            total = 0
-            for process in [me, *me.children(recursive=True)]:
-                try:
-                    total += process.memory_info().rss
-                except psutil.NoSuchProcess:
-                    continue
-            self.peak = max(self.peak, total)
+    @property
+    def counted(self) -> float:
+        """As usually counted: neighbours and links take a product each."""
+        return self.neighbours + self.links + self.linked
 
-    def __exit__(self, *_):
-        self._stop.set()
-        self._thread.join()
+    @property
+    def done(self) -> float:
+        """Without what is done once for both: neighbours and links are read off the same products."""
+        return self.neighbours + self.linked
 
 
-def gemm_seconds(job, client) -> tuple[float, float]:
-    """Wall time of the bare matrix products on the same workers: of those that are done, and as usually counted.
+def products(job: Job) -> Products:
+    m, s = int(job.options["landmarks"]), int(job.options["n_links"])
+    near = 2.0 * job.n * m * sum(job.dims)
+    return Products(near, near, 2.0 * job.n * s * metric.rank(job) * sum(job.dims))
 
-    Usually neighbours of landmarks and links of samples take a product each; here both are read off one.
-    """
-    m, s, r = int(job.options["landmarks"]), int(job.options["n_links"]), int(job.options["rank"])
-    near, linked = 2 * m * sum(job.dims), 2 * s * r * sum(job.dims)
+
+def product_rate(job: Job, client: Any) -> float:
+    """Operations per second of a float32 product of samples with the landmarks, all workers at it together."""
     workers = list(client.scheduler_info(n_workers=-1)["workers"])
-    futures = [client.submit(_rate, 64, m, pure=False, workers=[w]) for w in workers]
-    rate = sum(client.gather(futures))
-    return job.n * (near + linked) / rate, job.n * (2 * near + linked) / rate
+    shape = (job.dims[0], int(job.options["landmarks"]))
+    return sum(client.gather([client.submit(gemm_rate, *shape, pure=False, workers=[w]) for w in workers]))
 
 
-def _rate(d, m):
-    """Operations per second of a float32 product of a tile with the landmarks."""
-    X, P = np.ones((2048, d), np.float32), np.ones((d, m), np.float32)
-    out = np.empty((2048, m), np.float32)
+def gemm_seconds(job: Job, client: Any) -> tuple[float, float]:
+    """Wall time of the bare products on the same workers: of those that are done, and as usually counted."""
+    rate, needs = product_rate(job, client), products(job)
+    return needs.done / rate, needs.counted / rate
+
+
+def gemm_rate(d: int, m: int, rows: int = 2048, repeats: int = 20) -> float:
+    """Operations per second of a float32 product of a tile (rows, d) with (d, m), at its best."""
+    X, P = np.ones((rows, d), np.float32), np.ones((d, m), np.float32)
+    out = np.empty((rows, m), np.float32)
     np.matmul(X, P, out=out)
     best = np.inf
-    for _ in range(20):
+    for _ in range(repeats):
         start = time.perf_counter()
         np.matmul(X, P, out=out)
         best = min(best, time.perf_counter() - start)
-    return 2 * 2048 * d * m / best
+    return 2 * rows * d * m / best

@@ -93,6 +93,25 @@ def test_distances_do_not_depend_on_the_block(entries, monkeypatch):
     np.testing.assert_allclose(landmark_distances(X, X[:5], F), whole, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("columns", [1, 4, 7])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_distances_do_not_depend_on_how_many_landmarks_are_multiplied_at_once(columns, dtype, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, F = rng.standard_normal((23, 3)).astype(dtype), rng.standard_normal((5, 3, 2)).astype(dtype)
+    exact = literal.landmark_distances(X.astype(float), range(5), metrics(F))
+    monkeypatch.setattr(distances, "PANEL_COLUMNS", columns)
+    monkeypatch.setattr(distances, "BLOCK_ENTRIES", 40)
+    assert_close(landmark_distances(X, X[:5], F), exact, TOLERANCE[np.dtype(dtype)] / 10)
+
+
+def test_the_distances_of_views_and_metrics_in_different_precision_are_in_the_higher():
+    rng = np.random.default_rng(0)
+    X, F = rng.standard_normal((9, 3)).astype(np.float32), rng.standard_normal((4, 3, 2))
+    D = landmark_distances(X, X[:4], F)
+    assert D.dtype == np.float64
+    assert_close(D, literal.landmark_distances(X.astype(float), range(4), metrics(F)), 1e-6)
+
+
 def test_linked_distances_to_all_landmarks_are_the_landmark_distances():
     rng = np.random.default_rng(0)
     X, F = rng.standard_normal((40, 3)), rng.standard_normal((7, 3, 2))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics.quantiles import added, count_digits, levels, quantile
+from dlcca.numerics.quantiles import Search, added, count_digits, levels
 from tests.numerics.cases import quick, seeds
 
 DTYPES = [np.float32, np.float64]
@@ -16,11 +16,10 @@ shares = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.2, 0.5, 1.0]))
 def of_blocks(blocks, share, passes=None):
     """The quantile of all blocks together; every pass looks at each block by itself."""
     dtype = blocks[0].dtype
-
-    def count(level, prefixes):
-        return added([count_digits(X, level, prefixes) for X in blocks])
-
-    return quantile(share, dtype, count, levels(dtype) if passes is None else passes)
+    search = Search(share, dtype, levels(dtype) if passes is None else passes)
+    while not search.is_over:
+        search.narrow(added([count_digits(X, search.level, search.prefixes) for X in blocks]))
+    return search.result
 
 
 @st.composite

@@ -7,8 +7,8 @@ import zarr
 from zarr.codecs import Crc32cCodec
 
 from dlcca.choices import choose
+from dlcca.chunked import blocks
 from dlcca.settings import Settings
-from dlcca.stages import job as jobs
 from dlcca.stages.job import Job, Source, make_job
 
 KNN = {"neighborhoods": "knn", "landmarks": 45, "n_neighbors": 20, "n_links": 10, "n_components": 3}
@@ -52,12 +52,12 @@ def job_on(place: Path, sources: tuple[Source, ...], *, block_rows: int = 40, **
     """A job on views that are there already."""
     n = sources[0].open().shape[0]
     settings = choose(Settings.from_options(**options), n, len(sources)).settings
-    usual = jobs.MOST_ROWS, jobs.LEAST_ROWS
-    jobs.MOST_ROWS = jobs.LEAST_ROWS = block_rows
+    usual = blocks.MOST_ROWS, blocks.LEAST_ROWS
+    blocks.MOST_ROWS = blocks.LEAST_ROWS = block_rows
     try:
         return make_job(str(place), sources, settings, seed=0)
     finally:
-        jobs.MOST_ROWS, jobs.LEAST_ROWS = usual
+        blocks.MOST_ROWS, blocks.LEAST_ROWS = usual
 
 
 def embedding(job: Job) -> np.ndarray:

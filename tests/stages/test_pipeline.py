@@ -25,6 +25,10 @@ KINDS = {
     "time average dense, 3 views": (3, TIME),
     "time view sparse": (2, {**TIME, "kernel": "sparse", "n_links": 20}),
     "one view": (1, TIME),
+    "knn alternating, slope": (2, {**KNN, "bandwidth": "slope"}),
+    "time view dense, slope": (2, {**TIME, "bandwidth": "slope"}),
+    "knn alternating, neighbor": (2, {**KNN, "bandwidth": "neighbor"}),
+    "time average dense, neighbor": (3, {**TIME, "bandwidth": "neighbor"}),
     "tensor of 3 views": (3, {**TIME, "metric": "tcca", "bandwidth": "median"}),
 }
 
@@ -105,7 +109,7 @@ def test_the_answer_does_not_depend_on_the_number_of_blocks(block_rows, tmp_path
 def test_more_blocks_than_groups_and_more_landmarks_than_a_block_of_them_give_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr(spectrum, "FEWEST_GROUPS", 3)
     monkeypatch.setattr(spectrum, "BLOCKS_OF_GROUP", 2)
-    monkeypatch.setattr("dlcca.stages.metric.LANDMARKS", 16)
+    monkeypatch.setattr("dlcca.stages.members.LANDMARKS", 16)
     job = small_job(tmp_path, recordings(2), 7, block_rows=28, **KNN)
     pipeline.run(job)
     assert spectrum.gram_stage(job).n_blocks == 3
@@ -243,7 +247,6 @@ def test_other_recordings_are_refused(tmp_path):
         ({**TIME, "landmarks": 151}, "landmarks=151, but the views have 150 samples"),
         ({**TIME, "n_components": 60}, "n_components=60 with 60 landmarks; at most 59"),
         ({**TIME, "window": "auto"}, "window='auto' is for arrays in memory"),
-        ({**TIME, "bandwidth": "slope"}, "bandwidth='slope' is for arrays in memory"),
         ({**TIME, "normalization": "paper"}, "normalization='paper' is for arrays in memory"),
     ],
     ids=lambda value: "" if isinstance(value, str) else None,

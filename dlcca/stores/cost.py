@@ -1,0 +1,74 @@
+"""What a task takes: the seconds since it began and the peak memory of its process, noted beside its result.
+
+Nothing is computed from it and no checksum or fingerprint covers it: a cost may differ from run to run.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+#: When the task at hand began; None outside of tasks.
+_BEGAN: ContextVar[float | None] = ContextVar("began", default=None)
+#: Costs of small tasks whose results were collected for the block that is written next.
+_COLLECTED: ContextVar[dict[str, Any] | None] = ContextVar("collected", default=None)
+
+
+@contextmanager
+def timed_task() -> Iterator[None]:
+    """A task: a block that is written within it gets its cost."""
+    token = _BEGAN.set(time.perf_counter())
+    try:
+        yield
+    finally:
+        _BEGAN.reset(token)
+
+
+def collected(cost: dict[str, Any]) -> None:
+    """Add the cost of a small task elsewhere to that of the block that will be written from its result."""
+    _COLLECTED.set(total([known for known in (_COLLECTED.get(), cost) if known is not None]))
+
+
+def so_far(*, within: bool = False) -> dict[str, Any]:
+    """The cost of what is being done: of the task at hand, or outside of tasks of all that was collected.
+
+    What was collected is for a block of the stage itself, and is left alone by a stage ``within`` it.
+    """
+    began = _BEGAN.get()
+    if began is not None:
+        return {"seconds": round(time.perf_counter() - began, 4), "peak_bytes": peak_bytes(), "tasks": 1}
+    if within:
+        return total([])
+    gathered = _COLLECTED.get()
+    _COLLECTED.set(None)
+    return total([] if gathered is None else [gathered])
+
+
+def total(costs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Seconds and tasks together, and the largest memory."""
+    return {
+        "seconds": round(sum(cost["seconds"] for cost in costs), 4),
+        "peak_bytes": max((cost["peak_bytes"] for cost in costs), default=0),
+        "tasks": sum(cost["tasks"] for cost in costs),
+    }
+
+
+def peak_bytes() -> int:
+    """The largest resident memory that this process ever had; 0 where the system does not say."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:  # getrusage on Linux counts the parent's in
+            for line in status:
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) << 10
+    except (OSError, ValueError):
+        pass
+    try:
+        import resource
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak << 10)

@@ -1,0 +1,78 @@
+"""A function of numbered blocks, mapped over workers or in a loop."""
+
+from collections import Counter
+
+import pytest
+from distributed import Client, LocalCluster
+
+from dlcca.chunked import waves
+
+
+def square(offset, block):
+    return (offset + block) ** 2
+
+
+def fails_at_three(_, block):
+    if block == 3:
+        raise ValueError("block 3 is bad")
+    return block
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster) as opened,
+    ):
+        yield opened
+
+
+@pytest.fixture(params=["loop", "workers"])
+def where(request):
+    return None if request.param == "loop" else request.getfixturevalue("client")
+
+
+@pytest.mark.parametrize("wave", [1, 3, 100])
+def test_every_block_comes_back_once_with_its_own_result(where, wave):
+    found = list(waves.as_completed(square, (10,), [2, 5, 7, 11, 13], where, wave=wave))
+    assert sorted(found) == [(b, (10 + b) ** 2) for b in (2, 5, 7, 11, 13)]
+
+
+@pytest.mark.parametrize("wave", [1, 3, 100])
+def test_results_in_order_are_in_the_order_of_the_blocks(where, wave):
+    assert list(waves.in_order(square, (10,), 7, where, wave=wave)) == [(10 + b) ** 2 for b in range(7)]
+
+
+def test_no_blocks_give_nothing(where):
+    assert list(waves.as_completed(square, (0,), [], where)) == []
+    assert list(waves.in_order(square, (0,), 0, where)) == []
+
+
+def test_an_error_in_a_block_is_raised_here(where):
+    with pytest.raises(ValueError, match="block 3 is bad"):
+        list(waves.as_completed(fails_at_three, (0,), range(6), where, retries=0))
+    with pytest.raises(ValueError, match="block 3 is bad"):
+        list(waves.in_order(fails_at_three, (0,), 6, where, retries=0))
+
+
+def test_a_second_call_computes_again_and_does_not_take_old_results(client):
+    first = dict(waves.as_completed(square, (1,), range(3), client, name="same"))
+    second = dict(waves.as_completed(square, (2,), range(3), client, name="same"))
+    assert first != second
+
+
+@pytest.mark.parametrize("mapped", [waves.as_completed, waves.in_order])
+def test_the_scheduler_never_holds_more_than_a_wave(client, monkeypatch, mapped):
+    held, most = Counter(), []
+    submit = client.submit
+
+    def counting(*args, **kwargs):
+        held["tasks"] += 1
+        most.append(held["tasks"])
+        return submit(*args, **kwargs)
+
+    monkeypatch.setattr(client, "submit", counting)
+    for _ in mapped(square, (0,), range(20) if mapped is waves.as_completed else 20, client, wave=4):
+        held["tasks"] -= 1
+    assert len(most) == 20
+    assert max(most) == 4
