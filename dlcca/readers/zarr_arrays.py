@@ -1,0 +1,82 @@
+"""Zarr arrays and groups, also as xarray writes them: time and channel coordinates are understood."""
+
+from __future__ import annotations
+
+import functools
+import os
+import warnings
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError
+from .container import ArrayOptions, recording_of
+from .files import refusing
+from .members import Member
+from .recording import Recording
+from .slices import Opened
+
+ENDINGS = (".zarr",)
+FORMAT = "Zarr"
+_MARKS = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
+
+
+def open(
+    path: str,
+    *,
+    array: str | Sequence[str] | None = None,
+    rate: float | None = None,
+    start: datetime | date | str | None = None,
+    start_s: float | None = None,
+    drift_ppm: float | None = None,
+    names: Sequence[str] | None = None,
+    unit: str | Sequence[str] | None = None,
+    time_axis: int | None = None,
+) -> Recording:
+    """The recording in a Zarr array, or in the arrays of a Zarr group, of shape (samples, channels)."""
+    options = ArrayOptions(array, rate, start, start_s, drift_ppm, names, unit, time_axis)
+    if "://" not in path and not is_zarr(path):
+        raise DataError(f"{path!r} is not a Zarr array or group: a folder with {' or '.join(_MARKS[:3])} is needed.")
+    import zarr
+
+    with refusing(path, FORMAT):
+        root = _node(path)
+        if isinstance(root, zarr.Array):
+            return recording_of(path, FORMAT, [_member(path, "", root)], {"": dict(root.attrs)}, options)
+        members, groups = [], {"": dict(root.attrs)}
+        for name, node in _quietly(lambda: list(root.members(max_depth=None))):
+            if isinstance(node, zarr.Array):
+                members.append(_member(path, name, node))
+            else:
+                groups[name] = dict(node.attrs)
+    if not members:
+        raise DataError(f"{path!r} holds no arrays.")
+    return recording_of(path, FORMAT, sorted(members, key=lambda member: member.name), groups, options)
+
+
+def is_zarr(path: str) -> bool:
+    """Whether a folder is a Zarr array or group."""
+    return any(os.path.exists(os.path.join(path, mark)) for mark in _MARKS)
+
+
+def _node(path: str, name: str = "") -> Any:
+    import zarr
+
+    return _quietly(lambda: zarr.open(path, mode="r", path=name or None))
+
+
+def _quietly(read: Any) -> Any:
+    """Without Zarr's warnings that texts have no final specification: they are read as they were written."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return read()
+
+
+def _member(path: str, name: str, array: Any) -> Member:
+    attributes = dict(array.attrs)
+    dims = getattr(array.metadata, "dimension_names", None) or attributes.get("_ARRAY_DIMENSIONS") or ()
+    dims = tuple(dims) if all(dims) else ()
+    dtype = np.dtype("O") if array.dtype.kind in "TOUS" else array.dtype
+    return Member(name, array.shape, dtype, Opened(functools.partial(_node, path, name)), attributes, dims)

@@ -1,0 +1,23 @@
+"""Helpers of the tests of readers."""
+
+import itertools
+import pickle
+
+import numpy as np
+
+
+def all_of(signal):
+    """Every sample of every channel, read at once."""
+    return signal.read(0, signal.n, range(len(signal.channels)))
+
+
+def in_pieces(signal, size=7):
+    """The same, read by pieces that do not divide it."""
+    edges = [*range(0, signal.n, size), signal.n]
+    columns = range(len(signal.channels))
+    return np.concatenate([signal.read(a, b, columns) for a, b in itertools.pairwise(edges)])
+
+
+def sent(signal):
+    """The signal as another process would get it."""
+    return pickle.loads(pickle.dumps(signal))
