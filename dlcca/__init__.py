@@ -13,11 +13,15 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from dlcca import baselines as baselines
+    from dlcca import export as export
     from dlcca import simulate as simulate
     from dlcca.estimator import LocalCCA as LocalCCA
     from dlcca.estimator import fit as fit
     from dlcca.estimator import open_model as open_model
+    from dlcca.estimator import refit as refit
     from dlcca.estimator import transform as transform
+    from dlcca.recorded import from_mne as from_mne
+    from dlcca.recorded import open_views as open_views
     from dlcca.settings import Settings as Settings
     from dlcca.views import Views as Views
 
@@ -26,9 +30,13 @@ _HOME = {
     "fit": "dlcca.estimator",
     "transform": "dlcca.estimator",
     "open_model": "dlcca.estimator",
+    "refit": "dlcca.estimator",
+    "from_mne": "dlcca.recorded",
+    "open_views": "dlcca.recorded",
     "Settings": "dlcca.settings",
     "Views": "dlcca.views",
     "baselines": None,
+    "export": None,
     "simulate": None,
 }
 
@@ -38,8 +46,12 @@ __all__ = [
     "Views",
     "__version__",
     "baselines",
+    "export",
     "fit",
+    "from_mne",
     "open_model",
+    "open_views",
+    "refit",
     "simulate",
     "transform",
 ]

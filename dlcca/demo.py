@@ -48,6 +48,7 @@ def run(out: Path, say: Callable[[str], None]) -> Demo:
     result = finished(model, views, truth.time)
     say(f"writing {store}")
     run_store.write(store, result)
+    model.save(run_store.model_of(store))
     say(f"drawing {report}")
     found = agreement(result.embedding[:, 0], pendulums(truth))
     page.write(report, rendered(result, truth, found))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from dlcca.errors import NotFittedYet, SettingsError, Untrusted, suggest
+from dlcca.errors import ModelFileError, NotFittedYet, SettingsError, Untrusted, suggest
 from dlcca.fitting import Fit, fit_views
-from dlcca.model import Model
+from dlcca.model import Model, Recordings
+from dlcca.numerics.alignment import change, rotation
+from dlcca.quality import Quality
+from dlcca.refitting import Known, aligned, refit_alone, refit_together
 from dlcca.settings import OPTIONS, Settings
 from dlcca.stages import lazy
 from dlcca.stores import model as model_store
+from dlcca.stores import run as run_store
 from dlcca.views import Views, check_varies, checked, named
 
 
@@ -33,7 +38,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         (L, k) array of row numbers
     window : samples in a time window, or "auto"
     n_neighbors : neighbours in "knn"
-    neighbor_index : how they are searched, "auto" or "exact"
+    neighbor_index : how they are searched, "auto", "exact" or "pynndescent" (approximate, for very many landmarks)
     landmarks : "auto", "all", a count, or an array of row numbers
     landmark_rule : how a count is chosen, "even" in time, at "random", by "kmeans++" or "farthest" point, or "auto"
     metric : "cca" for two views, "maxvar" for two or more, "tcca" (the paper's tensor method), "mahalanobis" for one
@@ -59,6 +64,8 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     bandwidth_ : σ; with alternating fusion one for each view
     n_common_ : common dimensions at the typical landmark
     quality_ : measures of trust
+    change_ : after `refit`, how much the coordinates of the old samples changed: r2, correlations of the axes, relative
+        (root mean square), largest, and how many landmarks were kept and added
     settings_ : the settings used, without any "auto"
 
     Examples
@@ -123,14 +130,17 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         ``client`` if there is one, and ``embedding_`` is then a Dask array.
         """
         settings = Settings.from_options(**{name: getattr(self, name) for name in OPTIONS})
+        made = views if hasattr(views, "clock") else None  # of recordings: see `dlcca.recorded`
         if lazy_views := _lazy(views):
-            self._take(lazy.fit(lazy_views, settings, _seed(self.random_state), self.client))
+            clock = "" if made is None else made.store
+            self._take(lazy.fit(lazy_views, settings, _seed(self.random_state), self.client, clock), made)
             for reason in self.warnings_:
                 warnings.warn(reason, Untrusted, stacklevel=2)
             return self
         views = checked(views)
         check_varies(views)
-        self._take(fit_views(views, settings, _generator(self.random_state)))
+        segments = None if made is None else made.segments
+        self._take(fit_views(views, settings, _generator(self.random_state), segments=segments), made)
         return self
 
     def fit_transform(self, views: Any, y: Any = None, **_: Any) -> NDArray:
@@ -147,6 +157,97 @@ class LocalCCA(TransformerMixin, BaseEstimator):
             return lazy.transform(model, lazy_views)
         views = checked(_in_order(views, model.names), may_be_none=True)
         return model.coordinates(views.arrays).astype(views.present[0].dtype)
+
+    def distance(self, views: Any) -> NDArray:
+        """How far samples lie from what the fit has seen, (n,): beyond 1 is outside, as are 0.1 % of the fit's own.
+
+        In each view it is the distance to the nearest landmark, in units of that within which the fit's samples lie; of
+        several views the largest counts. A view that is missing may be None.
+        """
+        model = self._fitted()
+        if lazy_views := _lazy(_in_order(views, model.names)):
+            return lazy.distance(model, lazy_views)
+        return model.distance(checked(_in_order(views, model.names), may_be_none=True).arrays)
+
+    def outside(self, views: Any) -> NDArray:
+        """Which samples are unlike all that the fit has seen, (n,); their coordinates are guesses."""
+        return self.distance(views) > 1
+
+    def refit(self, new: Any, old: Any = None, *, align: str = "rotation") -> LocalCCA:
+        """A model of old and new samples together, with the axes of this one; this one is left as it is.
+
+        The landmarks are kept, and new samples that lie outside what the fit has seen get landmarks of their own. The
+        axes are turned onto the old ones, so that coordinates go on meaning the same; how much the old samples moved is
+        in ``change_`` of the result.
+
+        Parameters
+        ----------
+        new : views of the new samples, all of them
+        old : views of the samples of the fit, in their order. Without them the landmarks stand for them, and keep
+            their metrics; ``embedding_`` then has the coordinates of the landmarks and of the new samples
+        align : "rotation", "sign" (axes are turned around only) or "none"
+        """
+        if align not in ("rotation", "sign", "none"):
+            raise SettingsError(f"align={align!r} is not known; {suggest(align, ('rotation', 'sign', 'none'))}")
+        known, names = self._known(new, old), self._fitted().names
+        new, old = _in_order(new, names), _in_order(old, names) if old is not None else None
+        again = self._refit_lazily if _lazy(new) or (old is not None and _lazy(old)) else self._refit_here
+        result, before = again(known, new, old)
+        return self._appended(result, before, align)
+
+    def _known(self, new: Any, old: Any) -> Known:
+        model, landmarks = self._fitted(), np.asarray(self.landmarks_)
+        clock = getattr(old, "clock", None)
+        if clock is not None and len(self.embedding_) == len(clock.time):  # a run counts the invalid rows too
+            landmarks = np.searchsorted(clock.rows, landmarks)
+        quality = Quality(self.n_common_, dict(self.quality_), list(self.warnings_))
+        segments = [getattr(views, "segments", None) for views in (old, new)]
+        return Known(model, landmarks, self.correlations_, quality, self.settings_, *segments)
+
+    def _refit_here(self, known: Known, new: Any, old: Any) -> tuple[Fit, NDArray]:
+        """The fit, and the coordinates that its first rows had before."""
+        new = checked(new)
+        known.model.check(new.arrays)
+        if old is None:
+            return refit_alone(known, new), known.model.coordinates(known.model.points)
+        old = checked(old)
+        known.model.check(old.arrays)
+        return refit_together(known, old, new, _generator(self.random_state)), known.model.coordinates(old.arrays)
+
+    def _refit_lazily(self, known: Known, new: Any, old: Any) -> tuple[lazy.LazyFit, NDArray]:
+        if old is None:
+            raise SettingsError(
+                "refit of Dask, Zarr or xarray arrays needs the old views too; give them as the second argument, or "
+                "new views that are in memory."
+            )
+        return lazy.refit(known, named(new), named(old), _seed(self.random_state), self.client)
+
+    def _appended(self, result: Fit | lazy.LazyFit, before: NDArray, align: str) -> LocalCCA:
+        """The fit as an estimator, its axes laid on those of this one."""
+        after = np.asarray(result.embedding[: len(before)], dtype=np.float64)
+        R = np.eye(after.shape[1]) if align == "none" else rotation(after, before, only_signs=align == "sign")
+        made = LocalCCA(**self.get_params())
+        made._take(result)
+        made.model_ = aligned(result.model, self.model_, R)
+        made._fit = result.model  # a lazy embedding is on disk for as long as this lives
+        made.embedding_ = (result.embedding @ R).astype(result.embedding.dtype)
+        kept = len(self.landmarks_)
+        asked = self.settings_.neighborhoods
+        made.settings_ = self.settings_.with_options(landmarks=len(result.landmarks), neighborhoods=asked.kind)
+        made.choices_ = [*self.choices_, f"landmarks = {len(result.landmarks)}: {kept} kept, as rows were appended"]
+        made.recordings_ = self.recordings_
+        moved = change(after @ R, before)
+        made.change_ = {
+            "r2": moved.r2,
+            "correlations": moved.correlations.tolist(),
+            "relative": moved.relative,
+            "largest": moved.largest,
+            "rows": moved.rows,
+            "landmarks_kept": kept,
+            "landmarks_added": len(result.landmarks) - kept,
+            "rotation": R.tolist(),
+        }
+        return made
 
     def score(self, views: Any, y: Any = None) -> float:
         """How well each view alone predicts the coordinates of these samples: R² of the worst view, 1 at best.
@@ -193,10 +294,13 @@ class LocalCCA(TransformerMixin, BaseEstimator):
             "quality": self.quality_,
             "warnings": self.warnings_,
             "versions": _versions(),
+            "recordings": None if self.recordings_ is None else self.recordings_.facts,
         }
+        if self.recordings_ is not None:
+            arrays |= self.recordings_.scaling
         model_store.save(path, model, arrays, facts)
 
-    def _take(self, result: Fit | lazy.LazyFit) -> None:
+    def _take(self, result: Fit | lazy.LazyFit, recorded: Any = None) -> None:
         """The results of a fit, under the names that users know."""
         self.model_ = result.model
         self.embedding_ = result.embedding
@@ -209,6 +313,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         self.warnings_ = result.quality.reasons
         self.settings_ = result.choices.settings
         self.choices_ = result.choices.lines()
+        self.recordings_: Recordings | None = None if recorded is None else recorded.recordings
 
     def _fitted(self) -> Model:
         if not hasattr(self, "model_"):
@@ -241,14 +346,24 @@ def fit(views: Any, settings: Settings | None = None, *, random_state: Any = Non
     return LocalCCA.from_settings(settings, random_state=random_state).fit(views)
 
 
+def refit(model: LocalCCA, new: Any, old: Any = None, *, align: str = "rotation") -> LocalCCA:
+    """A model of old and new samples together, with the axes of a fitted one: see `LocalCCA.refit`."""
+    return model.refit(new, old, align=align)
+
+
 def transform(model: LocalCCA, views: Any) -> NDArray:
     """Coordinates of samples in a fitted model."""
     return model.transform(views)
 
 
 def open_model(path: str | Path) -> LocalCCA:
-    """The fitted model that `LocalCCA.save` wrote."""
-    model, arrays, facts = model_store.load(path)
+    """The fitted model that `LocalCCA.save` wrote, or that of a finished run."""
+    is_run = run_store.is_finished(path)
+    if is_run and not model_store.is_model(run_store.model_of(path)):
+        raise ModelFileError(f"the run {path} was made before runs kept their models; run it again (dlcca run).")
+    model, arrays, facts = model_store.load(run_store.model_of(path) if is_run else path)
+    if is_run:
+        arrays["embedding"] = run_store.lazy_embedding(path)
     estimator = LocalCCA.from_settings(Settings.from_dict(_plain(facts["params"])))
     estimator.model_ = model
     for name in _SAVED_ARRAYS:
@@ -259,6 +374,8 @@ def open_model(path: str | Path) -> LocalCCA:
     estimator.warnings_ = facts["warnings"]
     estimator.settings_ = Settings.from_dict(_plain(facts["settings"]))
     estimator.choices_ = facts["choices"]
+    scaling = {name: X for name, X in arrays.items() if name.startswith("scaling/")}
+    estimator.recordings_ = Recordings(facts["recordings"], scaling) if facts.get("recordings") else None
     return estimator
 
 
@@ -269,7 +386,7 @@ def _plain(sections: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def _in_order(views: Any, names: tuple[str, ...]) -> Any:
     """A dict of views in the order of the model's, whatever its own; None for one that it lacks."""
-    if not isinstance(views, dict):
+    if not isinstance(views, Mapping) or hasattr(views, "data_vars"):
         return views
     for name in views:
         if name not in names:

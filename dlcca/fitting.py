@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.choices import Choices, choose
+from dlcca.choices import Choices, choose, search_by
 from dlcca.errors import DataError, NeighborhoodTooSmall, SettingsError, Untrusted
 from dlcca.model import Model, fused_rows
 from dlcca.numerics import landmarks as landmark_rules
@@ -19,12 +19,13 @@ from dlcca.numerics.alternating import alternating_spectrum
 from dlcca.numerics.bandwidth import by_rule
 from dlcca.numerics.cca import LocalMetric, cca_metric, mahalanobis_metric
 from dlcca.numerics.distances import landmark_distances, linked_distances
+from dlcca.numerics.extension import extend
 from dlcca.numerics.maxvar import maxvar_metric
 from dlcca.numerics.neighborhoods import joint_neighbors, joint_space
 from dlcca.numerics.signs import signs
 from dlcca.numerics.spectra import balanced_spectrum, landmark_spectrum
 from dlcca.numerics.tcca import tcca_metric
-from dlcca.numerics.windows import time_windows
+from dlcca.numerics.windows import roomy, time_windows
 from dlcca.quality import Quality, assess
 from dlcca.settings import Settings
 from dlcca.views import Views
@@ -34,6 +35,9 @@ from dlcca.windowing import auto_window
 BATCH_ENTRIES = 1 << 22
 #: Below it an eigenvalue is rounding: singular values come as roots of numbers that are known to 1e-16.
 LEAST_EIGENVALUE = 1e-7
+#: Rows from which the reach of the landmarks is told (16 of them lie beyond it), and the fewest; between these it is as
+#: many as have so many distances to the landmarks.
+REACH_ROWS, LEAST_REACH_ROWS, REACH_ENTRIES = 1 << 14, 1 << 10, 1 << 27
 
 
 @dataclass(frozen=True)
@@ -50,23 +54,34 @@ class Fit:
     choices: Choices
 
 
-def fit_views(views: Views, settings: Settings, rng: np.random.Generator, *, allow_degenerate: bool = False) -> Fit:
+def fit_views(
+    views: Views,
+    settings: Settings,
+    rng: np.random.Generator,
+    *,
+    allow_degenerate: bool = False,
+    segments: NDArray[np.int64] | None = None,
+) -> Fit:
     """Fit a model to views that have been checked (see `views.checked`).
 
+    ``segments`` (n,) number the unbroken stretches of a recording, which windows of time do not cross.
     ``allow_degenerate`` lets a ridge of 0 pass where neighborhoods are too small for it: to show what then happens.
     """
     arrays = views.present
     choices = settle(settings, arrays)
     rows = pick_landmarks(views.n, choices.settings, rng, lambda some: np.hstack(joint_space(arrays))[some])
-    neighbors = find_neighbors(views.n, rows, choices.settings, arrays)
+    rows = with_room(rows, segments, rows_apart(choices.settings))
+    neighbors = find_neighbors(views.n, rows, choices.settings, arrays, segments)
+    recall = neighbor_recall(arrays, rows, neighbors, choices.settings)
     metric = fit_metric(arrays, neighbors, choices.settings)
     if choices.settings.metric.ridge == 0 and not allow_degenerate:
         refuse_degenerate(metric, neighbors.shape[1], views.dims, choices.settings)
     model, eigenvalues, bandwidth = fit_spectrum(views, rows, metric.factors, choices.settings)
     embedding = model.coordinates(arrays)
     flip = signs(embedding)
-    model = replace(model, values=[V * flip for V in model.values])
-    quality = assess(metric, neighbors.shape[1], eigenvalues)
+    reach = reach_of(model, arrays, rows, choices.settings)
+    model = replace(model, values=[V * flip for V in model.values], reach=reach)
+    quality = assess(metric, neighbors.shape[1], eigenvalues, neighbor_recall=recall)
     for reason in quality.reasons:
         warnings.warn(reason, Untrusted, stacklevel=3)
     return Fit(
@@ -83,7 +98,7 @@ def fit_views(views: Views, settings: Settings, rng: np.random.Generator, *, all
 
 def settle(settings: Settings, arrays: list[NDArray]) -> Choices:
     """The settings without any "auto" left; the window last, because it takes the metric to judge it."""
-    choices = choose(settings, len(arrays[0]), len(arrays))
+    choices = choose(settings, len(arrays[0]), len(arrays), [X.shape[1] for X in arrays])
     asked = choices.settings.neighborhoods
     if asked.window != "auto":
         return choices
@@ -118,6 +133,19 @@ def pick_landmarks(
     return candidates[chosen]
 
 
+def with_room(rows: NDArray[np.int64], segments: NDArray | None, width: int) -> NDArray[np.int64]:
+    """Those of some rows that lie in an unbroken stretch long enough for a window of time."""
+    if segments is None or width == 1:
+        return rows
+    kept = rows[roomy(segments, width)[rows]]
+    if len(kept) < 2:
+        raise DataError(
+            f"window={width}, but the longest stretch without a gap has {int(np.bincount(segments).max())} rows, and "
+            f"{len(kept)} landmarks lie in one that is long enough. Choose a shorter window, or neighborhoods='knn'."
+        )
+    return kept
+
+
 def given_landmarks(wanted: Any, n: int) -> NDArray[np.int64]:
     """Row numbers that the user gave, if they are such."""
     rows = np.asarray(wanted)
@@ -140,19 +168,41 @@ def check_rows(option: str, rows: NDArray, n: int) -> None:
 
 
 def find_neighbors(
-    n: int, rows: NDArray[np.int64], settings: Settings, arrays: Sequence[NDArray] = ()
+    n: int,
+    rows: NDArray[np.int64],
+    settings: Settings,
+    arrays: Sequence[NDArray] = (),
+    segments: NDArray | None = None,
 ) -> NDArray[np.int64]:
-    """Rows (m, k) of each landmark's neighborhood; the arrays are looked at for "knn" only."""
+    """Rows (m, k) of each landmark's neighborhood; the arrays are looked at for "knn" only, segments for "time"."""
     asked = settings.neighborhoods
     if not isinstance(asked.kind, str):
         return given_neighbors(asked.kind, len(rows), n)
     if asked.kind == "time":
         if asked.window > n:
             raise SettingsError(f"window={asked.window}, but the views have {n} samples; choose a shorter one.")
-        return time_windows(n, rows, int(asked.window))
+        return time_windows(n, rows, int(asked.window), segments)
     if asked.n_neighbors > n:
         raise SettingsError(f"n_neighbors={asked.n_neighbors}, but the views have {n} samples; choose fewer.")
-    return joint_neighbors(arrays, rows, int(asked.n_neighbors))
+    how = search_by(asked.neighbor_index, len(rows), [X.shape[1] for X in arrays])
+    if how == "products":
+        return joint_neighbors(arrays, rows, int(asked.n_neighbors))
+    from dlcca.numerics import searches  # numba is not worth its import for a few pairs
+
+    search = searches.tree_neighbors if how == "tree" else searches.index_neighbors
+    return search(arrays, rows, int(asked.n_neighbors))
+
+
+def neighbor_recall(
+    arrays: Sequence[NDArray], rows: NDArray[np.int64], neighbors: NDArray[np.int64], settings: Settings
+) -> float | None:
+    """Share of the true neighbours among those found, at some landmarks; None if the search was exact."""
+    asked = settings.neighborhoods
+    if not isinstance(asked.kind, str) or asked.kind != "knn" or asked.neighbor_index != "pynndescent":
+        return None
+    from dlcca.numerics import searches
+
+    return searches.neighbor_recall(arrays, rows, neighbors)
 
 
 def given_neighbors(kind: Any, m: int, n: int) -> NDArray[np.int64]:
@@ -288,8 +338,28 @@ def alternating_model(draft: Model, arrays: list[NDArray], settings: Settings) -
     q = int(settings.spectrum.n_components)
     spectrum = alternating_spectrum(kernels, q, solver=settings.spectrum.solver)
     model = replace(draft, units=units, weights=[np.ones(W.shape[1]) for W in kernels], values=spectrum.values)
-    size = np.sqrt(np.mean(model.coordinates(arrays) ** 2, axis=0))
+    # As `Model.coordinates` reads them, from the kernels that are there already.
+    readings = [extend(W, b, V) for W, b, V in zip(kernels, model.weights, model.values, strict=True)]
+    size = np.sqrt(np.mean(np.mean(readings, axis=0) ** 2, axis=0))
     return replace(model, scale=1 / np.where(size > 0, size, 1)), spectrum.eigenvalues, units
+
+
+def reach_of(model: Model, arrays: list[NDArray], landmarks: NDArray[np.int64], settings: Settings) -> NDArray:
+    """The reach of the landmarks (see `numerics.novelty`), from some rows spread over all."""
+    n, most = len(arrays[0]), reach_rows(len(landmarks))
+    some = np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.int64)
+    return model.reach_of([X[some] for X in arrays], landmarks, some, apart=rows_apart(settings))
+
+
+def reach_rows(m: int) -> int:
+    """Rows whose distances to m landmarks tell how far these reach."""
+    return int(np.clip(REACH_ENTRIES // m, LEAST_REACH_ROWS, REACH_ROWS))
+
+
+def rows_apart(settings: Settings) -> int:
+    """Rows nearer than this to a landmark are too much like it to tell how far another day's rows may lie."""
+    asked = settings.neighborhoods
+    return int(asked.window) if isinstance(asked.kind, str) and asked.kind == "time" else 1
 
 
 def bandwidth(D: NDArray, settings: Settings) -> float:

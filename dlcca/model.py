@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,16 @@ from dlcca.errors import DataError
 from dlcca.numerics.affinity import closest_links, nearest_links, relative_rows, sparse_rows
 from dlcca.numerics.distances import landmark_distances, linked_distances
 from dlcca.numerics.extension import extend
+from dlcca.numerics.novelty import Away, nearest_distances, reach
+
+
+@dataclass(frozen=True)
+class Recordings:
+    """How the views of a model were made of recordings, so that new ones can be treated in the same way."""
+
+    facts: dict[str, Any]  # window_s, step_s, and for each view its recipe, channels, units and rates
+    scaling: dict[str, NDArray]  # arrays of a store of views, by their names there: "scaling/NAME/center" and so on
+
 
 #: Kernel entries held at once while coordinates are computed.
 BLOCK_ENTRIES = 1 << 23
@@ -35,6 +46,8 @@ class Model:
     weights: list[NDArray]  # per kernel, (m,)
     values: list[NDArray]  # per kernel, (m, q)
     scale: NDArray  # (q,) makes the mean of all readings have mean square one
+    reach: NDArray | None = None  # (K,) see `numerics.novelty`; None in models saved before there was one
+    rotation: NDArray | None = None  # (q, q) lays the axes on those of an earlier fit; None for the axes as they come
 
     @property
     def n_landmarks(self) -> int:
@@ -47,14 +60,45 @@ class Model:
 
     def coordinates(self, views: Sequence[NDArray | None]) -> NDArray[np.float64]:
         """Coordinates (n, q) of samples given by their views (n, d_v), of which some may be None."""
-        self._check(views)
+        self.check(views)
         given = [X for X in views if X is not None]
         rows = max(1, BLOCK_ENTRIES // self.n_landmarks)
         blocks = [
             self._block([None if X is None else X[first : first + rows] for X in views])
             for first in range(0, len(given[0]), rows)
         ]
-        return np.concatenate(blocks) if blocks else np.empty((0, len(self.scale)))
+        E = np.concatenate(blocks) if blocks else np.empty((0, len(self.scale)))
+        return E if self.rotation is None else E @ self.rotation
+
+    def distance(self, views: Sequence[NDArray | None]) -> NDArray[np.float64]:
+        """How far samples lie from what the fit has seen, (n,): beyond 1 is outside.
+
+        In each view the distance to the nearest landmark, as a share of that within which 99.9 % of the fit's own rows
+        lie; the largest over the views that are there.
+        """
+        self.check(views)
+        reach = self.known_reach
+        found = [nearest_distances(X, self.points[v]) / reach[v] for v in self.needed if (X := views[v]) is not None]
+        return np.maximum.reduce(found)
+
+    @cached_property
+    def known_reach(self) -> NDArray[np.float64]:
+        """``reach``, or what the landmarks alone tell of it: their distances from each other."""
+        return self.reach_of(self.points, np.arange(self.n_landmarks)) if self.reach is None else self.reach
+
+    def reach_of(
+        self, views: Sequence[NDArray], landmarks: NDArray, rows: NDArray | None = None, *, apart: int = 1
+    ) -> NDArray[np.float64]:
+        """The reach (K,) of the landmarks over views (n, d_v) of the fit; 0 in a view that is not used.
+
+        ``landmarks`` are their row numbers, ``rows`` those of the samples if they are not all; landmarks fewer than
+        ``apart`` rows away do not count.
+        """
+        away = Away(np.arange(len(views[0])) if rows is None else rows, landmarks, apart)
+        found = np.zeros(len(self.names))
+        for v in self.needed:
+            found[v] = reach(nearest_distances(views[v], self.points[v], away), self.points[v])
+        return found
 
     def _block(self, views: Sequence[NDArray | None]) -> NDArray:
         present = [v for v in self.needed if views[v] is not None]
@@ -83,7 +127,8 @@ class Model:
         links = nearest_links(X, points, self.n_links)
         return sparse_rows(relative_rows(linked_distances(X, points, F, links), unit), links, len(points))
 
-    def _check(self, views: Sequence[NDArray | None]) -> None:
+    def check(self, views: Sequence[Any]) -> None:
+        """An error if arrays (n, d_v), or what has a shape as they do, are not the views that the model reads."""
         if len(views) != len(self.names):
             raise DataError(
                 f"{len(views)} views were given to a model of {len(self.names)} ({', '.join(self.names)}); "
@@ -94,9 +139,13 @@ class Model:
                 raise DataError(
                     f"view {name!r} has {X.shape[1]} channels; the model was fitted with {points.shape[1]}."
                 )
-        if all(views[v] is None for v in self.needed):
-            names = ", ".join(repr(self.names[v]) for v in self.needed)
-            raise DataError(f"fusion {self.fusion!r} of this model reads only {names}, which is missing.")
+        self.check_present([name for name, X in zip(self.names, views, strict=True) if X is not None])
+
+    def check_present(self, names: Sequence[str]) -> None:
+        """An error if the fusion cannot do with these views alone."""
+        if not any(self.names[v] in names for v in self.needed):
+            needed = ", ".join(repr(self.names[v]) for v in self.needed)
+            raise DataError(f"fusion {self.fusion!r} of this model reads only {needed}, which is missing.")
 
 
 def fused_rows(D: NDArray, n_links: int | None) -> Any:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from dlcca.errors import SettingsError, suggest
+from dlcca.recipes import ViewRecipe
 from dlcca.settings import Settings
 
 SECTIONS = ("store", "views", "landmarks", "neighborhoods", "metric", "kernel", "spectrum", "cluster")
@@ -35,10 +36,21 @@ class RunFile:
     """The content of a run file, paths made absolute."""
 
     store: str
-    views: dict[str, str]  # name -> address of a Zarr array (samples, channels)
+    views: dict[str, str]  # name -> address of a Zarr array (samples, channels), be it there or yet to be made
     settings: Settings
     seed: int = 0
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
+    recordings: dict[str, ViewRecipe] = field(default_factory=dict)  # how views are made, where they are
+
+    @property
+    def ingested(self) -> str:
+        """Where views that are made of recordings are kept."""
+        return recordings_of(self.store)
+
+
+def recordings_of(store: str) -> str:
+    """The place in a run where views that are made of recordings are kept."""
+    return f"{store.rstrip('/')}/recordings"
 
 
 def read(path: str | Path) -> RunFile:
@@ -57,25 +69,60 @@ def read(path: str | Path) -> RunFile:
     if "path" not in store:
         raise SettingsError(f"{path} lacks [store] path, the place of the run, for instance path = 'run.zarr'.")
     stages = {name: values for name, values in content.items() if name not in ("store", "views", "cluster")}
+    place = _address(str(store["path"]), path)
+    views, recordings = _views(content.get("views", {}), path, place)
     return RunFile(
-        store=_address(str(store["path"]), path),
-        views=_views(content.get("views", {}), path),
+        store=place,
+        views=views,
+        recordings=recordings,
         settings=Settings.from_dict(stages),
         seed=int(store.get("seed", 0)),
         cluster=ClusterSettings(**_keys(content, "cluster", ("workers", "memory_gib"))),
     )
 
 
-def _views(sections: Mapping[str, Any], path: Path) -> dict[str, str]:
-    if not sections:
+def _views(sections: Any, path: Path, store: str) -> tuple[dict[str, str], dict[str, ViewRecipe]]:
+    """The address of every view, and the recipes of those that are made of recordings."""
+    if not sections or not isinstance(sections, Mapping):
         raise SettingsError(f"{path} names no views; add [views.NAME] source = '...' for each sensor.")
-    views = {}
-    for name in sections:
-        known = _keys(sections, name, ("source",), within="views.")
-        if "source" not in known:
-            raise SettingsError(f"[views.{name}] in {path} lacks source, the address of a Zarr array.")
-        views[name] = _address(str(known["source"]), path)
-    return views
+    views, recordings = {}, {}
+    for name, values in sections.items():
+        where = f"[views.{name}]"
+        if not isinstance(values, Mapping):
+            raise SettingsError(f"{where} in {path} is {values!r}; a section with a source is needed.")
+        if "/" in name or name.startswith("."):
+            raise SettingsError(
+                f"{where} in {path}: a name that begins with a point or holds a / is no name of a view."
+            )
+        recipe = ViewRecipe.of(values, where)
+        if not recipe.source:
+            raise SettingsError(f"{where} in {path} lacks source, the address of a Zarr array or files of a recording.")
+        source = tuple(_address(said, path) for said in recipe.source)
+        if _is_samples(source, values):
+            views[name] = source[0]
+        else:
+            views[name] = f"{recordings_of(store)}/views/{name}"
+            recordings[name] = replace(recipe, source=source)
+    _refuse_mixed(views, recordings)
+    return views, recordings
+
+
+def _is_samples(source: tuple[str, ...], values: Mapping[str, Any]) -> bool:
+    """Whether a view is a Zarr array whose rows are taken as they are: a single one, of which no more is said."""
+    if len(source) != 1 or set(values) != {"source"}:
+        return False
+    return source[0].rstrip("/").endswith(".zarr") or "://" in source[0] or Path(source[0]).is_dir()
+
+
+def _refuse_mixed(views: Mapping[str, str], recordings: Mapping[str, ViewRecipe]) -> None:
+    """Rows of an array have no time: they cannot be put beside windows of a recording."""
+    arrays = [name for name in views if name not in recordings]
+    if arrays and recordings:
+        raise SettingsError(
+            f"[views.{arrays[0]}] is an array of samples and [views.{next(iter(recordings))}] a recording; rows of an "
+            f"array have no time by which to put them together. Say channels, features or window_s in "
+            f"[views.{arrays[0]}] too (and its rate, reader = {{ rate = ... }}), so that it is read as a recording."
+        )
 
 
 def _keys(content: Mapping[str, Any], section: str, known: tuple[str, ...], within: str = "") -> dict[str, Any]:

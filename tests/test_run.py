@@ -37,7 +37,8 @@ memory_gib = 2
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     views, _truth = simulate.torus(1500, common="big", random_state=0)
     for name, X in zip(("left", "right"), views, strict=True):
         array = zarr.create_array(str(tmp_path / f"{name}.zarr"), shape=X.shape, chunks=(400, 3), dtype=X.dtype)
@@ -70,6 +71,9 @@ def test_a_run_leaves_a_finished_store_and_a_second_one_computes_nothing(folder)
     assert dlcca("verify", folder / "run.zarr").exit_code == 0
     status = json.loads(dlcca("status", folder / "run.zarr", "--json").stdout)
     assert status["shapes"]["embedding"] == [1500, 2]
+    assert status["cost"]["near"]["seconds"] > 0
+    assert status["cost"]["near"]["tasks"] == 2
+    assert "of the workers' time (" in dlcca("status", folder / "run.zarr").stdout
     assert dlcca("report", folder / "run.zarr", "--out", folder / "report.html").exit_code == 0
 
 
@@ -106,6 +110,62 @@ def test_a_plan_tells_tasks_bytes_memory_and_time_and_computes_nothing(folder):
     assert large["memory_per_worker"] < 2 * plan["memory_per_worker"]
     assert large["reads"] > 10**4 * plan["reads"]
     assert "in each of 100 workers" in dlcca("plan", folder / "run.toml", "--rows", 10**8, "--workers", 100).stdout
+
+
+def test_a_plan_tells_what_a_hundred_million_samples_would_take(folder):
+    told = dlcca("plan", folder / "run.toml").stdout
+    assert "10^8 samples on 100 workers: " in told
+    assert "tasks for each of" in told
+    large = json.loads(dlcca("plan", folder / "run.toml", "--json").stdout)["large"]
+    assert (large["samples"], large["workers"]) == (10**8, 100)
+    assert large["tasks_per_block"] < 20
+    assert large["largest_wave"] < 10**5
+    assert large["memory_in_all"] > 100 * 2**20
+
+
+def test_a_plan_says_where_its_rates_come_from(folder):
+    rates = folder / "rates.json"
+    assert "The time is a guess: run with --calibrate" in dlcca("plan", folder / "run.toml").stdout
+    missing = dlcca("plan", folder / "run.toml", "--rates", rates)
+    assert (missing.exit_code, "--calibrate" in missing.stderr) == (2, True)
+    rates.write_text("{}")
+    damaged = dlcca("plan", folder / "run.toml", "--rates", rates)
+    assert (damaged.exit_code, "no file of rates, or damaged" in damaged.stderr) == (2, True)
+
+
+def test_a_plan_uses_the_rates_that_were_kept(folder):
+    from dlcca.chunked.planning import Rates, StageRate
+    from dlcca.stages import ratefile, running
+
+    asked = read(folder / "run.toml")
+    job, _ = running.prepared(asked.store, asked.views, asked.settings, asked.seed)
+    slow = ratefile.new(Rates({"near": StageRate(client_s=5000.0)}), job, rows=1500, workers=1)
+    place = ratefile.usual_place(job)
+    ratefile.write(place, slow)
+    plan = json.loads(dlcca("plan", folder / "run.toml", "--json").stdout)
+    assert plan["seconds"] > 5000
+    assert "calibrated on" in plan["rates"]
+    place.write_text("damaged")
+    told = dlcca("plan", folder / "run.toml")
+    assert told.exit_code == 0
+    assert "The time is a guess" in told.stdout
+    assert "damaged" in told.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_a_calibrated_plan_is_kept_for_later_ones(folder):
+    made = dlcca("plan", folder / "run.toml", "--calibrate", "--rates", folder / "rates.json", "--json")
+    assert made.exit_code == 0, made.output
+    assert "at 1 500 rows with 1 worker" in json.loads(made.stdout)["rates"]
+    assert not (folder / "run.zarr").exists()
+    assert not list(folder.glob("dlcca-calibration-*"))
+    again = dlcca("plan", folder / "run.toml", "--rates", folder / "rates.json", "--json")
+    assert json.loads(again.stdout)["stages"] == json.loads(made.stdout)["stages"]
+    (folder / "run.toml").write_text(RUN.replace("n_neighbors = 40", "n_neighbors = 41"))
+    other = dlcca("plan", folder / "run.toml", "--rates", folder / "rates.json")
+    assert other.exit_code == 2
+    assert "k = 40, and this run has 41" in other.stderr
 
 
 def test_what_will_not_fit_the_workers_is_refused_before_anything_runs(folder):

@@ -83,7 +83,7 @@ def column_scaled(W: Kernel, scale: NDArray) -> Kernel:
     return W @ sp.diags_array(scale).tocsr() if sp.issparse(W) else W * scale
 
 
-def sparse_rows(W: NDArray, links: Links, m: int) -> sp.csr_array:
+def sparse_rows(W: NDArray, links: NDArray, m: int) -> sp.csr_array:
     """The entries W (n, s) at the landmarks ``links`` as a sparse matrix (n, m), in the order of the links."""
     n, s = links.shape
     return sp.csr_array((W.ravel(), links.ravel(), np.arange(0, n * s + 1, s)), shape=(n, m))

@@ -8,17 +8,19 @@ from numpy.typing import NDArray
 Rows = NDArray[np.int64]
 
 
-def time_windows(n: int, landmarks: Rows, width: int) -> Rows:
+def time_windows(n: int, landmarks: Rows, width: int, segments: NDArray | None = None) -> Rows:
     """Rows of the window of ``width`` consecutive samples around each landmark.
 
-    A window of 8 reaches from i-3 to i+4, as in Section VII-B of the paper. At the ends of the recording it is
-    shifted inwards, so that every landmark has ``width`` different rows.
+    A window of 8 reaches from i-3 to i+4, as in Section VII-B of the paper. At the ends of the recording, and at gaps
+    in it, it is shifted inwards, so that every landmark has ``width`` different rows of one unbroken stretch.
 
     Parameters
     ----------
     n : samples in the recording
     landmarks : (m,) row numbers
     width : samples in a window, at most n
+    segments : (n,) the number of the unbroken stretch that a row belongs to, never falling; all one if not given.
+        Landmarks in a stretch of fewer than ``width`` rows are refused: see `roomy`
 
     Returns
     -------
@@ -26,5 +28,18 @@ def time_windows(n: int, landmarks: Rows, width: int) -> Rows:
     """
     if not 1 <= width <= n:
         raise ValueError(f"a window of {width} samples does not fit a recording of {n}")
-    first = np.clip(np.asarray(landmarks) - (width - 1) // 2, 0, n - width)
+    landmarks = np.asarray(landmarks)
+    begin, end = np.zeros_like(landmarks), np.full_like(landmarks, n)
+    if segments is not None:
+        begin, end = (np.searchsorted(segments, segments[landmarks], side=side) for side in ("left", "right"))
+        if (end - begin < width).any():
+            short = int(landmarks[np.argmin(end - begin)])
+            raise ValueError(f"a window of {width} samples does not fit the stretch of row {short}, which is shorter")
+    first = np.clip(landmarks - (width - 1) // 2, begin, end - width)
     return first[:, None] + np.arange(width)
+
+
+def roomy(segments: NDArray, width: int) -> NDArray[np.bool_]:
+    """Which rows lie in a stretch of at least ``width`` rows, (n,); segments as in `time_windows`."""
+    _, where, counts = np.unique(segments, return_inverse=True, return_counts=True)
+    return counts[where] >= width

@@ -93,14 +93,21 @@ class EdfSignal(Signal):
         self._bias = np.array([_scale(entry)[1] for entry in entries])
 
     def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float64]:
+        return self._read(first, last, columns, np.float64)
+
+    def read_single(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float32]:
+        """Computed in single precision at once, which takes half the time: stored are 16 bits, or 24."""
+        return self._read(first, last, columns, np.float32)
+
+    def _read(self, first: int, last: int, columns: Sequence[int], dtype: type) -> NDArray:
         check_span(self, first, last)
         columns = list(columns)
         if first == last or not columns:
-            return np.empty((last - first, len(columns)))
+            return np.empty((last - first, len(columns)), dtype)
         if self._record_bytes > _SLAB:
-            return self._read_channels(first, last, columns)
+            return self._read_channels(first, last, columns).astype(dtype, copy=False)
         record, end = first // self._samples, -(-last // self._samples)
-        out = np.empty(((end - record), self._samples, len(columns)))
+        out: NDArray = np.empty(((end - record), self._samples, len(columns)), dtype)
         step = max(1, _SLAB // self._record_bytes)
         for a in range(record, end, step):
             b = min(a + step, end)
@@ -109,7 +116,7 @@ class EdfSignal(Signal):
         skip = first - record * self._samples
         return out.reshape(-1, len(columns))[skip : skip + last - first]
 
-    def _scale_into(self, out: NDArray[np.float64], records: NDArray[np.uint8], columns: list[int]) -> None:
+    def _scale_into(self, out: NDArray[np.floating], records: NDArray[np.uint8], columns: list[int]) -> None:
         """Fill out (records, samples, columns) from the bytes of as many records, in the unit of each channel."""
         width = self._samples * self._sample_bytes
         for at, run in _neighbours(columns, self._offsets, width):
@@ -117,8 +124,8 @@ class EdfSignal(Signal):
             digital = _integers(records[:, begin : begin + len(run) * width], self._sample_bytes)
             places = out[:, :, at : at + len(run)]
             by_sample = digital.reshape(len(records), len(run), self._samples).swapaxes(1, 2)
-            np.multiply(by_sample, self._gain[run], out=places)
-            places += self._bias[run]
+            np.multiply(by_sample, self._gain[run].astype(out.dtype), out=places, dtype=out.dtype, casting="same_kind")
+            places += self._bias[run].astype(out.dtype)
 
     def _read_channels(self, first: int, last: int, columns: list[int]) -> NDArray[np.float64]:
         """The same from records so long that only the part of each channel is read that was asked for."""

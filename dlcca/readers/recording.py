@@ -45,6 +45,11 @@ class Signal(ABC):
     def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
         """Samples first to last (not included) of some channels, (last - first, len(columns)), in their units."""
 
+    def read_single(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float32]:
+        """The same in single precision, rows one after another in memory; infinity for what is beyond it."""
+        with np.errstate(over="ignore"):
+            return np.asarray(self.read(first, last, columns), dtype=np.float32, order="C")
+
     @property
     def names(self) -> list[str]:
         return [channel.name for channel in self.channels]

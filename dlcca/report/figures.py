@@ -271,7 +271,9 @@ def _spectrum(X: NDArray, step: float) -> tuple[NDArray, NDArray]:
     n = len(X)
     window = np.hanning(n)[:, None]
     padded = 4 * n if n <= MOST_POINTS else n
-    amplitudes = np.abs(np.fft.rfft((X - X.mean(axis=0)) * window, padded, axis=0)) * 2 / window.sum()
+    X = X - np.nanmean(X, axis=0)
+    X = np.where(np.isnan(X), 0, X)  # rows that were left out of the fit
+    amplitudes = np.abs(np.fft.rfft(X * window, padded, axis=0)) * 2 / window.sum()
     return np.fft.rfftfreq(padded, step), amplitudes
 
 

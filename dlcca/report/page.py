@@ -9,9 +9,10 @@ from pathlib import Path
 from string import Template
 
 from dlcca.errors import StorageError
-from dlcca.report import figures
+from dlcca.report import comparison, figures
 from dlcca.report.figures import Panel
 from dlcca.settings import OPTIONS
+from dlcca.stores.comparison import Comparison
 from dlcca.stores.run import Run
 
 #: How a file is known for a report of ours, which may be replaced.
@@ -25,6 +26,7 @@ def render(
     lead: str = "",
     known: Sequence[Panel] = (),
     marks: Mapping[str, float] | None = None,
+    compared: Comparison | None = None,
 ) -> str:
     """The page as text.
 
@@ -34,6 +36,7 @@ def render(
     lead : a sentence more below the headline
     known : panels that compare with what is known from elsewhere, shown first
     marks : known frequencies by name, marked in the spectra
+    compared : what the baselines find in the same views
     """
     template = Path(__file__).with_name("template.html").read_text(encoding="utf-8")
     return Template(template).substitute(
@@ -43,7 +46,7 @@ def render(
         warnings=_warnings(run),
         lead="\n".join(f'<p class="lead">{escape(text)}</p>' for text in (evidence(run), lead) if text),
         facts=_facts(run),
-        known=f'<h2>Against what is known</h2>\n<div class="panels">\n{_figures(known)}\n</div>' if known else "",
+        known=_beside(run, known, compared),
         panels=_figures(figures.panels(run, marks)),
         settings=_rows(_settings(run)),
         provenance=_rows(_provenance(run)),
@@ -114,6 +117,12 @@ def _warnings(run: Run) -> str:
         return ""
     reasons = "\n".join(f"<p>{escape(reason[:1].upper() + reason[1:])}</p>" for reason in run.warnings)
     return f'<div class="warning" role="alert">\n<strong>Do not trust this result.</strong>\n{reasons}\n</div>'
+
+
+def _beside(run: Run, known: Sequence[Panel], compared: Comparison | None) -> str:
+    """What the run is held against: what is known from elsewhere, and other methods."""
+    first = f'<h2>Against what is known</h2>\n<div class="panels">\n{_figures(known)}\n</div>' if known else ""
+    return first if compared is None else first + comparison.section(compared, run.time[compared.rows])
 
 
 def _facts(run: Run) -> str:

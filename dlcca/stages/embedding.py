@@ -7,12 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.chunked.blocks import bounds_of_block, count_of_blocks
+from dlcca.fitting import reach_rows, rows_apart
 from dlcca.numerics.affinity import relative_rows, sparse_rows
 from dlcca.numerics.extension import extend
+from dlcca.numerics.novelty import Away, nearest_distances, reach
 from dlcca.stages import kernel, landmarks, spectrum
 from dlcca.stages.job import Job
 from dlcca.stages.work import Tell, do_missing
 from dlcca.stores.blocks import Stage
+
+#: Of each block at least so many rows tell how far the landmarks reach.
+LEAST_LOOKED_AT = 128
 
 
 def coordinates_stage(job: Job) -> Stage:
@@ -20,15 +26,20 @@ def coordinates_stage(job: Job) -> Stage:
 
 
 def stage_of(job: Job) -> Stage:
-    return job.stage("embedding", [*spectrum.depends(job), job.options["n_components"]], job.n_blocks)
+    blocks = count_of_blocks(job.n_moments, job.rows)
+    return job.stage("embedding", [*spectrum.depends(job), job.options["n_components"]], blocks)
 
 
 def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
     """Coordinates of every block that has none yet."""
     q = int(job.options["n_components"])
-    shape = ((job.n, q), "float64", job.rows)
-    do_missing(compute, job, coordinates_stage(job).prepare({"raw": shape}, says=f"{q} coordinates"), client, tell)
-    final = ((job.n, q), job.dtype, job.rows)
+    some = _rows_looked_at(job)
+    shapes = {
+        "raw": ((job.n, q), "float64", job.rows),
+        "nearest": ((job.n_blocks * some, job.K), "float64", some),
+    }
+    do_missing(compute, job, coordinates_stage(job).prepare(shapes, says=f"{q} coordinates"), client, tell)
+    final = ((job.n_moments, q), job.dtype, job.rows)
     do_missing(finish, job, stage_of(job).prepare({"/embedding": final}, says=f"{q} coordinates"), client, tell)
 
 
@@ -43,7 +54,32 @@ def compute(job: Job, stage: Stage, block: int) -> None:
         "sizes": (np.abs(E) ** 3).sum(axis=0).tolist(),
         "largest": largest.tolist(),
     }
-    stage.write(block, {"raw": (first, E)}, facts)
+    stage.write(block, {"raw": (first, E), "nearest": (block * _rows_looked_at(job), _nearest(job, block))}, facts)
+
+
+def _rows_looked_at(job: Job) -> int:
+    """Rows of a block that tell how far the landmarks reach: the first ones, so that one chunk is read again."""
+    return min(job.rows, max(LEAST_LOOKED_AT, reach_rows(landmarks.count(job)) // job.n_blocks))
+
+
+def _nearest(job: Job, block: int) -> NDArray[np.float64]:
+    """Distances (rows looked at, K) to the nearest landmark; NaN in views that are not used and beyond the last row."""
+    first, last = job.bounds(block)
+    some = np.arange(first, min(last, first + _rows_looked_at(job)))
+    found = np.full((_rows_looked_at(job), job.K), np.nan)
+    away = Away(some, landmarks.rows(job), rows_apart(job.settings))
+    points = kernel.model(job).points
+    for v in kernel.used_views(job):
+        X = job.read(v, slice(first, first + len(some)))
+        found[: len(some), v] = nearest_distances(X, points[v], away)
+    return found
+
+
+def reaches(job: Job) -> NDArray[np.float64]:
+    """How far the landmarks reach in every view, (K,); 0 in one that is not used."""
+    found, points = coordinates_stage(job).read_all("nearest"), kernel.model(job).points
+    used = kernel.used_views(job)
+    return np.array([reach(found[:, v], points[v]) if v in used else 0.0 for v in range(job.K)])
 
 
 def _sparse(job: Job, block: int) -> NDArray:
@@ -80,7 +116,21 @@ def sign_and_scale(job: Job) -> tuple[NDArray, NDArray]:
 
 
 def finish(job: Job, stage: Stage, block: int) -> None:
-    first, _last = job.bounds(block)
+    first, last = bounds_of_block(job.n_moments, job.rows, block)
     sign, scale = sign_and_scale(job)
-    E = coordinates_stage(job).read("raw", block) * (sign * scale)
+    E = _raw(job, first, last) * (sign * scale)
     stage.write(block, {"/embedding": (first, E.astype(job.dtype))}, {})
+
+
+def _raw(job: Job, first: int, last: int) -> NDArray:
+    """Coordinates of some moments; NaN for those that were left out of the views."""
+    stage, clock = coordinates_stage(job), job.moments
+    if clock is None:
+        return stage.read("raw", first // job.rows)
+    low, high = np.searchsorted(clock.rows, [first, last])
+    E = np.full((last - first, int(job.options["n_components"])), np.nan)
+    for block in range(low // job.rows, -(-high // job.rows)):
+        begin, end = job.bounds(block)
+        here = slice(max(begin, low), min(end, high))
+        E[clock.rows[here] - first] = stage.read("raw", block)[here.start - begin : here.stop - begin]
+    return E

@@ -6,16 +6,19 @@ import hashlib
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dlcca.choices import Choices
 from dlcca.model import Model
 from dlcca.quality import Quality, assess
-from dlcca.stages import embedding, kernel, landmarks, members, metric, spectrum
+from dlcca.stages import embedding, kernel, landmarks, members, metric, neighborhoods, spectrum
 from dlcca.stages.job import Job, fingerprint
+from dlcca.stores import model as model_store
 from dlcca.stores import run as run_store
 from dlcca.stores.arrays import digest_of_facts, plain, seal, write_array
 from dlcca.stores.blocks import storing
 from dlcca.stores.files import zarr_store
+from dlcca.stores.views import recordings_of
 
 
 def model_of(job: Job) -> Model:
@@ -34,45 +37,80 @@ def model_of(job: Job) -> Model:
         weights=[np.ones(len(V)) for V in values],
         values=values,
         scale=scale,
+        reach=embedding.reaches(job),
     )
 
 
 def quality_of(job: Job) -> Quality:
-    return assess(metric.result(job), members.width(job), spectrum.eigenvalues(job))
+    recall = neighborhoods.neighbor_recall(job)
+    return assess(metric.result(job), members.width(job), spectrum.eigenvalues(job), neighbor_recall=recall)
 
 
-def run(job: Job, choices: Choices) -> Quality:
-    """Write what a finished run holds besides the embedding, and seal it."""
+def run(job: Job, choices: Choices, cost: dict[str, Any] | None = None) -> Quality:
+    """Write what a finished run holds besides the embedding, and seal it; ``cost`` is what each stage took."""
     with storing(f"the results in {job.address}"):
-        return _write(job, choices)
+        return _write(job, choices, cost or {})
 
 
-def _write(job: Job, choices: Choices) -> Quality:
+def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
     import zarr
 
     group = zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
     quality = quality_of(job)
     told = plain({**quality.measures, "n_common": quality.n_common, "warnings": quality.reasons})
     group.require_group("quality").attrs.update(told)
+    clock = job.moments
     small = {
-        "time": np.arange(job.n),
+        "time": np.arange(job.n) if clock is None else clock.time,
         "eigenvalues": spectrum.eigenvalues(job)[1:],
-        "landmarks": landmarks.rows(job),
+        "landmarks": landmarks.rows(job) if clock is None else clock.rows[landmarks.rows(job)],
         "quality/correlations": metric.result(job).correlations,
     }
+    if clock is not None:
+        small["reason"] = clock.reason
     manifest = {name: write_array(group, name, X) for name, X in small.items() if _cleared(group, name)}
     manifest |= {"embedding": _embedding_digest(job), "quality": digest_of_facts(told)}
+    manifest["model"] = _write_model(group, job, choices, quality, small)
     facts = {
         "views": {source.name: d for source, d in zip(job.sources, job.dims, strict=True)},
         "settings": job.settings.to_dict(),
         "choices": choices.lines(),
         "fingerprint": fingerprint(job.inputs, job.settings.to_dict(), job.seed),
-        "time_unit": "sample",
+        "time_unit": "sample" if clock is None else "s",
+        "start": None if clock is None else clock.start,
         "versions": run_store.versions(),
         "created": run_store._now(),
+        "cost": cost,
     }
     seal(group, run_store.FORM, {**plain(facts), "manifest": manifest})
     return quality
+
+
+def _write_model(group: Any, job: Job, choices: Choices, quality: Quality, small: dict[str, NDArray]) -> str:
+    """The model as a group of its own, for new recordings; the checksum of its header."""
+    _cleared(group, "model")
+    sigma = spectrum.sigmas(job)
+    made = recordings_of(job.clock) if job.clock else None
+    arrays = {
+        "eigenvalues": small["eigenvalues"],
+        "landmarks": small["landmarks"],
+        "correlations": small["quality/correlations"],
+        "bandwidth": np.asarray(sigma[0] if len(sigma) == 1 else sigma),
+        **({} if made is None else made.scaling),
+    }
+    facts = {
+        "params": job.settings.to_dict(),
+        "settings": job.settings.to_dict(),
+        "choices": choices.lines(),
+        "n_common": quality.n_common,
+        "quality": quality.measures,
+        "warnings": quality.reasons,
+        "versions": run_store.versions(),
+        "recordings": None if made is None else made.facts,
+    }
+    place = group.create_group("model")
+    model_store.write(place, model_of(job), arrays, plain(facts))
+    return place.attrs["checksum"]
 
 
 def _cleared(group: Any, name: str) -> bool:
@@ -85,7 +123,7 @@ def _cleared(group: Any, name: str) -> bool:
 def _embedding_digest(job: Job) -> str:
     """The digest that the store's reader asks for, made block by block."""
     stage, q = embedding.stage_of(job), int(job.options["n_components"])
-    made = hashlib.sha256(f"{np.dtype(job.dtype).str}{(job.n, q)}".encode())
+    made = hashlib.sha256(f"{np.dtype(job.dtype).str}{(job.n_moments, q)}".encode())
     for block in range(stage.n_blocks):
         made.update(np.ascontiguousarray(stage.read("/embedding", block)).data)
     return made.hexdigest()

@@ -5,20 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.errors import DataError, SettingsError, StorageError
+from dlcca.chunked.blocks import bounds_of_block, count_of_blocks, rows_of_block
+from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
+from dlcca.numerics import windows
 from dlcca.settings import Settings
+from dlcca.stages import given
+from dlcca.stages.view_array import is_view, view_array
 from dlcca.stores.blocks import Stage
 from dlcca.stores.files import files_at, is_remote, trouble, zarr_store
-
-#: Rows of a block: enough that a task is worth starting, few enough to fit a small worker.
-BLOCK_BYTES = 32 << 20
-MOST_ROWS, LEAST_ROWS, LEAST_BLOCKS = 65_536, 1024, 8
+from dlcca.stores.views import Clock, describe, read_clock
 
 
 @dataclass(frozen=True)
@@ -33,19 +34,22 @@ class Source:
         import zarr
 
         try:
-            return zarr.open_array(zarr_store(self.address), path=self.path, mode="r")
+            array = zarr.open_array(zarr_store(self.address), path=self.path, mode="r")
         except Exception as error:
             if is_remote(self.address) and trouble(error) is None:
                 files_at(self.address).get("zarr.json")  # says so if it is the bucket that is missing
             where = f"{self.address} {self.path}".rstrip()
             reason = trouble(error) or error
             raise StorageError(f"view {self.name!r}: no Zarr array can be opened at {where}: {reason}") from error
+        return view_array(array, f"{self.address}/{self.path}".rstrip("/")) if is_view(array) else array
 
     def read(self, rows: Any) -> NDArray:
         """Some rows: a slice, or row numbers in rising order, each once."""
         array = self.open()
         try:
             return np.asarray(array[rows] if isinstance(rows, slice) else array.oindex[rows])
+        except StoreFileError:
+            raise
         except Exception as error:
             if (reason := trouble(error)) is not None:
                 raise StorageError(f"view {self.name!r} cannot be read in rows {_told(rows)}: {reason}.") from error
@@ -65,6 +69,38 @@ class Job:
     dtype: str
     rows: int  # of a block of samples
     inputs: str  # identity of the views
+    clock: str = ""  # the store of views made of recordings that these are; it knows times and gaps
+
+    @property
+    def moments(self) -> Clock | None:
+        """The moments that rows stand for, where the views were made of recordings."""
+        return _clock(self.clock, self.inputs) if self.clock else None
+
+    @property
+    def n_moments(self) -> int:
+        """Rows of the result: those of the views, and those that were left out of them because of gaps."""
+        return self.n if self.moments is None else len(self.moments.time)
+
+    @property
+    def segments(self) -> NDArray[np.int64] | None:
+        """The unbroken stretch that each row belongs to, (n,); None if there are no gaps."""
+        return None if self.moments is None else self.moments.segments
+
+    def roomy(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of some rows around which there is room for a neighborhood in time."""
+        kind, segments = self.options["neighborhoods"], self.segments
+        if segments is None or not isinstance(kind, str) or kind != "time":
+            return rows
+        width = int(self.options["window"])
+        kept = rows[windows.roomy(segments, width)[rows]]
+        if len(kept) < 2:
+            longest = int(np.bincount(segments).max())
+            raise DataError(
+                f"window={width}, but the longest stretch without a gap has {longest} rows, and {len(kept)} landmarks "
+                "lie in one that is long enough. Choose a shorter window, or neighborhoods='knn', which gaps do not "
+                "concern."
+            )
+        return kept
 
     @property
     def K(self) -> int:
@@ -72,11 +108,11 @@ class Job:
 
     @property
     def n_blocks(self) -> int:
-        return -(-self.n // self.rows)
+        return count_of_blocks(self.n, self.rows)
 
     def bounds(self, block: int) -> tuple[int, int]:
         """First row of a block, and the row after its last."""
-        return block * self.rows, min(self.n, (block + 1) * self.rows)
+        return bounds_of_block(self.n, self.rows, block)
 
     def block(self, block: int) -> list[NDArray]:
         """The views of a block of samples."""
@@ -102,6 +138,12 @@ class Job:
         return self.settings.options()
 
 
+@lru_cache(maxsize=4)
+def _clock(address: str, inputs: str) -> Clock:
+    """Read once in a process; ``inputs`` tells the clocks of different views at one address apart."""
+    return read_clock(address)
+
+
 def _told(rows: Any) -> str:
     return f"{rows.start} to {rows.stop - 1}" if isinstance(rows, slice) else f"{rows.min()} to {rows.max()}"
 
@@ -112,15 +154,7 @@ def fingerprint(*content: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    return np.asarray(value).tolist()
-
-
-def rows_of_block(n: int, dims: tuple[int, ...], itemsize: int, chunk_rows: int) -> int:
-    """Rows of a block: about 32 MiB of all views, whole chunks if they are smaller, and at least 8 blocks of 1024."""
-    rows = int(np.clip(BLOCK_BYTES // (sum(dims) * itemsize), LEAST_ROWS, MOST_ROWS))
-    count = max(-(-n // rows), min(LEAST_BLOCKS, -(-n // LEAST_ROWS)))
-    rows = -(-n // count)
-    return -(-rows // chunk_rows) * chunk_rows if chunk_rows < rows else rows
+    return given.digest(value) if np.ndim(value) else np.asarray(value).tolist()
 
 
 def identity(sources: tuple[Source, ...]) -> str:
@@ -134,7 +168,7 @@ def identity(sources: tuple[Source, ...]) -> str:
     return fingerprint(known)
 
 
-def _refuse_early(options: dict[str, Any], n: int) -> None:
+def refuse_early(options: dict[str, Any], n: int) -> None:
     """What would be an error, or passed over in silence, after hours of work."""
     kind, landmarks = options["neighborhoods"], options["landmarks"]
     m = int(landmarks) if np.ndim(landmarks) == 0 else len(landmarks)
@@ -148,10 +182,6 @@ def _refuse_early(options: dict[str, Any], n: int) -> None:
         if asked > n:
             raise SettingsError(f"{option}={asked}, but the views have {n} samples; ask for at most {n}.")
     refuse_few_landmarks(m, options["n_components"])
-    if options["bandwidth"] in ("neighbor", "slope"):
-        raise SettingsError(
-            f"bandwidth={options['bandwidth']!r} is for arrays in memory; use 'median', 'quantile' or a number here."
-        )
     if options["normalization"] == "paper":
         raise SettingsError("normalization='paper' is for arrays in memory; use 'balanced' here.")
 
@@ -161,8 +191,11 @@ def refuse_few_landmarks(m: int, q: int) -> None:
         raise SettingsError(f"n_components={q} with {m} landmarks; at most {m - 1} are possible.")
 
 
-def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed: int) -> Job:
-    """A job, after the views have been looked at: equal lengths, real numbers, at least two samples."""
+def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed: int, clock: str = "") -> Job:
+    """A job, after the views have been looked at: equal lengths, real numbers, at least two samples.
+
+    ``clock`` is the address of the store of views that they are, if they were made of recordings.
+    """
     if not sources:
         raise DataError("no views were given; name at least one Zarr array.")
     arrays = {source.name: source.open() for source in sources}
@@ -178,10 +211,14 @@ def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed
     n = next(iter(lengths.values()))
     if n < 2:
         raise DataError(f"the views have {n} sample{'s' * (n != 1)}; at least 2 are needed.")
-    _refuse_early(settings.options(), n)
+    settings = given.as_arrays(settings)
+    refuse_early(settings.options(), n)
     narrow = all(array.dtype.kind == "f" and array.dtype.itemsize <= 4 for array in arrays.values())
     dtype = "float32" if narrow else "float64"
     dims = tuple(array.shape[1] for array in arrays.values())
     chunk_rows = next(iter(arrays.values())).chunks[0]
     rows = rows_of_block(n, dims, np.dtype(dtype).itemsize, chunk_rows)
-    return Job(address, sources, settings, seed, n, dims, dtype, rows, identity(sources))
+    inputs = identity(sources)
+    if clock:
+        inputs = fingerprint(inputs, describe(clock)["fingerprint"])
+    return Job(address, sources, settings, seed, n, dims, dtype, rows, inputs, clock)

@@ -67,7 +67,7 @@ def compute(job: Job, stage: Stage, block: int) -> None:
     parts: dict[str, tuple[int, NDArray]] = {}
     if job.options["fusion"] == "alternating":
         for v, X in enumerate(views):
-            links = near.stage_of(job).read(f"links_{v}", block).astype(np.int64)
+            links = near.stage_of(job).read(f"links_{v}", block)
             parts[f"distances_{v}"] = (first, linked_distances(X, draft.points[v], draft.factors[v], links))
     else:
         found = [closest_links(D, int(job.options["n_links"])) for D in tiles(draft, views)]
@@ -83,11 +83,11 @@ def tiles(draft: Model, views: list[NDArray]) -> Any:
         yield draft.distances([X[first : first + rows] for X in views])
 
 
-def rows(job: Job, kernel: int, block: int) -> tuple[NDArray[np.int64], NDArray]:
+def rows(job: Job, kernel: int, block: int) -> tuple[NDArray[np.int32], NDArray]:
     """Links and distances (b, s) of a block of a sparse kernel."""
     stage = stage_of(job)
     links = near.stage_of(job) if job.options["fusion"] == "alternating" else stage
-    return links.read(f"links_{kernel}", block).astype(np.int64), stage.read(f"distances_{kernel}", block)
+    return links.read(f"links_{kernel}", block), stage.read(f"distances_{kernel}", block)
 
 
 def model(job: Job) -> Model:

@@ -21,6 +21,7 @@ from dlcca.refitting import Known, check_old, new_landmarks, settings_for
 from dlcca.settings import Settings
 from dlcca.stages import finish, landmarks, metric, pipeline, spectrum
 from dlcca.stages.job import Source, make_job
+from dlcca.stages.view_array import ViewArray, is_view, view_array
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class LazyFit:
 def is_lazy(X: Any) -> bool:
     """Whether an array is one that is read in parts."""
     X = getattr(X, "data", X) if hasattr(X, "dims") else X
-    return type(X).__module__.split(".")[0] in ("dask", "zarr")
+    return isinstance(X, ViewArray) or type(X).__module__.split(".")[0] in ("dask", "zarr")
 
 
 def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any, clock: str = "") -> LazyFit:
@@ -121,6 +122,8 @@ def _source(name: str, X: Any, scratch: Path) -> Source:
     X = getattr(X, "data", X) if hasattr(X, "dims") else X
     if X.ndim != 2:
         raise DataError(f"view {name!r} has shape {X.shape}; (samples, channels) is needed.")
+    if isinstance(X, ViewArray):
+        return Source(name, X.address)
     if isinstance(X, zarr.Array) and isinstance(X.store_path.store, zarr.storage.LocalStore):
         return Source(name, str(X.store_path.store.root), X.store_path.path)
     array = _dask(X)
@@ -134,4 +137,6 @@ def _dask(X: Any) -> Any:
     import dask.array as da
 
     X = getattr(X, "data", X) if hasattr(X, "dims") else X
+    if type(X).__module__.split(".")[0] == "zarr" and is_view(X):
+        X = view_array(X, str(X.store_path))
     return X if isinstance(X, da.Array) else da.from_array(X, chunks=getattr(X, "chunks", "auto"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlcca.choices import Choices, choose
-from dlcca.errors import SettingsError
+from dlcca.errors import DataError, SettingsError
 from dlcca.quality import Quality
 from dlcca.settings import Settings
 from dlcca.stages import finish, pipeline
@@ -15,39 +15,52 @@ from dlcca.stages.job import Job, Source, make_job
 from dlcca.stages.work import Tell
 from dlcca.stores.blocks import Stage
 from dlcca.stores.files import files_at
+from dlcca.stores.views import is_views
 
 #: Stages in the order in which they are done, under their names on disk.
 ON_DISK = (
     "scan",
+    "moments",
     "landmarks",
+    "points",
     "near",
+    "shards",
+    "merged",
     "neighborhoods",
+    "recall",
+    "asked",
     "members",
     "metric",
     "units",
     "kernel",
     "bandwidth",
     "gram",
+    "lanczos",
     "spectrum",
     "coordinates",
     "embedding",
 )
 
 
-def prepared(store: str, views: dict[str, str], settings: Settings, seed: int) -> tuple[Job, Choices]:
-    """The job, every "auto" settled; reads the headers of the views and a few of their rows."""
+def prepared(store: str, views: dict[str, str], settings: Settings, seed: int, clock: str = "") -> tuple[Job, Choices]:
+    """The job, every "auto" settled; reads the headers of the views and a few of their rows.
+
+    ``clock`` is the store of views that they are, if they were made of recordings.
+    """
     if settings.neighborhoods.window == "auto" and settings.neighborhoods.kind == "time":
         raise SettingsError("[neighborhoods] window = 'auto' is for arrays in memory; give a number of samples.")
+    if clock and not is_views(clock):
+        raise DataError(f"the views of {store} are to be made of recordings, and are not yet: dlcca ingest run.toml.")
     sources = tuple(Source(name, address) for name, address in views.items())
     n = sources[0].open().shape[0] if sources else 0
-    choices = choose(settings, n, len(sources))
-    return make_job(store, sources, choices.settings, seed), choices
+    choices = choose(settings, n, len(sources), [source.open().shape[-1] for source in sources])
+    return make_job(store, sources, choices.settings, seed, clock), choices
 
 
 def run(job: Job, choices: Choices, client: Any = None, tell: Tell | None = None) -> Quality:
     """Do what is missing of every stage, and seal the run."""
     pipeline.run(job, client, tell)
-    return finish.run(job, choices)
+    return finish.run(job, choices, costs(job.address))
 
 
 def forget(store: str, first: str) -> None:
@@ -59,6 +72,12 @@ def forget(store: str, first: str) -> None:
         files.remove(f"stages/{name}")
 
 
+def forget_recordings(store: str) -> str:
+    """Remove the views that were made of recordings; the stage from which all is to be done again."""
+    files_at(store).remove("recordings")
+    return ON_DISK[0]
+
+
 @dataclass(frozen=True)
 class Progress:
     """How far a stage is."""
@@ -66,11 +85,23 @@ class Progress:
     name: str
     done: int
     blocks: int
+    seconds: float  # that workers took for the finished blocks, all together
+    peak_bytes: int  # the largest memory that one of them ever had by then
 
 
 def progress(store: str) -> list[Progress]:
     """The stages that have been begun, each with its finished blocks."""
-    return [Progress(s.name, s.n_blocks - len(s.missing()), s.n_blocks) for s in begun(store)]
+    found = []
+    for stage in begun(store):
+        cost = stage.cost()
+        done = stage.n_blocks - len(stage.missing())
+        found.append(Progress(stage.name, done, stage.n_blocks, cost["seconds"], cost["peak_bytes"]))
+    return found
+
+
+def costs(store: str) -> dict[str, dict[str, Any]]:
+    """What each stage took: seconds of its tasks, how many there were, and the largest memory of a worker."""
+    return {stage.name: stage.cost() for stage in begun(store)}
 
 
 def damages(store: str) -> list[str]:

@@ -121,7 +121,8 @@ def _add_dense(job: Job, block: int, grams: dict[tuple[int, int], NDArray], colu
 def normalized(D: NDArray, sigma: float) -> NDArray[np.float64]:
     """Kernel rows that sum to one."""
     W = relative_rows(D, sigma).astype(np.float64)
-    return W / W.sum(axis=1, keepdims=True)
+    W /= W.sum(axis=1, keepdims=True)
+    return W
 
 
 def solve(job: Job, stage: Stage, block: int) -> None:

@@ -30,6 +30,7 @@ class Format:
     noun: str
     error: type[StoreFileError]
     renew: str  # what to do about a damaged one besides restoring it
+    older: tuple[int, ...] = ()  # versions that can be read besides
 
 
 @contextmanager
@@ -124,10 +125,11 @@ def open_sealed(path: str | Path, form: Format) -> tuple[Any, dict[str, Any]]:
         ) from error
     if header.get("format") != form.name:
         raise form.error(f"{path} is not a dlcca {form.noun}: it says {header.get('format')!r}, not {form.name!r}.")
-    if header.get("version") != form.version:
+    readable = (*form.older, form.version)
+    if header.get("version") not in readable:
         raise form.error(
             f"{path} has version {header.get('version')!r} of the {form.noun} format; this dlcca reads version "
-            f"{form.version}. Save it again with the dlcca that wrote it, or {form.renew}."
+            f"{' and '.join(map(str, readable))}. Save it again with the dlcca that wrote it, or {form.renew}."
         )
     if header.pop("checksum", None) != digest_of_facts(header):
         raise form.error(f"the header of {path} is damaged: its checksum does not fit. Restore it, or {form.renew}.")

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DamagedBlock, StaleStage, StorageError
 from dlcca.stores import cost
+from dlcca.stores.chunks import crc32c, writer
 from dlcca.stores.files import files_at, trouble, zarr_store
 
 #: A block's part of each array, by the name of the array: its first row, and its rows.
@@ -68,10 +69,11 @@ class Stage:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
 
-    def prepare(self, arrays: Mapping[str, tuple[tuple[int, ...], Any, int]], *, says: str) -> Stage:
+    def prepare(self, arrays: Mapping[str, tuple[Any, ...]], *, says: str) -> Stage:
         """Make the arrays (shape, dtype, rows of a block), or find them; refuse leftovers of other settings.
 
-        ``says`` names the settings that the stage depends on, for people.
+        A fourth entry of an array, if there is one, is what else Zarr is told of it. ``says`` names the settings
+        that the stage depends on, for people.
         """
         found = self._files.get(f"{self.folder}/stage.json")
         if found is not None:
@@ -84,19 +86,25 @@ class Stage:
             return self
         self._files.remove(self.folder)  # arrays without a stage.json: interrupted while they were made
         with storing(f"the arrays of stage {self.name!r} in {self.address}"):
-            for array, (shape, dtype, rows) in arrays.items():
-                self._create(array, shape, np.dtype(dtype), rows)
+            for array, (shape, dtype, rows, *more) in arrays.items():
+                self._create(array, shape, np.dtype(dtype), rows, **(more[0] if more else {}))
         content = {"fingerprint": self.fingerprint, "n_blocks": self.n_blocks, "says": says}
         self._files.put(f"{self.folder}/stage.json", _sealed(content))
         return self
 
-    def _create(self, array: str, shape: tuple[int, ...], dtype: np.dtype, rows: int) -> None:
+    def _create(self, array: str, shape: tuple[int, ...], dtype: np.dtype, rows: int, **more: Any) -> None:
         from zarr.codecs import Crc32cCodec
 
         chunks = (max(1, min(rows, shape[0])), *(max(1, size) for size in shape[1:]))
         path = self._path(array)
         self._root.create_array(
-            path, shape=shape, dtype=dtype, chunks=chunks, compressors=[Crc32cCodec()], overwrite=True
+            path,
+            shape=shape,
+            dtype=dtype,
+            chunks=chunks,
+            compressors=[Crc32cCodec()],
+            overwrite=True,
+            **more,
         )
 
     def missing(self) -> list[int]:
@@ -113,10 +121,8 @@ class Stage:
         checks = {}
         for array, (first, X) in parts.items() if isinstance(parts, Mapping) else parts:
             with storing(f"block {block} of {array!r} in stage {self.name!r} of {self.address}"):
-                place = self.array(array)
-                X = np.asarray(X, dtype=place.dtype)  # the checksum is of what will be read
-                place[first : first + len(X)] = X
-            checks[array] = {"first": first, "rows": len(X), "crc": _crc(X)}
+                checksum = writer(self.address, self._path(array), self.fingerprint).write(first, np.asarray(X))
+            checks[array] = {"first": first, "rows": len(X), "crc32c": checksum}
         content = {"parts": checks, "facts": dict(facts)}
         took = cost.so_far(within="/" in self.name)
         self._files.put(f"{self.folder}/done/{block:05d}.json", _sealed(content, took))
@@ -124,6 +130,10 @@ class Stage:
     def facts(self, block: int) -> dict[str, Any]:
         """The facts of a finished block."""
         return self._entry(block)["facts"]
+
+    def parts(self, block: int) -> list[str]:
+        """The arrays that a finished block has a part of."""
+        return list(self._entry(block)["parts"])
 
     def cost(self) -> dict[str, Any]:
         """What the finished blocks took: seconds and tasks in all, and the largest memory of a process."""
@@ -140,7 +150,7 @@ class Stage:
             if (reason := trouble(error)) is not None:
                 raise StorageError(f"{where} cannot be read: {reason}.") from error
             raise DamagedBlock(f"{where} cannot be read: {error}. Run with --from {self.name}.") from error
-        if _crc(X) != part["crc"]:
+        if not _is_same(X, part):
             raise DamagedBlock(f"{where} is damaged or missing. Run with --from {self.name} to compute it again.")
         return X
 
@@ -212,5 +222,11 @@ def _crc_of(content: dict[str, Any]) -> int:
     return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
 
+def _is_same(X: NDArray, part: Mapping[str, Any]) -> bool:
+    """Whether these are the rows that were written."""
+    return part["crc32c"] == crc32c(X) if "crc32c" in part else part["crc"] == _crc(X)
+
+
 def _crc(X: NDArray) -> int:
+    """That of blocks which an earlier dlcca wrote."""
     return zlib.crc32(np.ascontiguousarray(X).view(np.uint8).data) if X.size else 0

@@ -1,4 +1,14 @@
-"""A fitted model in a Zarr group: arrays with checksums, everything else as JSON; never pickle."""
+"""A fitted model in a Zarr group: arrays with checksums, everything else as JSON; never pickle.
+
+::
+
+    MODEL                attributes: format, version, checksum, content (a SHA-256 of each array; settings, quality,
+    │                    and of a model of recordings how its views were made)
+    ├── points_V ...     the arrays of `dlcca.model.Model`
+    ├── embedding ...    what the fit found; a model within a run has the embedding of the run
+    └── scaling/NAME     of a model of recordings: center, scale, mean, ... as in a store of views, so that new
+                         recordings can be scaled from here
+"""
 
 from __future__ import annotations
 
@@ -10,11 +20,14 @@ from numpy.typing import NDArray
 
 from dlcca.errors import ModelFileError
 from dlcca.model import Model
-from dlcca.stores.arrays import Format, open_sealed, read_array, replacing, seal, write_array
+from dlcca.stores.arrays import Format, is_form, open_sealed, read_array, replacing, seal, write_array
 
 FORMAT = "dlcca-model"
-VERSION = 1
-FORM = Format(FORMAT, VERSION, noun="model", error=ModelFileError, renew="fit anew")
+VERSION = 2  # 1 had no reach, no rotation and no recordings
+FORM = Format(FORMAT, VERSION, noun="model", error=ModelFileError, renew="fit anew", older=(1,))
+
+#: Arrays of a model that not all models have.
+SOMETIMES = ("reach", "rotation")
 
 
 def save(path: str | Path, model: Model, arrays: Mapping[str, NDArray], facts: Mapping[str, Any]) -> None:
@@ -25,15 +38,23 @@ def save(path: str | Path, model: Model, arrays: Mapping[str, NDArray], facts: M
     import zarr
 
     with replacing(Path(path), FORM) as place:
-        group = zarr.create_group(str(place), zarr_format=3)
-        everything = {**_model_arrays(model), **arrays}
-        digests = {name: write_array(group, name, X) for name, X in everything.items()}
-        seal(group, FORM, {"content": {"arrays": digests, "facts": {"model": _model_facts(model), **facts}}})
+        write(zarr.create_group(str(place), zarr_format=3), model, arrays, facts)
+
+
+def write(group: Any, model: Model, arrays: Mapping[str, NDArray], facts: Mapping[str, Any]) -> None:
+    """Write a model into an empty group; the seal comes last."""
+    everything = {**_model_arrays(model), **arrays}
+    digests = {name: write_array(group, name, X) for name, X in everything.items()}
+    seal(group, FORM, {"content": {"arrays": digests, "facts": {"model": _model_facts(model), **facts}}})
+
+
+def is_model(path: str | Path) -> bool:
+    """Whether a model is there, whole or not."""
+    return is_form(path, FORM)
 
 
 def load(path: str | Path) -> tuple[Model, dict[str, NDArray], dict[str, Any]]:
     """The model, the other arrays and the facts of `save`, or a `ModelFileError`."""
-    path = Path(path)
     group, header = open_sealed(path, FORM)
     content = header["content"]
     arrays = {name: read_array(group, name, digest, path, FORM) for name, digest in content["arrays"].items()}
@@ -45,7 +66,7 @@ def _model_arrays(model: Model) -> dict[str, NDArray]:
     arrays = {"units": model.units, "scale": model.scale}
     for kind in ("points", "factors", "weights", "values"):
         arrays |= {f"{kind}_{i}": X for i, X in enumerate(getattr(model, kind))}
-    return arrays
+    return arrays | {name: X for name in SOMETIMES if (X := getattr(model, name)) is not None}
 
 
 def _model_facts(model: Model) -> dict[str, Any]:
@@ -74,4 +95,5 @@ def _model_of(facts: dict[str, Any], arrays: dict[str, NDArray]) -> Model:
         weights=take("weights", kernels),
         values=take("values", kernels),
         scale=arrays.pop("scale"),
+        **{name: arrays.pop(name) for name in SOMETIMES if name in arrays},
     )

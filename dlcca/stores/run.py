@@ -2,12 +2,15 @@
 
 ::
 
-    run.zarr             attributes: settings, choices, views, fingerprint, versions, created, time_unit,
+    run.zarr             attributes: settings, choices, views, fingerprint, versions, created, time_unit, cost,
     │                    manifest (a SHA-256 for each entry below), format, version, checksum
     ├── embedding        (n, q)
-    ├── time             (n,)
+    ├── time             (n,) in samples; of recordings, in seconds since `start`
+    ├── reason           (n,) of recordings only: why a row of the embedding is NaN, see `dlcca.stores.views.Reason`
     ├── eigenvalues      (q,)
     ├── landmarks        (L,)
+    ├── model            what new recordings need, see `dlcca.stores.model`
+    ├── compare          what the baselines found, if it was asked for, see `dlcca.stores.comparison`
     └── quality          attributes: the measures, n_common, warnings
         └── correlations (L, r)
 """
@@ -25,6 +28,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, StoreFileError
+from dlcca.stores import comparison
+from dlcca.stores import model as model_store
 from dlcca.stores.arrays import (
     Format,
     digest,
@@ -49,6 +54,8 @@ ARRAYS = {
     "landmarks": "landmarks",
     "quality/correlations": "correlations",
 }
+#: Of runs on recordings only: array in the store, and field of `Run`.
+SOMETIMES = {"reason": "reason"}
 _FACTS = ("views", "settings", "choices", "fingerprint", "time_unit", "versions", "created")
 PACKAGES = ("dlcca", "numpy", "scipy", "scikit-learn", "zarr", "dask")
 
@@ -81,6 +88,8 @@ class Run:
     time_unit: str = "sample"  # or "s"
     versions: dict[str, str] = field(default_factory=versions)
     created: str = field(default_factory=_now)
+    reason: NDArray | None = None  # (n,) why a row is NaN; 0 where it is not
+    start: str | None = None  # ISO: when the time of recordings is 0
 
     def __post_init__(self) -> None:
         n, q, L = len(self.time), len(self.eigenvalues), len(self.landmarks)
@@ -108,9 +117,11 @@ def write(path: str | Path, run: Run) -> None:
         group = zarr.create_group(str(place), zarr_format=3)
         quality = plain({**run.quality, "n_common": run.n_common, "warnings": run.warnings})
         group.create_group("quality").attrs.update(quality)
-        manifest = {name: write_array(group, name, getattr(run, attribute)) for name, attribute in ARRAYS.items()}
+        held = {name: getattr(run, attribute) for name, attribute in (ARRAYS | SOMETIMES).items()}
+        manifest = {name: write_array(group, name, X) for name, X in held.items() if X is not None}
         manifest["quality"] = digest_of_facts(quality)
-        seal(group, FORM, {**{fact: plain(getattr(run, fact)) for fact in _FACTS}, "manifest": manifest})
+        facts = {fact: plain(getattr(run, fact)) for fact in (*_FACTS, "start")}
+        seal(group, FORM, {**facts, "manifest": manifest})
 
 
 def read(path: str | Path) -> Run:
@@ -119,10 +130,11 @@ def read(path: str | Path) -> Run:
     quality = _quality(group, header, path)
     arrays: dict[str, Any] = {
         attribute: read_array(group, name, _expected(header, name, path), path, FORM)
-        for name, attribute in ARRAYS.items()
+        for name, attribute in _arrays(header).items()
     }
     return Run(
         **arrays,
+        start=header.get("start"),
         n_common=quality.pop("n_common"),
         warnings=quality.pop("warnings"),
         quality=quality,
@@ -134,7 +146,7 @@ def damages(path: str | Path) -> dict[str, str | None]:
     """For every entry of the manifest what is wrong with it, None if nothing is; a bad header is an error."""
     group, header = open_sealed(path, FORM)
     found: dict[str, str | None] = {}
-    for name in (*ARRAYS, "quality"):
+    for name in (*_arrays(header), "quality"):
         try:
             if name == "quality":
                 _quality(group, header, path)
@@ -143,7 +155,34 @@ def damages(path: str | Path) -> dict[str, str | None]:
             found[name] = None
         except StoreFileError as error:
             found[name] = str(error)
+    if "model" in header.get("manifest", {}):
+        found["model"] = _model_damage(path, header["manifest"]["model"])
+    if comparison.has_one(path):
+        found[comparison.GROUP] = comparison.damage(path)
     return found
+
+
+def model_of(path: str | Path) -> str:
+    """Where in a run its model is kept."""
+    return f"{str(path).rstrip('/')}/model"
+
+
+def lazy_embedding(path: str | Path) -> Any:
+    """The embedding of a run as a Dask array."""
+    import dask.array as da
+
+    group, _ = open_sealed(path, FORM)
+    return da.from_zarr(group["embedding"])
+
+
+def _model_damage(path: str | Path, expected: str) -> str | None:
+    """What is wrong with the model of a run; None if nothing is."""
+    try:
+        group, _ = open_sealed(model_of(path), model_store.FORM)
+        model_store.load(model_of(path))
+    except StoreFileError as error:
+        return str(error)
+    return None if group.attrs["checksum"] == expected else f"the model in {path} is of another run. {FORM.renew}."
 
 
 def is_finished(path: str | Path) -> bool:
@@ -165,8 +204,15 @@ def describe(path: str | Path) -> dict[str, Any]:
         "warnings": quality.pop("warnings"),
         "quality": quality,
         **{fact: header[fact] for fact in _FACTS},
+        "cost": header.get("cost", {}),
         "bytes": files_at(str(path)).size(),
     }
+
+
+def _arrays(header: Mapping[str, Any]) -> dict[str, str]:
+    """The arrays that this run has, each with its field of `Run`."""
+    held = header.get("manifest", {})
+    return ARRAYS | {name: attribute for name, attribute in SOMETIMES.items() if name in held}
 
 
 def _expected(header: Mapping[str, Any], name: str, path: str | Path) -> str:

@@ -11,17 +11,32 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.benchmarks import command, dense_kernel, from_the_paper, graph, local_metric, peers, pipeline, plan
+from tests.benchmarks import (
+    command,
+    day,
+    dense_kernel,
+    every_sample,
+    from_the_paper,
+    graph,
+    ingest,
+    local_metric,
+    peers,
+    pipeline,
+    plan,
+)
 from tests.benchmarks.measure import Row, table, write_json
 
 PARTS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "pipeline": pipeline.rows,
     "plan": plan.rows,
+    "every": every_sample.rows,
     "kernel": dense_kernel.rows,
     "metric": local_metric.rows,
     "paper": from_the_paper.rows,
     "datafold": peers.rows,
     "command": command.rows,
+    "ingest": ingest.rows,
+    "day": day.rows,
     "graph": graph.rows,
 }
 

@@ -29,10 +29,11 @@ pytestmark = pytest.mark.faults
 DRIVER = """
 import os, pickle, signal, sys
 from dlcca.stages import pipeline
-from dlcca.stores import blocks, files
+from dlcca.stores import blocks, chunks, files
 
-job, place = pickle.load(open(sys.argv[1], "rb")), sys.argv[2]
-put, write, crc = files._Local.put, blocks.Stage.write, blocks._crc
+with open(sys.argv[1], "rb") as file:
+    job, place = pickle.load(file), sys.argv[2]
+put, write, lay = files._Local.put, blocks.Stage.write, chunks.Writer.write
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -40,9 +41,13 @@ def die():
 def dying_put(self, name, content):
     die() if name == place else put(self, name, content)
 
+def laid_and_dead(self, first, X):
+    lay(self, first, X)
+    die()
+
 def dying_write(stage, block, parts, facts):
     here = place == f"in {stage.folder}/done/{block:05d}.json"
-    blocks._crc = (lambda X: die()) if here else crc
+    chunks.Writer.write = laid_and_dead if here else lay
     write(stage, block, parts, facts)
 
 files._Local.put, blocks.Stage.write = dying_put, dying_write

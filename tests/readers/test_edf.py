@@ -99,6 +99,16 @@ def test_samples_that_are_not_there_are_refused(written, first, last):
         edf.open(written[0]).signals[0].read(first, last, [0])
 
 
+@pytest.mark.parametrize("slab", [1, 1 << 21])
+def test_single_precision_is_the_same_to_its_last_digits(written, monkeypatch, slab):
+    monkeypatch.setattr(edf, "_SLAB", slab)
+    for signal in edf.open(written[0]).signals:
+        columns = list(range(len(signal.channels)))
+        X, x = signal.read(3, signal.n - 2, columns), signal.read_single(3, signal.n - 2, columns)
+        assert (x.dtype, x.flags.c_contiguous) == (np.float32, True)
+        assert_allclose(x, X, rtol=1e-6, atol=1e-6 * np.abs(X).max())
+
+
 def test_a_signal_can_be_sent_to_another_process(written):
     signal = edf.open(written[0]).signals[1]
     assert_array_equal(everything(pickle.loads(pickle.dumps(signal))), everything(signal))

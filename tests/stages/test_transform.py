@@ -206,7 +206,7 @@ def test_new_recordings_get_the_scaling_of_the_model_and_nan_where_they_have_gap
     for part in ("center", "scale", "mean", "components"):
         assert (made[f"scaling/left/{part}"][...] == old[f"scaling/left/{part}"][...]).all()
     rows = made["rows"][...]
-    expected = model.transform([made["views/left"][...], made["views/right"][...]])
+    expected = model.transform(dict(open_views(store / "recordings")))
     np.testing.assert_allclose(new["embedding"][...][rows], expected, atol=1e-5)
     gap = np.isnan(new["embedding"][...]).any(axis=1)
     assert (gap == (new["reason"][...] == Reason.MISSING)).all()

@@ -1,0 +1,71 @@
+"""What a comparison leaves behind: a page, a document, and a table for the terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from dlcca.compare.truth import FOLDS, Truth, read_truth
+from dlcca.errors import SettingsError, StorageError, suggest
+from dlcca.report import comparison as shown
+from dlcca.report import page
+from dlcca.stores import run as run_store
+from dlcca.stores.arrays import plain
+from dlcca.stores.comparison import Comparison
+
+PAGE, TABLE = "compare.html", "compare.json"
+
+
+def known_truth(said: str | None, circular: bool, labels: bool, folds: str) -> Truth | None:
+    """The truth that was asked for on the command line, or a `SettingsError` where its options mean nothing."""
+    if folds not in FOLDS:
+        raise SettingsError(f"--folds {folds} is not known; {suggest(folds, FOLDS)}")
+    if circular and labels:
+        raise SettingsError("--circular and --labels: the truth is a phase or a label, not both.")
+    if said is None:
+        if circular or labels:
+            raise SettingsError(f"{'--circular' if circular else '--labels'} says of what kind --truth FILE is.")
+        return None
+    return read_truth(said, "phase" if circular else "label" if labels else "value")
+
+
+def refuse_occupied(out: Path) -> None:
+    """An error, before anything is computed, if the results cannot be written there."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{out} cannot be made: {error.strerror or error}.") from error
+    page.refuse_foreign(out / PAGE)
+
+
+def write(out: Path, store: str, made: Comparison) -> None:
+    """The report of the run with the comparison in it, and the table as a document."""
+    found = run_store.read(store)
+    name = f"dlcca comparison of {Path(store).name}"
+    page.write(out / PAGE, page.render(found, title=name, compared=made))
+    scratch = out / f".{TABLE}.{os.getpid()}"
+    try:
+        scratch.write_text(json.dumps(document(made), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.replace(scratch, out / TABLE)
+    except OSError as error:
+        raise StorageError(f"{out / TABLE} cannot be written: {error.strerror or error}.") from error
+
+
+def document(made: Comparison) -> dict[str, Any]:
+    """The comparison for machines."""
+    return plain({**made.facts, "methods": made.table})
+
+
+def lines(made: Comparison) -> list[str]:
+    """The comparison for a terminal."""
+    columns = shown.columns(made)
+    wide = max(len(entry["method"]) for entry in made.table) + 2
+    widths = [max(10, len(heading) + 2) for _, heading, _ in columns]
+    found = ["".ljust(wide) + "".join(h.rjust(w) for (_, h, _), w in zip(columns, widths, strict=True))]
+    for entry in made.table:
+        cells = "".join(shown.cell(entry[key]).rjust(w) for (key, _, _), w in zip(columns, widths, strict=True))
+        found.append(f"{entry['method']:<{wide}}{cells}")
+    found += [f"  {entry['method']}: {entry['note']}" for entry in made.table if entry["note"]]
+    return [*found, *(f"  {heading:<18} {why}" for _, heading, why in columns), shown.told(made.facts)]

@@ -1,0 +1,149 @@
+"""What the user knows about the rows: a variable, a phase or a label for each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DataError, SettingsError, suggest
+from dlcca.numerics import scores
+
+KINDS = ("value", "phase", "label")
+FOLDS = ("auto", "blocked", "random")
+#: The score of each kind, for headings.
+SCORES = {"value": "R²", "phase": "resultant", "label": "balanced accuracy"}
+
+
+@dataclass(frozen=True)
+class Truth:
+    """One value for each row, NaN (or an empty label) where it is not known."""
+
+    values: NDArray  # (n,)
+    kind: str
+    name: str
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        if self.values.dtype.kind in "US":
+            return self.values != np.zeros((), self.values.dtype)
+        return np.isfinite(self.values)
+
+    @property
+    def numbers(self) -> NDArray[np.float64]:
+        """As numbers for colours and for storage: labels by their order, NaN where nothing is known."""
+        found = np.full(len(self.values), np.nan)
+        known = self.values[self.known]
+        found[self.known] = np.unique(known, return_inverse=True)[1] if self.kind == "label" else known
+        return found
+
+    def at(self, rows: NDArray[np.int64]) -> Truth:
+        return replace(self, values=self.values[rows])
+
+    def folds(self, how: str) -> NDArray[np.int64]:
+        """The fold of each known row, "blocked" or "random"; of labels, each fold has a share of every one then."""
+        known = self.values[self.known]
+        return folds_of(known if self.kind == "label" else np.zeros(len(known)), how)
+
+    def score(self, E: NDArray, fold: NDArray[np.int64]) -> float:
+        """How well coordinates (n, q) tell the truth in rows that were held out."""
+        X, known = scores.at_unit_variance(E[self.known]), self.values[self.known]
+        measure = {"value": scores.variable_score, "phase": scores.phase_score, "label": scores.label_score}
+        return measure[self.kind](X, known, fold)
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether a label is found in one stretch alone: held out, it could not be guessed from anywhere."""
+        known = self.values[self.known]
+        blocked = scores.blocked_folds(len(known))
+        return self.kind == "label" and any(len(np.unique(blocked[known == label])) == 1 for label in np.unique(known))
+
+
+def folds_of(strata: NDArray, how: str) -> NDArray[np.int64]:
+    """The fold of each of n rows: stretches, or at random with an equal share of each stratum (n,)."""
+    blocked = how == "blocked"
+    return scores.blocked_folds(len(strata)) if blocked else scores.stratified_folds(strata, np.random.default_rng(0))
+
+
+def read_truth(said: str, kind: str) -> Truth:
+    """The truth in a file: ``FILE``, or ``FILE:NAME`` for an array of a .npz or a column of a .csv."""
+    path, name = _split(said)
+    if not path.is_file():
+        raise DataError(f"--truth {said}: there is no file {path}.")
+    try:
+        values, name = _READERS.get(path.suffix.lower(), _unknown)(path, name)
+    except (OSError, ValueError, EOFError) as error:
+        if isinstance(error, DataError | SettingsError):
+            raise
+        raise DataError(f"--truth {said} cannot be read: {error}.") from error
+    return Truth(_checked(np.squeeze(values), kind, f"--truth {said}"), kind, name or path.stem)
+
+
+def _split(said: str) -> tuple[Path, str]:
+    """The file and the name in it; a colon may also be a part of the file's own name."""
+    file, _, name = said.rpartition(":")
+    return (Path(said), "") if Path(said).is_file() or not file else (Path(file), name)
+
+
+def _checked(values: NDArray, kind: str, where: str) -> NDArray:
+    if values.ndim != 1:
+        raise DataError(f"{where} has shape {values.shape}; one value for each row is needed.")
+    if kind == "label":
+        if values.dtype.kind == "b":
+            return values.astype(np.int64)
+        if values.dtype.kind not in "iufUS":
+            raise DataError(f"{where} has dtype {values.dtype}; labels are numbers or texts.")
+        return values
+    if values.dtype.kind not in "iufb":
+        raise DataError(f"{where} holds {values.dtype}; numbers are needed. Labels are told by --labels.")
+    return values.astype(np.float64)
+
+
+def _npy(path: Path, name: str) -> tuple[NDArray, str]:
+    if name:
+        raise SettingsError(f"--truth {path}:{name}: a .npy file holds one array without a name; leave {name!r} out.")
+    return np.load(path, allow_pickle=False), ""
+
+
+def _npz(path: Path, name: str) -> tuple[NDArray, str]:
+    with np.load(path, allow_pickle=False) as content:
+        name = _one_of(name, list(content.keys()), f"--truth {path}")
+        return content[name], name
+
+
+def _csv(path: Path, name: str) -> tuple[NDArray, str]:
+    import csv
+
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        head, *rows = list(csv.reader(file)) or [[]]
+    rows = [row for row in rows if row]
+    name = _one_of(name, head, f"--truth {path}")
+    column = head.index(name)
+    short = [number for number, row in enumerate(rows, start=2) if len(row) != len(head)]
+    if short:
+        raise DataError(f"--truth {path}: line {short[0]} has another number of fields than the header's {len(head)}.")
+    texts = [row[column].strip() for row in rows]
+    try:
+        return np.array([float(text) if text else np.nan for text in texts]), name
+    except ValueError:
+        return np.array(texts), name
+
+
+def _one_of(name: str, known: list[str], where: str) -> str:
+    if name in known:
+        return name
+    if not name and len(known) == 1:
+        return known[0]
+    if name:
+        raise SettingsError(f"{where} has no {name!r}; {suggest(name, known)}")
+    raise SettingsError(f"{where} holds {', '.join(known) or 'nothing'}; say which, as FILE:{(known or ['NAME'])[0]}.")
+
+
+def _unknown(path: Path, name: str) -> tuple[NDArray, str]:
+    raise SettingsError(f"--truth {path}: a file .npy, .npz or .csv is needed.")
+
+
+_READERS: dict[str, Any] = {".npy": _npy, ".npz": _npz, ".csv": _csv}

@@ -1,0 +1,162 @@
+"""The baselines beside local CCA: the table and the figures of a comparison."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.report.figures import COLORS, INK, TIME_COLORS, VECTOR_SAMPLES, WIDE, Panel, drawn
+from dlcca.stores.comparison import Comparison
+
+#: Columns of the table: key, heading, and what it says.
+COLUMNS = (
+    ("score", "score", "how well the truth is guessed from the coordinates, in rows that were held out"),
+    ("control", "control", "the same of views that are {} against each other"),
+    ("seen", "seen by all", "R² of the coordinates from one view alone, of the view that sees them least"),
+    ("seen_control", "control", "the same of views that are {}"),
+    ("gain", "gain", "what of it is more than the control has"),
+    ("tells_ours", "tells ours", "R² of the coordinates of local CCA from those of the method"),
+    ("told_by_ours", "told by ours", "R² of the method's coordinates from those of local CCA"),
+)
+#: Pictures in a row of them.
+ACROSS = 4
+
+
+def columns(made: Comparison) -> list[tuple[str, str, str]]:
+    """The columns in which a method has a figure; that of the truth is headed by its measure."""
+    found = [column for column in COLUMNS if any(entry[column[0]] is not None for entry in made.table)]
+    measure = made.facts.get("score") or "score"
+    how = made.facts["control"]
+    return [(key, measure if key == "score" else heading, why.format(how)) for key, heading, why in found]
+
+
+def cell(value: float | None) -> str:
+    """A figure, for people."""
+    return "–" if value is None or not math.isfinite(value) else f"{value:.3f}"
+
+
+def told(facts: Mapping[str, Any]) -> str:
+    """What was compared and how, in a sentence or two."""
+    rows, of_rows = facts["rows"], facts["of_rows"]
+    which = f"All {rows} rows" if rows == of_rows else f"{rows} of {of_rows} rows, spread evenly,"
+    text = f"{which} were compared, {facts['coordinates']} coordinates of each method"
+    text += f"; guesses are means of the {facts['neighbors']} nearest rows. Of five folds each is held out in turn, "
+    if facts["folds"] == "random":
+        text += "rows at random. In the control the rows of the views are shuffled: what remains there comes from one "
+        return text + "view alone, or from chance."
+    text += (
+        "stretches of the recording. In the control the views are shifted in time: what remains there comes from one "
+    )
+    return text + "view alone, from chance, or from a rhythm so regular that it does not notice the shift."
+
+
+def section(made: Comparison, time: NDArray) -> str:
+    """The comparison as a part of a page; ``time`` of the compared rows colours them where no truth is known."""
+    figures = "\n".join(
+        f'<figure class="wide">\n<h3>{escape(panel.title)}</h3>\n{panel.picture}\n'
+        f"<figcaption>{escape(panel.caption)}</figcaption>\n</figure>"
+        for panel in panels(made, time)
+    )
+    lead = f'<p class="lead">{escape(told(made.facts))}</p>'
+    return f'<h2>Beside other methods</h2>\n{lead}\n{_table(made)}\n<div class="panels">\n{figures}\n</div>'
+
+
+def panels(made: Comparison, time: NDArray) -> list[Panel]:
+    """The figures and the coordinates of all methods, side by side."""
+    found = [bars(made), pictures(made, time)]
+    return [panel for panel in found if panel is not None]
+
+
+def bars(made: Comparison) -> Panel | None:
+    """What each method reaches, and what it reaches in the control."""
+    kind = ("score", "control") if made.facts.get("score") else ("seen", "seen_control")
+    entries = [entry for entry in made.table if entry[kind[0]] is not None]
+    if not entries:
+        return None
+    label = made.facts.get("score") or "seen by all, R²"
+
+    def paint(figure: Any) -> None:
+        ax = figure.subplots()
+        at = np.arange(len(entries))[::-1]
+        how = made.facts["control"]
+        for offset, key, color, name in ((0.2, kind[0], COLORS[0], "views"), (-0.2, kind[1], COLORS[1], how)):
+            values = [max(0.0, entry[key] or 0.0) for entry in entries]
+            shown = ax.barh(at + offset, values, height=0.36, color=color, label=name)
+            ax.bar_label(shown, [cell(entry[key]) for entry in entries], padding=4, fontsize=10, color=INK)
+        ax.set_yticks(at, [entry["method"] for entry in entries])
+        ax.set(xlabel=label, xlim=(0, 1.08))
+        figure.legend(*ax.get_legend_handles_labels(), loc="outside upper right", ncols=2)
+
+    what = made.facts.get("truth")
+    caption = f"How well {what} is told by the coordinates" if what else "How much of the coordinates every view sees"
+    caption += f" of each method; and the same of views that are {made.facts['control']}, as a control."
+    size = (WIDE[0], max(2.4, 0.55 * len(entries) + 0.9))
+    return Panel("What each method finds", caption, drawn(paint, "What each method finds", size=size), True)
+
+
+def pictures(made: Comparison, time: NDArray) -> Panel | None:
+    """The first two coordinates of each method."""
+    both = zip(made.table, made.coordinates, strict=True)
+    shown = [(entry["method"], E) for entry, E in both if E is not None and E.shape[1] >= 2]
+    if not shown:
+        return None
+    color, caption = (time, "time") if made.truth is None else (made.truth, str(made.facts["truth"]))
+    count = len(made.rows)
+
+    def paint(figure: Any) -> None:
+        down = -(-len(shown) // ACROSS)
+        axes = figure.subplots(down, ACROSS, squeeze=False).ravel()
+        for ax, (name, E) in zip(axes, shown, strict=False):
+            style = {"s": 9 if count <= VECTOR_SAMPLES else 2, "linewidths": 0, "rasterized": True}
+            known = np.isfinite(color)
+            ax.scatter(E[known, 0], E[known, 1], c=color[known], cmap=_colors(made), **style)
+            ax.set_title(name)
+            ax.set(xticks=[], yticks=[], xlim=_range(E[known, 0]), ylim=_range(E[known, 1]))
+        for ax in axes[len(shown) :]:
+            ax.set_axis_off()
+
+    size = (WIDE[0], 3.2 * -(-len(shown) // ACROSS))
+    picture = drawn(paint, "Coordinates of each method", size=size)
+    text = (
+        f"The first two coordinates of each method, coloured by {caption}. The axes leave out the outermost hundredth "
+    )
+    text += "of the rows at either end, so that a few of them do not hide all others."
+    return Panel("Side by side", text, picture, True)
+
+
+def _range(x: NDArray) -> tuple[float, float]:
+    """From where to where an axis goes."""
+    low, high = np.quantile(x, [0.01, 0.99])
+    room = 0.1 * (high - low) or 1.0
+    return float(low - room), float(high + room)
+
+
+def _colors(made: Comparison) -> Any:
+    """Colours that go round for a phase, one for each label, and from beginning to end for all else."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    kind = made.facts.get("truth_kind")
+    if kind == "phase":
+        return "twilight"
+    return "tab10" if kind == "label" else LinearSegmentedColormap.from_list("time", TIME_COLORS)
+
+
+def _table(made: Comparison) -> str:
+    shown = columns(made)
+    head = "".join(f'<th title="{escape(why)}">{escape(heading)}</th>' for _, heading, why in shown)
+    lines = "\n".join(_line(entry, [key for key, _, _ in shown]) for entry in made.table)
+    means = "".join(f"<li>{escape(heading)}: {escape(why)}</li>" for _, heading, why in shown)
+    return (
+        f'<div class="scroll">\n<table>\n<thead><tr><th>method</th>{head}<th></th></tr></thead>\n<tbody>\n{lines}\n'
+        f"</tbody>\n</table>\n</div>\n<ul>{means}</ul>"
+    )
+
+
+def _line(entry: Mapping[str, Any], keys: Sequence[str]) -> str:
+    cells = "".join(f"<td>{cell(entry[key])}</td>" for key in keys)
+    return f"<tr><td>{escape(entry['method'])}</td>{cells}<td>{escape(entry['note'])}</td></tr>"

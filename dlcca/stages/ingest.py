@@ -1,0 +1,248 @@
+"""Recordings into aligned, windowed views in Zarr: look at the files, do what is missing, seal the result."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dlcca.errors import StaleStage, StorageError
+from dlcca.readers.recording import Recording
+from dlcca.recipes import ViewRecipe
+from dlcca.stages import drafts, settling, views
+from dlcca.stages.ingest_job import IngestJob, make_job
+from dlcca.stages.job import fingerprint
+from dlcca.stages.timeline import File, Opener, Timeline, found
+from dlcca.stages.work import Tell
+from dlcca.stores import run as run_store
+from dlcca.stores import views as store
+from dlcca.stores.arrays import plain, seal, write_array
+from dlcca.stores.blocks import storing
+from dlcca.stores.files import files_at, is_remote, zarr_store
+from dlcca.stores.views import Reason
+
+#: In the order in which they are done.
+STAGES = (drafts.run, settling.run, views.run)
+
+
+def opener() -> Opener:
+    """What opens recordings of every known format."""
+    from dlcca.readers.opening import open_recording
+
+    return open_recording
+
+
+def prepared(
+    address: str,
+    recipes: Mapping[str, ViewRecipe],
+    open_recording: Opener | None = None,
+    *,
+    lenient: bool = False,
+    scaling_from: str = "",
+) -> tuple[IngestJob, Timeline]:
+    """The job and the files on their clock; reads headers and a few samples.
+
+    ``lenient`` overlooks channels that are flat or saturated throughout; ``scaling_from`` is a store of views whose
+    scaling is used, instead of that of these recordings.
+    """
+    job, line = make_job(address, recipes, open_recording or opener(), scaling_from)
+    if lenient:
+        job = replace(job, lenient=True, inputs=fingerprint(job.inputs, "lenient"))
+    return job, line
+
+
+def run(job: IngestJob, line: Timeline, client: Any = None, tell: Tell | None = None) -> dict[str, Any]:
+    """Do what is missing, and seal the store; its header. A store that is finished is left as it is."""
+    _refuse_foreign(job)
+    if not store.is_views(job.address):
+        for stage in STAGES:
+            stage(job, client, tell)
+        with storing(f"the header of {job.address}"):
+            _seal(job, line)
+    _remove_drafts(job)  # also if it was stopped between the seal and this
+    return store.describe(job.address)
+
+
+def _remove_drafts(job: IngestJob) -> None:
+    """Those that views were made of: they are of no use any more, and as large as the views."""
+    for v in views.made_here(job):
+        files_at(job.address).remove(f"stages/drafts/{drafts.place_of(job, v)}")
+
+
+def _refuse_foreign(job: IngestJob) -> None:
+    """An error if something else is there: other files, other settings, or no views at all."""
+    files = files_at(job.address)
+    begun = files.get("stages/drafts/stage.json") or files.get("stages/clock/stage.json")
+    if begun is not None:
+        known = json.loads(begun).get("fingerprint")
+    elif store.is_views(job.address):
+        known = store.describe(job.address)["fingerprint"]
+    else:
+        if not is_remote(job.address):
+            place = Path(job.address.removeprefix("file://"))
+            if place.exists() and (not place.is_dir() or any(place.iterdir())) and not (place / "stages").is_dir():
+                raise StorageError(f"{place} exists and is no store of views; give another path, or remove it.")
+        return
+    if known != job.inputs:
+        raise StaleStage(
+            f"{job.address} was made from other files, or with other settings. Give another store, or remove this one "
+            "(dlcca run: --from ingest)."
+        )
+
+
+def _seal(job: IngestJob, line: Timeline) -> None:
+    import zarr
+
+    group = zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
+    clock = settling.stage_of(job)
+    counts = Counter(clock.read("/reason", 0).tolist())
+    rows = clock.read("/rows", 0)
+    content = {
+        "start": None if line.start is None else line.start.isoformat(),
+        "time_unit": "s",
+        "time_of": "start of the window",
+        "window_s": job.window_s,
+        "step_s": job.step_s,
+        "windows": job.n,
+        "rows": len(rows),
+        "segments": int(clock.read("/segment", 0).max()) + 1,
+        "reasons": {reason.name.lower(): counts.get(reason.value, 0) for reason in Reason},
+        "reason_codes": {reason.name.lower(): reason.value for reason in Reason},
+        "views": {view.name: _described(job, v) for v, view in enumerate(job.views)},
+        "files": _files(job),
+        "annotations": [list(mark) for mark in line.marks[:MOST_ANNOTATIONS]],
+        "notes": [*line.notes, *_overlooked(job)],
+        "fingerprint": job.inputs,
+        "versions": run_store.versions(),
+    }
+    seal(group, store.FORM, plain(content))
+
+
+#: Kept in the header; more would make it slow to open. Of more features than this, samples one after another, the
+#: names are not worth it.
+MOST_ANNOTATIONS, MOST_NAMES = 20_000, 2048
+
+
+def _described(job: IngestJob, v: int) -> dict[str, Any]:
+    view, clock = job.views[v], settling.stage_of(job)
+    place = settling.place_of(view.name)
+    channels = [channel for track in view.tracks for channel in track.channels]
+    names = _feature_names(job, v) if views.width(job, v) <= MOST_NAMES else []
+    return {
+        "channels": [channel.name for channel in channels],
+        "units": [channel.unit for channel in channels],
+        "kinds": [channel.kind for channel in channels],
+        "rates": [track.rate for track in view.tracks for _ in track.channels],
+        "features": view.recipe.features.to_dict(),
+        "width": views.width(job, v),
+        "feature_names": names,
+        "recipe": view.recipe.to_dict(),
+        "scaling": view.recipe.scaling,
+        "finished": not job.is_finished_when_read(v),
+        "center": clock.read(f"{place}/center", 0).tolist(),
+        "scale": clock.read(f"{place}/scale", 0).tolist(),
+    }
+
+
+def _feature_names(job: IngestJob, v: int) -> list[str]:
+    view = job.views[v]
+    if view.recipe.pca_components:
+        return [f"principal component {number}" for number in range(1, view.recipe.pca_components + 1)]
+    return [name for track, f in zip(view.tracks, job.features[v], strict=True) for name in f.names(track.names)]
+
+
+def _overlooked(job: IngestJob) -> list[str]:
+    names = settling.overlooked(job)
+    told = f"{', '.join(names[:10])}{' and more' if len(names) > 10 else ''}"
+    return [f"flat or saturated throughout, and used all the same: {told}."] if names else []
+
+
+def _files(job: IngestJob) -> list[dict[str, Any]]:
+    """Every file once: what it holds, and when it began on the clock."""
+    told: dict[str, dict[str, Any]] = {}
+    for _v, _k, track in job.tracks:
+        for piece in track.pieces:
+            recording = piece.file.open(job.opener)
+            signal = recording.signals[piece.signal]
+            told.setdefault(piece.file.path, _told(recording, piece.start_s - signal.start_s))
+    return list(told.values())
+
+
+def _told(recording: Recording, start_s: float) -> dict[str, Any]:
+    signals = [
+        {
+            "channels": signal.names,
+            "rate": signal.rate,
+            "samples": signal.n,
+            "start_s": signal.start_s,
+            "drift_ppm": signal.drift_ppm,
+            "duration_s": signal.duration_s,
+        }
+        for signal in recording.signals
+    ]
+    return {
+        "path": recording.path,
+        "format": recording.format,
+        "start_s": start_s,  # on the clock
+        "signals": signals,
+        "annotations": len(recording.annotations),
+    }
+
+
+def only_annotations(address: str, files: Sequence[str], open_recording: Opener | None = None) -> dict[str, Any]:
+    """A store without views, for files that hold annotations and nothing else; its header."""
+    import zarr
+
+    opening = open_recording or opener()
+    held = [File.at(path, {}) for path in found(files, "the command line")]
+    inputs = fingerprint("annotations", [[file.path, file.stamp] for file in held])
+    if store.is_views(address):
+        if store.describe(address)["fingerprint"] != inputs:
+            raise StaleStage(f"{address} was made from other files. Give another store, or remove this one.")
+        return store.describe(address)
+    recordings = [file.open(opening) for file in held]
+    starts = [recording.start for recording in recordings if recording.start is not None]
+    marks = [[m.onset_s, m.onset_s + m.duration_s, m.text] for recording in recordings for m in recording.annotations]
+    content = {
+        "start": min(starts).isoformat() if len(held) == len(starts) == 1 else None,
+        "windows": 0,
+        "rows": 0,
+        "segments": 0,
+        "reasons": {},
+        "views": {},
+        "files": [_told(recording, 0.0) for recording in recordings],
+        "annotations": marks[:MOST_ANNOTATIONS],
+        "notes": [note for recording in recordings for note in recording.notes],
+        "fingerprint": inputs,
+        "versions": run_store.versions(),
+    }
+    with storing(f"the header of {address}"):
+        group = zarr.create_group(zarr_store(address), zarr_format=3)
+        for name, dtype in (("time", "float64"), ("reason", "uint8"), ("segment", "int64"), ("rows", "int64")):
+            write_array(group, name, np.empty(0, dtype))
+        seal(group, store.FORM, plain(content))
+    return store.describe(address)
+
+
+def summary(header: Mapping[str, Any]) -> list[str]:
+    """What came of it, a line each."""
+    if not header["views"]:
+        return [f"no channels, {len(header['annotations'])} annotations."]
+    bad = {name: count for name, count in header["reasons"].items() if count and name != "valid"}
+    told = f" ({', '.join(f'{count} {name}' for name, count in bad.items())} left out)" if bad else ""
+    lines = [
+        f"{header['rows']} of {header['windows']} windows of {header['window_s']:g} s are valid{told}, "
+        f"in {header['segments']} unbroken stretch{'es' * (header['segments'] != 1)}."
+    ]
+    for name, view in header["views"].items():
+        rates = ", ".join(f"{rate:g}" for rate in sorted(set(view["rates"])))
+        lines.append(
+            f"  {name}: {len(view['channels'])} channels at {rates} Hz, {view['width']} numbers a row "
+            f"({view['features']['kind']})"
+        )
+    return lines + [f"  note: {note}" for note in header["notes"]]

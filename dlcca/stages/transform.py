@@ -1,0 +1,266 @@
+"""Coordinates of new rows in a fitted model, block by block, with how far each lies from what the fit has seen."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.chunked.blocks import bounds_of_block, count_of_blocks, rows_of_block
+from dlcca.errors import DataError, SettingsError, StaleStage, StorageError, suggest
+from dlcca.model import Model
+from dlcca.stages.job import Source, _clock, fingerprint, identity
+from dlcca.stages.work import Tell, do_missing
+from dlcca.stores import model as model_store
+from dlcca.stores import run as run_store
+from dlcca.stores import transformed, views
+from dlcca.stores.arrays import open_sealed, plain, seal
+from dlcca.stores.blocks import Stage, storing
+from dlcca.stores.files import files_at, is_remote, zarr_store
+from dlcca.stores.views import Clock, Reason
+
+
+@dataclass(frozen=True)
+class TransformJob:
+    """Views of n moments, to be given the coordinates of a model; small enough to send to every worker."""
+
+    address: str  # of the result
+    model: str  # address
+    seal: str  # checksum of the model
+    sources: tuple[Source | None, ...]  # in the order of the model's views; None for one that is missing
+    n: int  # moments
+    q: int
+    dtype: str
+    rows: int  # moments of a block
+    inputs: str  # identity of model and views
+    clock: str = ""  # the store of views that they are, if they were made of recordings
+
+    @property
+    def moments(self) -> Clock | None:
+        return _clock(self.clock, self.inputs) if self.clock else None
+
+    @property
+    def stage(self) -> Stage:
+        return Stage(self.address, "transform", self.inputs, count_of_blocks(self.n, self.rows))
+
+    @property
+    def present(self) -> dict[str, Source]:
+        return {source.name: source for source in self.sources if source is not None}
+
+
+def model_address(said: str) -> str:
+    """The model that is meant: one that was saved, or that of a finished run."""
+    return run_store.model_of(said) if run_store.is_finished(said) else said
+
+
+def prepared(address: str, model: str, sources: Mapping[str, Source], clock: str = "") -> TransformJob:
+    """The job, after a look at the headers of model and views; a view that is missing is not among the sources.
+
+    ``clock`` is the address of the store of views that they are, if they were made of recordings.
+    """
+    place = model_address(model)
+    fitted, checksum = _opened(place)
+    _refuse_unknown(sources, fitted.names)
+    given = tuple(sources.get(name) for name in fitted.names)
+    arrays = [None if source is None else _checked(source) for source in given]
+    fitted.check(arrays)
+    present = tuple(source for source in given if source is not None)
+    n = _length(present, [X for X in arrays if X is not None])
+    inputs = fingerprint(identity(present), checksum, views.describe(clock)["fingerprint"] if clock else "")
+    if clock:
+        n = len(_clock(clock, inputs).time)
+    narrow = all(X.dtype.kind == "f" and X.dtype.itemsize <= 4 for X in arrays if X is not None)
+    dtype = "float32" if narrow else "float64"
+    dims = [X.shape[1] for X in arrays if X is not None]
+    rows = rows_of_block(n, dims, np.dtype(dtype).itemsize, next(X for X in arrays if X is not None).chunks[0])
+    return TransformJob(address, place, checksum, given, n, len(fitted.scale), dtype, rows, inputs, clock)
+
+
+def views_of_store(address: str) -> dict[str, Source]:
+    """The views of a store that was made of recordings."""
+    return {name: Source(name, f"{address.rstrip('/')}/views/{name}") for name in views.describe(address)["views"]}
+
+
+def named_arrays(said: Sequence[str], names: tuple[str, ...]) -> dict[str, Source]:
+    """Zarr arrays as ``NAME=array.zarr``, or one for each view in the order of the model's."""
+    split = [text.partition("=") for text in said]
+    pairs = [(name, rest) if name in names else ("", f"{name}{equals}{rest}") for name, equals, rest in split]
+    if all(name for name, _ in pairs):
+        if len(dict(pairs)) < len(pairs):
+            raise SettingsError(f"a view is named twice in {' '.join(said)}.")
+        return {name: Source(name, address) for name, address in pairs}
+    if len(said) != len(names) or any(name for name, _ in pairs):
+        wanted = " ".join(f"{name}=..." for name in names)
+        raise SettingsError(
+            f"{len(said)} FILEs for a model of {len(names)} arrays ({', '.join(names)}); give {wanted}, or one Zarr "
+            "array for each, in this order. Only a model of recordings takes recordings."
+        )
+    return {name: Source(name, address) for name, address in zip(names, said, strict=True)}
+
+
+def run(job: TransformJob, client: Any = None, tell: Tell | None = None) -> dict[str, Any]:
+    """Do what is missing, and seal the result; its header."""
+    _refuse_foreign(job)
+    if transformed.is_transformed(job.address):
+        return transformed.describe(job.address)
+    n, rows = job.n, job.rows
+    arrays: dict[str, Any] = {
+        "/embedding": ((n, job.q), job.dtype, rows),
+        "/time": ((n,), "int64" if not job.clock else "float64", rows),
+        "/reason": ((n,), "uint8", rows),
+        "/distance": ((n,), "float64", rows),
+        "/outside": ((n,), "bool", rows),
+    }
+    says = f"the model {job.model}, views {', '.join(job.present)}"
+    do_missing(compute, job, job.stage.prepare(arrays, says=says), client, tell)
+    with storing(f"the header of {job.address}"):
+        _seal(job)
+    return transformed.describe(job.address)
+
+
+def compute(job: TransformJob, stage: Stage, block: int) -> None:
+    """Coordinates, distances and reasons of a block of moments."""
+    model, _ = _opened(job.model, job.seal)
+    first, last = bounds_of_block(job.n, job.rows, block)
+    arrays, at, reason = _valid_rows(job, first, last)
+    E = np.full((last - first, job.q), np.nan)
+    distance = np.full(last - first, np.nan)
+    if len(at):
+        E[at], distance[at] = model.coordinates(arrays), model.distance(arrays)
+    clock = job.moments
+    parts = {
+        "/embedding": (first, E.astype(job.dtype)),
+        "/time": (first, np.arange(first, last) if clock is None else clock.time[first:last]),
+        "/reason": (first, reason),
+        "/distance": (first, distance),
+        "/outside": (first, distance > 1),
+    }
+    stage.write(block, parts, {"valid": len(at), "outside": int((distance > 1).sum())})
+
+
+def _valid_rows(job: TransformJob, first: int, last: int) -> tuple[list[NDArray | None], NDArray, NDArray[np.uint8]]:
+    """The views at those of some moments that are valid, which these are, and why the others are not."""
+    clock = job.moments
+    if clock is not None:
+        low, high = (int(i) for i in np.searchsorted(clock.rows, [first, last]))
+        return _read(job, low, high), clock.rows[low:high] - first, clock.reason[first:last]
+    arrays = _read(job, first, last)
+    finite = np.logical_and.reduce([np.isfinite(X).all(axis=1) for X in arrays if X is not None])
+    at = np.flatnonzero(finite)
+    reason = np.where(finite, Reason.VALID, Reason.MISSING).astype(np.uint8)
+    return [None if X is None else X[at] for X in arrays], at, reason
+
+
+def _read(job: TransformJob, first: int, last: int) -> list[NDArray | None]:
+    rows = slice(first, last)
+    return [None if source is None else source.read(rows).astype(job.dtype, copy=False) for source in job.sources]
+
+
+@lru_cache(maxsize=2)
+def _opened(address: str, checksum: str = "") -> tuple[Model, str]:
+    """The model and the checksum of its header; ``checksum`` tells models at one address apart."""
+    found = open_sealed(address, model_store.FORM)[0].attrs["checksum"]
+    if checksum and found != checksum:
+        raise StaleStage(f"the model {address} was replaced while it was in use; give another store, and begin again.")
+    return model_store.load(address)[0], found
+
+
+def _refuse_unknown(sources: Mapping[str, Source], names: tuple[str, ...]) -> None:
+    for name in sources:
+        if name not in names:
+            raise SettingsError(f"the model has no view {name!r}; {suggest(name, names)}")
+
+
+def _checked(source: Source) -> Any:
+    X = source.open()
+    if X.ndim != 2:
+        raise DataError(f"view {source.name!r} has shape {X.shape}; (samples, channels) is needed.")
+    if X.dtype.kind not in "fiub":
+        raise DataError(f"view {source.name!r} has dtype {X.dtype}; real numbers are needed.")
+    return X
+
+
+def _length(sources: tuple[Source, ...], arrays: list[Any]) -> int:
+    lengths = {source.name: X.shape[0] for source, X in zip(sources, arrays, strict=True)}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
+        raise DataError(f"the views differ in length: {found} samples. They must be samples of the same moments.")
+    n = next(iter(lengths.values()))
+    if n < 1:
+        raise DataError("the views have no samples.")
+    return n
+
+
+def _refuse_foreign(job: TransformJob) -> None:
+    """An error if something else is there: the coordinates of other rows, or no coordinates at all."""
+    if transformed.is_transformed(job.address):
+        if transformed.describe(job.address)["fingerprint"] != job.inputs:
+            raise StaleStage(f"{job.address} holds other recordings, or those of another model; give another store.")
+        return
+    refuse_occupied(job.address)
+
+
+def refuse_occupied(address: str) -> None:
+    """An error if something is there that is no store of coordinates, finished or begun."""
+    if is_remote(address) or transformed.is_transformed(address):
+        return
+    place = Path(address.removeprefix("file://"))
+    ours = place.is_dir() and all(entry.name in _OURS for entry in place.iterdir())
+    if place.exists() and not ours:
+        raise StorageError(f"{place} exists and is no store of coordinates; give another path, or remove it.")
+
+
+_OURS = ("stages", "recordings", "zarr.json", *transformed.ARRAYS)
+
+
+def _seal(job: TransformJob) -> None:
+    import zarr
+
+    group = zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
+    facts = [job.stage.facts(block) for block in range(job.stage.n_blocks)]
+    valid, outside = (sum(fact[key] for fact in facts) for key in ("valid", "outside"))
+    clock = job.moments
+    content = {
+        "model": job.model,
+        "model_checksum": job.seal,
+        "views": list(job.present),
+        "missing_views": [
+            name for name, source in zip(_opened(job.model)[0].names, job.sources, strict=True) if source is None
+        ],
+        "time_unit": "sample" if clock is None else "s",
+        "start": None if clock is None else clock.start,
+        "step_s": views.describe(job.clock)["step_s"] if job.clock else None,
+        "samples": job.n,
+        "valid": valid,
+        "outside": outside,
+        "fingerprint": job.inputs,
+        "versions": run_store.versions(),
+        "manifest": {name: _digest(job, name) for name in transformed.ARRAYS},
+    }
+    seal(group, transformed.FORM, plain(content))
+
+
+def _digest(job: TransformJob, name: str) -> str:
+    """The digest that a reader asks for, made block by block."""
+    array = job.stage.array(f"/{name}")
+    made = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+    for block in range(job.stage.n_blocks):
+        made.update(np.ascontiguousarray(job.stage.read(f"/{name}", block)).data)
+    return made.hexdigest()
+
+
+def progress(address: str) -> tuple[int, int] | None:
+    """Blocks done and blocks in all of a store that was begun; None if there is none."""
+    found = files_at(address).get("stages/transform/stage.json")
+    if found is None:
+        return None
+    known = json.loads(found)
+    stage = Stage(address, "transform", known["fingerprint"], known["n_blocks"])
+    return stage.n_blocks - len(stage.missing()), stage.n_blocks

@@ -1,0 +1,130 @@
+"""Ingestion against the bare reader: seconds of the processor for the same samples, in one process and one thread.
+
+The bare reader reads every block that ingestion reads, in the same blocks, and does nothing with it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dlcca.recipes import ViewRecipe
+from dlcca.stages import ingest
+from dlcca.stages.ingest_job import IngestJob
+from tests.benchmarks.measure import Row, Took, timed, times_faster
+
+RATE, LEFT, RIGHT = 256, 64, 8
+#: What a view is made of: features, window and step in seconds, and the share of the bare reader's speed it must have.
+CASES: dict[str, tuple[str, float, float, str]] = {
+    "raw windows": ("raw", 1.0, 1.0, ">= 0.5"),
+    "band power": ("bandpower", 1.0, 1.0, ">= 0.5"),
+    "raw windows, half of each overlapping": ("raw", 1.0, 0.5, ""),
+    "band power, half of each overlapping": ("bandpower", 1.0, 0.5, ""),
+    "spectrogram": ("spectrogram", 1.0, 1.0, ""),
+    "covariance": ("covariance", 1.0, 1.0, ""),
+}
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    seconds = 300 if quick else 3600
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        for kind, write in WRITERS.items():
+            file = write(folder, seconds)
+            for name, (features, window_s, step_s, needed) in CASES.items():
+                if features == "covariance" and kind != "Zarr int16":
+                    continue  # what it takes does not depend on the reader
+                job = job_of(folder, file, features, window_s, step_s)
+                bare = timed(read_only, job, repeats=3)
+                ours = best_ingestion(job, folder, file, features, window_s, step_s)
+                text = f"{seconds / 60:.0f} min of {LEFT} + {RIGHT} channels at {RATE} Hz, {kind}: {name}"
+                yield times_faster("ingest", text, ours.cpu, bare.cpu, needed)
+            remove(file)
+
+
+def recording(first: int, n: int) -> np.ndarray:
+    """Samples (n, channels) of some noisy rhythms, int16; the same wherever parts begin."""
+    rng = np.random.default_rng(first)
+    t = np.arange(first, first + n)[:, None] / RATE
+    hz = np.linspace(1, 40, LEFT + RIGHT)
+    return (300 * np.sin(2 * np.pi * hz * t) + 100 * rng.standard_normal((n, LEFT + RIGHT))).astype(np.int16)
+
+
+def parts(seconds: int) -> Iterator[tuple[int, np.ndarray]]:
+    for second in range(0, seconds, 60):
+        first = second * RATE
+        yield first, recording(first, min(60, seconds - second) * RATE)
+
+
+def write_zarr(folder: Path, seconds: int, dtype: str) -> str:
+    """As Zarr writes by default, compressed, a minute in each chunk."""
+    import zarr
+
+    c, place = LEFT + RIGHT, folder / f"{dtype}.zarr"
+    names = [f"{'a' if i < LEFT else 'b'}{i}" for i in range(c)]
+    group = zarr.create_group(str(place), attributes={"rate": float(RATE), "names": names}, overwrite=True)
+    array = group.create_array("samples", shape=(seconds * RATE, c), chunks=(60 * RATE, c), dtype=dtype)
+    for first, X in parts(seconds):
+        array[first : first + len(X)] = X
+    return str(place)
+
+
+def write_edf(folder: Path, seconds: int) -> str:
+    import pyedflib
+
+    c, place = LEFT + RIGHT, folder / "recording.edf"
+    with pyedflib.EdfWriter(str(place), c, file_type=pyedflib.FILETYPE_EDF) as writer:
+        for i in range(c):
+            header = {"label": f"{'a' if i < LEFT else 'b'}{i}", "dimension": "uV", "sample_frequency": RATE}
+            span = {"physical_min": -3276.8, "physical_max": 3276.7, "digital_min": -32768, "digital_max": 32767}
+            writer.setSignalHeader(i, {**header, **span, "transducer": "", "prefilter": ""})
+        for _, X in parts(seconds):
+            for record in X.reshape(-1, RATE, c):
+                writer.blockWriteDigitalShortSamples(np.ascontiguousarray(record.T).ravel())
+    return str(place)
+
+
+WRITERS: dict[str, Any] = {
+    "EDF": write_edf,
+    "Zarr int16": lambda folder, seconds: write_zarr(folder, seconds, "int16"),
+    "Zarr float32": lambda folder, seconds: write_zarr(folder, seconds, "float32"),
+}
+
+
+def remove(file: str) -> None:
+    shutil.rmtree(file) if Path(file).is_dir() else Path(file).unlink()
+
+
+def recipes(file: str, features: str, window_s: float, step_s: float) -> dict[str, ViewRecipe]:
+    said = {"source": [file], "features": features, "window_s": window_s, "step_s": step_s}
+    return {name: ViewRecipe.of({**said, "channels": [f"{name}*"]}, name) for name in ("a", "b")}
+
+
+def job_of(folder: Path, file: str, features: str, window_s: float, step_s: float) -> IngestJob:
+    return ingest.prepared(str(folder / "views.zarr"), recipes(file, features, window_s, step_s))[0]
+
+
+def read_only(job: IngestJob) -> None:
+    """Every sample once, in the blocks of a job, both views together, as the reader gives them."""
+    (track, _) = (view.tracks[0] for view in job.views)
+    piece = track.pieces[0]
+    signal = piece.file.open(job.opener).signals[piece.signal]
+    columns = [column for view in job.views for column in view.tracks[0].pieces[0].columns]
+    size = round(job.rows * job.step_s * track.rate)
+    for first in range(0, piece.n, size):
+        signal.read(first, min(piece.n, first + size), columns)
+
+
+def best_ingestion(job: IngestJob, folder: Path, file: str, *said: Any) -> Took:
+    """The best of two; all of it counts, from the headers of the files to that of the store."""
+    took = []
+    for _ in range(2):
+        shutil.rmtree(job.address, ignore_errors=True)
+        took.append(timed(lambda: ingest.run(*ingest.prepared(job.address, recipes(file, *said)))))
+    shutil.rmtree(job.address, ignore_errors=True)
+    return min(took, key=lambda t: t.cpu)

@@ -1,0 +1,53 @@
+"""The rows that are compared."""
+
+import numpy as np
+import pytest
+
+from dlcca.compare.rows import chosen, shifted, shuffled, unbroken
+
+
+def test_few_rows_are_all_compared():
+    assert (chosen(100, 100, 32) == np.arange(100)).all()
+
+
+@pytest.mark.parametrize("stretch", [1, 7, 32])
+def test_of_many_rows_stretches_are_taken_from_the_first_to_the_last(stretch):
+    rows = chosen(10_000, 320, stretch)
+    assert len(rows) <= 320
+    assert len(rows) > 320 - 2 * stretch
+    assert (rows[0], rows[-1]) == (0, 9_999)
+    ends = np.flatnonzero(np.append(np.diff(rows), 2) != 1)
+    assert np.diff(np.append(-1, ends)).min() >= stretch
+
+
+def test_a_stretch_is_never_longer_than_what_may_be_compared():
+    assert len(chosen(1000, 50, 300)) <= 50
+
+
+def test_the_second_of_two_views_is_shifted_by_half_the_recording():
+    first, second = shifted(np.arange(100), 100, 2)
+    assert (first == np.arange(100)).all()
+    assert (second == np.roll(np.arange(100), -50)).all()
+
+
+def test_no_two_of_many_views_are_of_one_moment():
+    apart = shifted(np.array([0, 40, 99]), 100, 4)
+    for row in np.stack(apart, axis=1):
+        assert len(set(row.tolist())) == 4
+
+
+def test_shuffled_views_have_the_same_rows_out_of_step():
+    rows = np.arange(0, 1000, 3)
+    first, *others = shuffled(rows, 3)
+    assert (first == rows).all()
+    for other in others:
+        assert (np.sort(other) == rows).all()
+        assert abs(np.corrcoef(rows, other)[0, 1]) < 0.15
+
+
+def test_windows_do_not_cross_a_break_in_any_view():
+    rows = [np.arange(8), (np.arange(8) + 4) % 8]
+    assert unbroken(rows, None).tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+    gaps = np.array([0, 0, 1, 1, 1, 1, 1, 1])
+    # 1|2 is a gap of the first view, 3|4 where the second begins anew, 5|6 the gap of the second
+    assert unbroken(rows, gaps).tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
