@@ -26,15 +26,23 @@ PICTURE: dict[str, set[str] | None] = {
     "quality": {"errors", "numerics"},
     "windowing": {"errors", "numerics"},
     "fitting": {"choices", "errors", "model", "numerics", "quality", "settings", "views", "windowing"},
+    "refitting": {"choices", "errors", "fitting", "model", "numerics", "quality", "settings", "views"},
     "chunked": {"errors", "numerics"},
     "readers": {"errors"},
     "stores": {"errors", "model", "settings"},
     "stages": {"chunked", "choices", "errors", "fitting", "model", "numerics", "quality", "readers"}
-    | {"settings", "stores", "views"},
+    | {"recipes", "refitting", "settings", "stores", "views"},
     "clients": {"errors", "settings"},
-    "estimator": {"errors", "fitting", "model", "settings", "stages", "stores", "views"},
+    "checkup": {"clients", "errors", "stores"},
+    "estimator": {"errors", "fitting", "model", "numerics", "quality", "refitting", "settings", "stages", "stores"}
+    | {"views"},
     "report": {"errors", "model", "settings", "stores"},
-    "runfile": {"errors", "settings"},
+    "compare": {"baselines", "errors", "fitting", "numerics", "report", "runfile", "settings", "stages", "stores"}
+    | {"views"},
+    "export": {"errors", "stores"},
+    "recorded": {"errors", "model", "readers", "recipes", "stages", "stores"},
+    "recipes": {"errors"},
+    "runfile": {"errors", "recipes", "settings"},
     "reproduce": ANYTHING,  # but the command line: see NEVER
     "demo": ANYTHING,  # likewise
     "cli": ANYTHING,

@@ -7,24 +7,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dlcca.clients.dashboard import LOOPBACK
+from dlcca.clients.tuning import KEEPING_MEMORY, ONE_THREAD
+
 
 @contextmanager
-def local_client(workers: int | None = None, memory_bytes: int | None = None) -> Iterator[Any]:
+def local_client(
+    workers: int | None = None, memory_bytes: int | None = None, scratch: str | None = None
+) -> Iterator[Any]:
     """A client of a cluster of single-threaded worker processes, ended with the block.
 
     Scheduler, workers and dashboard listen on loopback only; left to itself, Dask would offer its dashboard to all.
     One thread of arithmetic for each worker, so that workers do not fight for the cores.
     """
+    import dask
     from distributed import Client, LocalCluster
 
     count = workers or os.cpu_count() or 1
-    cluster = LocalCluster(
-        n_workers=count,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        memory_limit=memory_bytes if memory_bytes is not None else "auto",
-    )
+    with dask.config.set({"distributed.nanny.pre-spawn-environ": {**ONE_THREAD, **KEEPING_MEMORY}}):
+        cluster = LocalCluster(
+            n_workers=count,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=LOOPBACK,
+            memory_limit=memory_bytes if memory_bytes is not None else "auto",
+            local_directory=scratch,
+        )
     with cluster, Client(cluster) as client:
         yield client

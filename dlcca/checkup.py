@@ -1,0 +1,144 @@
+"""`dlcca cluster check`: whether a cluster can do a run, found out before one depends on it.
+
+Starts the workers, sends each a task, compares packages, and has every worker read and write the store.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from dlcca.clients import client_of, versions
+from dlcca.clients.profile import Elastic, Profile
+from dlcca.clients.say import Say
+from dlcca.errors import ClusterError, DlccaError
+from dlcca.stores.files import Files, files_at, is_remote
+
+#: Looks for a note, a second apart.
+TRIES = 5
+
+
+@dataclass
+class Findings:
+    """What a check found: sentences about what is well, and about what is wrong."""
+
+    well: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    workers: dict[str, str] = field(default_factory=dict)  # hosts by addresses
+
+
+def check(profile: Profile, store: str | None, say: Say) -> Findings:
+    """Start the cluster of a profile, try it, and end it."""
+    found = Findings()
+    start = time.monotonic()
+    with client_of(profile, say) as client:
+        _await_all(client, profile, found)
+        found.workers = {str(address): str(host) for address, host in client.run(socket.gethostname).items()}
+        hosts = sorted(set(found.workers.values()))
+        found.well.append(
+            f"{len(found.workers)} workers on {len(hosts)} hosts ({', '.join(hosts)}), after "
+            f"{time.monotonic() - start:.0f} s"
+        )
+        _round_trip(client, found)
+        _versions(client, found)
+        if store is not None:
+            _store(client, store, found)
+    return found
+
+
+def _await_all(client: Any, profile: Profile, found: Findings) -> None:
+    """All workers that the profile asks for, within the time that it grants to the first."""
+    wanted = profile.fewest or 1 if isinstance(profile, Elastic) else 1
+    if isinstance(profile, Elastic) and profile.fewest == 0:
+        client.submit(os.getpid).result()  # an adaptive cluster starts with the first task
+    patience = 60 * profile.start_wait_min if isinstance(profile, Elastic) else 60
+    with suppress(TimeoutError):
+        client.wait_for_workers(wanted, timeout=patience)
+        return
+    found.wrong.append(f"only {len(client.nthreads())} of {wanted} workers came within {patience / 60:g} minutes")
+
+
+def _round_trip(client: Any, found: Findings) -> None:
+    """A task on every worker, one after another; the longest is told."""
+    longest = 0.0
+    for address in found.workers:
+        start = time.monotonic()
+        client.submit(os.getpid, workers=[address], allow_other_workers=False, pure=False).result(timeout=60)
+        longest = max(longest, time.monotonic() - start)
+    found.well.append(f"a task goes to a worker and back in {1000 * longest:.0f} ms or less")
+
+
+def _versions(client: Any, found: Findings) -> None:
+    told = versions.differences(client)
+    found.wrong.extend(told)
+    if not told:
+        found.well.append("all workers have the same versions of Python and the packages as this machine")
+
+
+def _store(client: Any, store: str, found: Findings) -> None:
+    told = blind(client, store)
+    found.wrong.extend(told)
+    if not told:
+        found.well.append(f"every worker reads and writes {store}")
+
+
+def refuse_unfit(client: Any, store: str) -> None:
+    """End here if workers run other versions, or cannot read or write the store, before they do it all wrong."""
+    versions.refuse_others(client)
+    told = blind(client, store)
+    if told:
+        raise ClusterError(f"{told[0]}. Put the store where all nodes see it, or use object storage (s3://...).")
+
+
+def blind(client: Any, store: str) -> list[str]:
+    """What is between the workers and the store, a sentence for each worker; nothing is left in the store."""
+    files = files_at(store)
+    was_there = is_remote(store) or os.path.exists(store)
+    call = uuid.uuid4().hex
+    note = f"check-{call}"
+    try:
+        files.put(f"{note}/here", call.encode())
+        answers = client.run(_leave_note, store, note, call)
+        told = [f"the worker at {address} {problem}" for address, problem in answers.items() if problem is not None]
+        told += [
+            f"what the worker at {address} wrote to {store} is not seen from here"
+            for address, problem in answers.items()
+            if problem is None and not _seen(files, f"{note}/{_name(address)}", call)
+        ]
+        return told
+    finally:
+        with suppress(DlccaError, OSError):
+            files.remove(note)
+            if not was_there:
+                os.rmdir(store)
+
+
+def _seen(files: Files, name: str, call: str) -> bool:
+    """Whether a note is there, now or within seconds: a network file system remembers for a while what it lacked."""
+    for _ in range(TRIES):
+        if files.get(name) == call.encode():
+            return True
+        time.sleep(1)
+    return False
+
+
+def _name(address: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in address)
+
+
+def _leave_note(store: str, note: str, call: str, dask_worker: Any = None) -> str | None:
+    """On a worker: read the note of the client and leave another; what went wrong, in words."""
+    host = socket.gethostname()
+    try:
+        files = files_at(store)
+        if not _seen(files, f"{note}/here", call):
+            return f"on {host} does not see {store}, which is there on this machine"
+        files.put(f"{note}/{_name(dask_worker.address)}", call.encode())
+    except (DlccaError, OSError) as error:
+        return f"on {host} cannot use {store}: {error}"
+    return None

@@ -1,0 +1,315 @@
+"""A real SLURM of two nodes: runs on it, and what happens when its jobs are cancelled, held, refused or die."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import zarr
+from distributed import Client
+from typer.testing import CliRunner
+
+from dlcca import runfile, simulate
+from dlcca.cli import app
+from dlcca.clients import client_of, keeper, profile_for, ready
+from dlcca.errors import ClusterError
+from dlcca.stages import running
+from tests.clients.conftest import PROFILE
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """Look at the queue more often than a real site would like."""
+    monkeypatch.setattr(keeper, "EVERY_S", 2.0)
+
+
+def dlcca(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def profile_of(folder, **changed):
+    return replace(profile_for(str(folder / "slurm.toml"), None, None), **changed)
+
+
+def write_profile(folder, **changed):
+    """slurm.toml with some keys said otherwise."""
+    lines = (folder / "slurm.toml").read_text().splitlines()
+    kept = [line for line in lines if line.partition(" = ")[0] not in changed]
+    said = [f"{key} = {value}" for key, value in changed.items()]
+    (folder / "slurm.toml").write_text("\n".join(kept + said))
+    return folder / "slurm.toml"
+
+
+@pytest.fixture
+def like_local_run(pendulums, local_embedding):
+    """Asserts that the run has what a local one has."""
+
+    def compare():
+        found = zarr.open_group(str(pendulums / "run.zarr"), mode="r")["embedding"][:]
+        np.testing.assert_allclose(found, local_embedding, rtol=0, atol=1e-8)
+
+    return compare
+
+
+def prepared(folder):
+    asked = runfile.read(folder / "run.toml")
+    return running.prepared(asked.store, asked.views, asked.settings, asked.seed)
+
+
+def finished_blocks(folder):
+    """When each finished block was marked as such, by its file."""
+    return {file: file.stat().st_mtime_ns for file in (folder / "run.zarr").rglob("done/*.json")}
+
+
+def keys_in(folder):
+    return list((folder / "shared").glob("keys-*"))
+
+
+def test_a_run_on_two_nodes_leaves_what_a_local_run_does_and_nothing_else(submitting, pendulums, like_local_run):
+    done = dlcca("run", pendulums / "run.toml", "--cluster", pendulums / "slurm.toml")
+    assert done.exit_code in (0, 5), done.output
+    assert set((pendulums / "shared" / "nodes").read_text().split()) == {"n1", "n2"}
+    assert submitting.jobs() == []
+    assert keys_in(pendulums) == []
+    like_local_run()
+
+
+def test_while_it_is_up_its_keys_are_ours_alone_and_strangers_are_refused(submitting, pendulums):
+    with client_of(profile_of(pendulums, workers=1)) as client:
+        (folder,) = keys_in(pendulums)
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o600}
+        address = client.scheduler.address
+        assert address.startswith("tls://")
+        secret = (folder / "key.pem").read_text().splitlines()[1]
+        logs = "".join(file.read_text() for file in (pendulums / "shared" / "logs").iterdir())
+        assert secret not in client.cluster.job_script() + logs
+        with pytest.raises(OSError, match=r"(?s)."):
+            Client(address.replace("tls", "tcp"), timeout="5s")
+
+
+def test_a_job_that_is_cancelled_in_the_middle_of_a_stage_is_replaced(submitting, pendulums, like_local_run):
+    said, cancelled = [], []
+    job, choices = prepared(pendulums)
+
+    def cancel_one(stage, done, blocks):
+        if stage == "metric" and done == 1 and not cancelled:
+            before = set(client.nthreads())
+            cancelled.append(submitting.jobs()[0])
+            submitting.cancel(cancelled[0])
+            until(lambda: len(client.nthreads()) == 2 and set(client.nthreads()) != before)
+
+    with client_of(profile_of(pendulums), said.append) as client:
+        client.wait_for_workers(2, timeout=120)
+        running.run(job, choices, client, cancel_one)
+    assert said == [f"job {cancelled[0]} is gone; 1 asked for instead, 1 in all so far."]
+    like_local_run()
+
+
+def until(happens, patience_s=120):
+    end = time.monotonic() + patience_s
+    while not happens():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+def test_when_all_jobs_are_cancelled_the_run_waits_for_others(submitting, pendulums, like_local_run):
+    cancelled = []
+    job, choices = prepared(pendulums)
+
+    def cancel_all(stage, done, blocks):
+        if stage == "metric" and done == 1 and not cancelled:
+            cancelled.extend(submitting.jobs())
+            submitting.cancel(*cancelled)
+
+    with client_of(profile_of(pendulums, if_all_lost="wait")) as client:
+        running.run(job, choices, client, cancel_all)
+    assert cancelled
+    like_local_run()
+
+
+def test_or_stops_and_goes_on_when_it_is_run_again(submitting, pendulums, like_local_run):
+    cancelled = []
+    job, choices = prepared(pendulums)
+
+    def cancel_all(stage, done, blocks):
+        if stage == "metric" and done == 1 and not cancelled:
+            cancelled.extend(submitting.jobs())
+            submitting.cancel(*cancelled)
+            until(lambda: not client.nthreads())
+
+    with (
+        pytest.raises(ClusterError, match="all workers are gone, and if_all_lost = 'stop'"),
+        client_of(profile_of(pendulums, if_all_lost="stop")) as client,
+    ):
+        running.run(job, choices, client, cancel_all)
+    before = finished_blocks(pendulums)
+    assert before
+    assert keys_in(pendulums) == []
+    again = dlcca("run", pendulums / "run.toml", "--cluster", pendulums / "slurm.toml", "--quiet")
+    assert again.exit_code in (0, 5), again.output
+    after = finished_blocks(pendulums)
+    assert {file: after[file] for file in before} == before
+    like_local_run()
+
+
+def test_between_bounds_there_are_as_many_workers_as_there_is_work_for(submitting, pendulums):
+    profile = profile_of(pendulums, workers=None, min_workers=1, max_workers=2)
+    with client_of(profile) as client:
+        assert len(client.nthreads()) == 1
+        tasks = client.map(time.sleep, [0.5] * 200, pure=False)
+        until(lambda: len(client.nthreads()) == 2)
+        client.cancel(tasks)
+
+
+def test_a_cancelled_job_of_an_adaptive_cluster_is_replaced_too(submitting, pendulums):
+    profile = profile_of(pendulums, workers=None, min_workers=1, max_workers=2)
+    with client_of(profile) as client:
+        before = set(client.nthreads())
+        submitting.cancel(*submitting.jobs())
+        until(lambda: client.nthreads() and set(client.nthreads()) != before)
+
+
+def test_a_job_of_several_workers_is_replaced_as_a_whole(submitting, pendulums):
+    with client_of(profile_of(pendulums, workers=2, cores=2)) as client:
+        client.wait_for_workers(2, timeout=120)
+        before = set(client.nthreads())
+        submitting.cancel(*submitting.jobs())
+        until(lambda: len(client.nthreads()) == 2 and not before & set(client.nthreads()))
+        assert len(submitting.jobs()) == 1
+
+
+def test_a_queue_that_does_not_exist_is_refused_in_its_own_words(submitting, pendulums):
+    done = dlcca("run", pendulums / "run.toml", "--cluster", write_profile(pendulums, queue='"nosuch"'))
+    assert done.exit_code == 4
+    assert "the queue refuses the job" in done.output
+    assert "invalid partition specified: nosuch" in done.output
+    assert keys_in(pendulums) == []
+
+
+def test_a_job_that_never_starts_is_given_up_with_the_reason_of_the_queue(submitting, pendulums):
+    file = write_profile(pendulums, directives='["--hold"]', start_wait_min=0.1)
+    done = dlcca("run", pendulums / "run.toml", "--cluster", file)
+    assert done.exit_code == 4
+    assert "no worker came within start_wait_min = 0.1 minutes" in done.output
+    assert "PENDING (JobHeldUser)" in done.output
+    assert submitting.jobs() == []
+
+
+def test_an_adaptive_cluster_whose_first_job_never_starts_is_given_up_too(submitting, pendulums):
+    profile = profile_of(pendulums, workers=None, max_workers=1, directives=("--hold",), start_wait_min=0.05)
+    with pytest.raises(ClusterError, match=r"JobHeldUser"), client_of(profile) as client:
+        client.submit(sum, [1]).result()
+
+
+def test_a_queue_that_takes_only_some_jobs_is_asked_again_later_and_the_run_goes_on(submitting, pendulums, monkeypatch):
+    monkeypatch.setattr(keeper, "ASK_AGAIN_S", (1.0, 1.0))
+    said = []
+    try:
+        with client_of(profile_of(pendulums, workers=1), said.append) as client:
+            submitting.call("scontrol", "update", "PartitionName=debug", "State=INACTIVE")  # refuses what is new
+            client.cluster.scale(jobs=2)
+            until(lambda: any("refuses a further job" in text for text in said))
+            assert client.submit(sum, [1, 2]).result(timeout=60) == 3
+    finally:
+        submitting.call("scontrol", "update", "PartitionName=debug", "State=UP")
+
+
+def test_jobs_that_die_at_once_are_given_up_with_their_last_words(submitting, pendulums):
+    file = write_profile(pendulums, setup='["echo no such module >&2", "exit 3"]', max_failures=2)
+    done = dlcca("run", pendulums / "run.toml", "--cluster", file)
+    assert done.exit_code == 4
+    assert "jobs in a row ended before a worker came of them" in done.output
+    assert "no such module" in done.output
+
+
+def test_a_check_says_that_all_is_well(submitting, pendulums):
+    done = dlcca("cluster", "check", pendulums / "slurm.toml", "--store", pendulums / "tried.zarr")
+    assert done.exit_code == 0, done.output
+    assert "2 workers on" in done.output
+    assert f"every worker reads and writes {pendulums / 'tried.zarr'}" in done.output
+    assert not (pendulums / "tried.zarr").exists()
+
+
+def test_sigterm_ends_the_run_its_jobs_and_its_keys(submitting, pendulums):
+    command = [sys.executable, "-m", "dlcca", "run", str(pendulums / "run.toml")]
+    with subprocess.Popen([*command, "--cluster", str(pendulums / "slurm.toml")], stderr=subprocess.PIPE) as run:
+        until(lambda: submitting.nodes_in_use())
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(60) == 4
+        assert b"ended by SIGTERM" in run.stderr.read()
+    assert submitting.jobs() == []
+    assert keys_in(pendulums) == []
+
+
+def test_the_jobs_of_a_run_that_was_killed_end_by_themselves(submitting, pendulums, like_local_run):
+    command = [sys.executable, "-m", "dlcca", "run", str(pendulums / "run.toml")]
+    with subprocess.Popen([*command, "--cluster", str(pendulums / "slurm.toml")], stderr=subprocess.PIPE) as run:
+        until(lambda: (pendulums / "run.zarr" / "stages").exists())
+        run.kill()
+    until(lambda: submitting.jobs() == [], patience_s=180)
+    assert len(keys_in(pendulums)) == 1  # nobody was left to remove them; the next run does
+    again = dlcca("run", pendulums / "run.toml", "--cluster", pendulums / "slurm.toml", "--quiet")
+    assert again.exit_code in (0, 5), again.output
+    assert keys_in(pendulums) == []
+    like_local_run()
+
+
+def test_workers_leave_before_the_walltime_and_others_take_their_place(submitting, pendulums):
+    with client_of(profile_of(pendulums, workers=1, walltime_min=2.0)) as client:
+        before, job = set(client.nthreads()), submitting.jobs()
+        until(lambda: client.nthreads() and not before & set(client.nthreads()), patience_s=150)
+        assert submitting.jobs() != job
+        assert "TIMEOUT" not in submitting.call("squeue", "-h", "-t", "all", "-o", "%T")
+
+
+def test_the_whole_run_inside_one_allocation_leaves_the_same_result(submitting, pendulums, like_local_run):
+    script = str(ready.folder() / "one-allocation.sh")
+    home = {"DLCCA_SHARED": str(pendulums / "shared"), "DLCCA_INTERFACE": "lo", "DLCCA_WORKER_MEMORY": "1GiB"}
+    path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+    exported = ",".join(["ALL", *(f"{name}={value}" for name, value in {**home, "PATH": path}.items())])
+    said = pendulums / "said.txt"
+    options = [f"--export={exported}", "--ntasks=3", "--mem-per-cpu=1200M", f"--output={said}"]
+    job = submitting.call("sbatch", "--parsable", *options, script, str(pendulums / "run.toml")).strip()
+    until(lambda: job not in submitting.jobs(), patience_s=240)
+    assert "samples, " in said.read_text(), said.read_text()
+    assert keys_in(pendulums) == []
+    like_local_run()
+
+
+LONG_RUN = """
+[store]
+path = "{store}"
+
+[views.left]
+source = "left.zarr"
+
+[views.right]
+source = "right.zarr"
+
+[landmarks]
+choice = 300
+"""
+
+
+def test_a_long_recording_is_done_by_both_nodes_as_it_is_here(submitting, tmp_path):
+    views, _truth = simulate.torus(200_000, common="big", random_state=0)
+    for name, X in zip(("left", "right"), views, strict=True):
+        zarr.create_array(str(tmp_path / f"{name}.zarr"), data=X, chunks=(20_000, X.shape[1]))
+    (tmp_path / "slurm.toml").write_text(PROFILE.format(shared=tmp_path / "shared"))
+    for store in ("slurm", "local"):
+        (tmp_path / f"{store}-run.toml").write_text(LONG_RUN.format(store=f"{store}.zarr"))
+    there = dlcca("run", tmp_path / "slurm-run.toml", "--cluster", tmp_path / "slurm.toml", "--quiet")
+    here = dlcca("run", tmp_path / "local-run.toml", "--quiet")
+    assert (there.exit_code, here.exit_code) in [(0, 0), (5, 5)], there.output + here.output
+    assert set((tmp_path / "shared" / "nodes").read_text().split()) == {"n1", "n2"}
+    found, expected = (
+        zarr.open_group(str(tmp_path / f"{s}.zarr"), mode="r")["embedding"][:] for s in ("slurm", "local")
+    )
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
