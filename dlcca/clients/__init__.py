@@ -44,6 +44,7 @@ def client_for(
 def client_of(profile: Profile, say: Say = to_log) -> Iterator[Any]:
     """A client of the cluster that a profile describes, ended with the block; its failures are `ClusterError`."""
     import dask
+    import distributed  # noqa: F401  first: its settings, were they to come while ours are set, would go with ours
 
     from dlcca.clients import tuning
 

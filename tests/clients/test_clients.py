@@ -3,6 +3,8 @@
 import logging
 import os
 import signal
+import subprocess
+import sys
 from asyncio import CancelledError
 from types import SimpleNamespace
 
@@ -71,6 +73,20 @@ def test_the_settings_of_dask_follow_the_profile_and_go_with_it():
     with dask.config.set(tuning.configuration(slurm)):
         assert dask.config.get("distributed.comm.timeouts.tcp") == "45s"
     assert dask.config.get("distributed.comm.timeouts.tcp") == before
+
+
+def test_in_a_fresh_process_the_settings_of_dask_are_left_whole():
+    code = (
+        "from dlcca import clients\n"
+        "from dlcca.clients.profile import of\n"
+        "from dlcca.errors import ClusterError\n"
+        "nowhere = of({'kind': 'existing', 'address': 'nonsense://127.0.0.1:9'})\n"
+        "try: clients.client_of(nowhere).__enter__()\n"
+        "except ClusterError: pass\n"
+        "import dask, distributed\n"
+        "assert 'ciphers' in dask.config.get('distributed.comm.tls')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 @pytest.mark.cluster
