@@ -6,13 +6,14 @@ VENV = .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --disable-pip-version-check -q --prefer-binary -c constraints.txt
 
-.PHONY: help demo test system check bench docs format clean
+.PHONY: help demo test system check bench chaos docs format clean
 
 help:
 	@echo "make demo    install, simulate two sensors and find what they have in common, in demo-output/"
 	@echo "make test    check, then every test"
 	@echo "make check   lint, format, types and layers"
 	@echo "make bench   one table of ratios, and bench-output/bench.json"
+	@echo "make chaos   kill a hundred runs at random moments and resume them; the table in docs/"
 	@echo "make docs    the documentation, in docs/_build/html"
 	@echo "make format  put the code in the form that check asks for"
 	@echo "make clean   remove all that the other targets made"
@@ -25,10 +26,11 @@ demo: $(VENV)/core.stamp
 test: check system
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m ""
 
-# A queue for the tests that need a real one; elsewhere than on Debian as root they skip, and say why.
-SYSTEM = slurm-wlm munge
+# A queue and a network for the tests that need real ones; elsewhere than on Debian as root they skip, and say why.
+SYSTEM = slurm-wlm munge iproute2
 system:
-	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! command -v slurmctld >/dev/null; then \
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+			&& ! { command -v slurmctld && command -v ip; } >/dev/null; then \
 		export DEBIAN_FRONTEND=noninteractive; \
 		apt-get install -y -qq --no-install-recommends $(SYSTEM) >/dev/null 2>&1 \
 			|| { apt-get update -qq && apt-get install -y -qq --no-install-recommends $(SYSTEM); } >/dev/null 2>&1 \
@@ -43,6 +45,10 @@ check: $(VENV)/dev.stamp
 
 bench: $(VENV)/dev.stamp
 	PYTHONPATH=. $(BIN)/python tests/benchmarks/bench.py
+
+chaos: $(VENV)/dev.stamp
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python tests/faults/chaos_table.py \
+		--page docs/explanation/chaos.md
 
 docs: $(VENV)/docs.stamp
 	$(BIN)/python -m sphinx -W --keep-going -E -q -b html docs docs/_build/html

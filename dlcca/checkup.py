@@ -57,10 +57,13 @@ def _await_all(client: Any, profile: Profile, found: Findings) -> None:
     if isinstance(profile, Elastic) and profile.fewest == 0:
         client.submit(os.getpid).result()  # an adaptive cluster starts with the first task
     patience = 60 * profile.start_wait_min if isinstance(profile, Elastic) else 60
-    with suppress(TimeoutError):
-        client.wait_for_workers(wanted, timeout=patience)
-        return
-    found.wrong.append(f"only {len(client.nthreads())} of {wanted} workers came within {patience / 60:g} minutes")
+    end = time.monotonic() + patience
+    # Not by `wait_for_workers`, which replaces what the cluster knows of its workers, whatever it is told meanwhile.
+    while (came := len(client.nthreads())) < wanted:
+        if time.monotonic() > end:
+            found.wrong.append(f"only {came} of {wanted} workers came within {patience / 60:g} minutes")
+            return
+        time.sleep(0.2)
 
 
 def _round_trip(client: Any, found: Findings) -> None:
@@ -92,7 +95,10 @@ def refuse_unfit(client: Any, store: str) -> None:
     versions.refuse_others(client)
     told = blind(client, store)
     if told:
-        raise ClusterError(f"{told[0]}. Put the store where all nodes see it, or use object storage (s3://...).")
+        remedy = "Put the store where all nodes see it, or use object storage (s3://...)"
+        if "another dlcca" in told[0]:
+            remedy = "Install the same for the workers: python, setup or image in the cluster file say what they run"
+        raise ClusterError(f"{told[0]}. {remedy}.")
 
 
 def blind(client: Any, store: str) -> list[str]:
@@ -103,12 +109,13 @@ def blind(client: Any, store: str) -> list[str]:
     note = f"check-{call}"
     try:
         files.put(f"{note}/here", call.encode())
-        answers = client.run(_leave_note, store, note, call)
-        told = [f"the worker at {address} {problem}" for address, problem in answers.items() if problem is not None]
+        # An error is returned where the worker cannot even begin: it has no such function.
+        answers = client.run(_leave_note, store, note, call, on_error="return")
+        told = [f"the worker at {address} {_problem(said)}" for address, said in answers.items() if said is not None]
         told += [
             f"what the worker at {address} wrote to {store} is not seen from here"
-            for address, problem in answers.items()
-            if problem is None and not _seen(files, f"{note}/{_name(address)}", call)
+            for address, said in answers.items()
+            if said is None and not _seen(files, f"{note}/{_name(address)}", call)
         ]
         return told
     finally:
@@ -116,6 +123,12 @@ def blind(client: Any, store: str) -> list[str]:
             files.remove(note)
             if not was_there:
                 os.rmdir(store)
+
+
+def _problem(said: str | BaseException) -> str:
+    if isinstance(said, str):
+        return said
+    return f"has another dlcca than this machine, whatever its version says ({type(said).__name__}: {said})"
 
 
 def _seen(files: Files, name: str, call: str) -> bool:

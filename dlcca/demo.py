@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dlcca import simulate
 from dlcca.errors import StorageError, Untrusted
 from dlcca.estimator import LocalCCA
-from dlcca.report import figures, page
+from dlcca.report import figures, overview, page
 from dlcca.report.figures import COLORS, INK, WIDE, Panel, drawn
 from dlcca.simulate import Truth
 from dlcca.stores import run as run_store
@@ -51,7 +51,7 @@ def run(out: Path, say: Callable[[str], None]) -> Demo:
     model.save(run_store.model_of(store))
     say(f"drawing {report}")
     found = agreement(result.embedding[:, 0], pendulums(truth))
-    page.write(report, rendered(result, truth, found))
+    page.write(report, rendered(result, truth, found, str(store)))
     return Demo(store, report, result, model.summary(), found)
 
 
@@ -106,12 +106,12 @@ def agreement(coordinate: NDArray, known: dict[str, NDArray]) -> dict[str, float
     return {name: float(abs(np.corrcoef(coordinate, z)[0, 1])) for name, z in known.items()}
 
 
-def rendered(result: Run, truth: Truth, found: dict[str, float]) -> str:
+def rendered(result: Run, truth: Truth, found: dict[str, float], store: str) -> str:
     """The report, with panels on what only a simulation knows."""
     hertz = truth.omega / (2 * np.pi)
     names = ("common, slow", "common, fast", "private 1", "private 2")
     return page.render(
-        result,
+        overview.of_store(store, known=pendulums(truth)),
         title="dlcca demo: two movies of coupled pendulums",
         lead=sentence(found),
         known=[movies(truth), against(result, truth, found), together(result, truth)],

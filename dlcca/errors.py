@@ -13,6 +13,7 @@
     ├── NotFittedYet             a result was asked for before ``fit``              (exit code 2)
     ├── ClusterError             a cluster cannot be reached                        (exit code 4)
     └── StorageError             a store cannot be written or read                  (exit code 4)
+        └── StoreInUse           another run writes to it
 
     Untrusted                    a warning: finished, but do not trust the result   (exit code 5)
 
@@ -82,6 +83,10 @@ class StorageError(DlccaError, OSError):
     """A store could not be written or read."""
 
     exit_code = 4
+
+
+class StoreInUse(StorageError):
+    """Another run writes to the store, or has taken it over from this one."""
 
 
 class Untrusted(UserWarning):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from dlcca.stages import lazy
 from dlcca.stores import model as model_store
 from dlcca.stores import run as run_store
 from dlcca.views import Views, check_varies, checked, named
+
+if TYPE_CHECKING:
+    from dlcca.plotting import Plots
 
 
 class LocalCCA(TransformerMixin, BaseEstimator):
@@ -62,8 +65,14 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     landmarks_ : (L,) row numbers
     correlations_ : (L, r) local canonical correlations, falling
     bandwidth_ : σ; with alternating fusion one for each view
-    n_common_ : common dimensions at the typical landmark
-    quality_ : measures of trust
+    n_common_ : common dimensions at the typical landmark: directions in which the views change together, none of them a
+        function of the others; 0 if the views are not known to share anything
+    quality_ : measures of trust, ``p_common`` among them: the chance that views which share nothing look like these
+    local_quality_ : the same of every landmark, arrays (L,) or (L, K) by name: n_common, p_value, strength, rank,
+        null_edge, radius, condition
+    common_strength_ : (n,) how much the views share around each sample beyond chance, from 0 to 1
+    warnings_ : reasons not to trust the result, in sentences; empty if there are none
+    notes_ : what to know about it all the same, such as coordinates that are functions of earlier ones
     change_ : after `refit`, how much the coordinates of the old samples changed: r2, correlations of the axes, relative
         (root mean square), largest, and how many landmarks were kept and added
     settings_ : the settings used, without any "auto"
@@ -200,7 +209,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         clock = getattr(old, "clock", None)
         if clock is not None and len(self.embedding_) == len(clock.time):  # a run counts the invalid rows too
             landmarks = np.searchsorted(clock.rows, landmarks)
-        quality = Quality(self.n_common_, dict(self.quality_), list(self.warnings_))
+        quality = Quality(self.n_common_, dict(self.quality_), list(self.warnings_), list(self.notes_))
         segments = [getattr(views, "segments", None) for views in (old, new)]
         return Known(model, landmarks, self.correlations_, quality, self.settings_, *segments)
 
@@ -264,6 +273,14 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         regressor = KNeighborsRegressor(n_neighbors=min(10, max(1, len(E) // 5)), weights="distance")
         return min(float(r2_score(E, cross_val_predict(regressor, X, E, cv=min(5, len(E))))) for X in arrays)
 
+    @property
+    def plot(self) -> Plots:
+        """Figures on matplotlib: ``embedding()``, ``spectrum()``, ``strength()`` and ``eigenvalues()``."""
+        from dlcca.plotting import Plots
+
+        self._fitted()
+        return Plots(self)
+
     def summary(self) -> str:
         """The result and every choice made on the way, in plain sentences."""
         self._fitted()
@@ -274,12 +291,25 @@ class LocalCCA(TransformerMixin, BaseEstimator):
             f"Top correlation {self.quality_['top_correlation']:.2f}; independent views would reach "
             f"{self.quality_['null_edge']:.2f} by chance"
             + ("." if self.quality_["decidable"] else ", so neighborhoods this small cannot prove that it is common."),
+            *self._common_lines(),
             f"Eigenvalues {spectrum}.",
             *(f"Warning: {reason}" for reason in self.warnings_),
+            *(f"Note: {note}" for note in self.notes_),
             "Chosen:",
             *(f"  {line}" for line in self.choices_),
         ]
         return "\n".join(lines)
+
+    def _common_lines(self) -> list[str]:
+        """Whether anything is common, if it was tested."""
+        p = self.quality_.get("p_common")
+        if p is None:
+            return []
+        others = {"shifted": "shifted in time", "speeds": "at other speeds"}[self.quality_["common_against"]]
+        return [
+            f"Views that share nothing would look like these with p = {p:.3f} (against the same views {others}); "
+            f"{self.quality_['landmarks_common']:.0%} of the landmarks show something common by themselves."
+        ]
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model as a Zarr group with JSON attributes; `open_model` reads it."""
@@ -298,6 +328,9 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         }
         if self.recordings_ is not None:
             arrays |= self.recordings_.scaling
+        arrays |= {f"local_quality/{name}": X for name, X in self.local_quality_.items()}
+        if self.common_strength_ is not None:
+            arrays["common_strength"] = self.common_strength_
         model_store.save(path, model, arrays, facts)
 
     def _take(self, result: Fit | lazy.LazyFit, recorded: Any = None) -> None:
@@ -311,6 +344,9 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         self.n_common_ = result.quality.n_common
         self.quality_ = result.quality.measures
         self.warnings_ = result.quality.reasons
+        self.notes_ = result.quality.notes
+        self.local_quality_ = result.quality.local
+        self.common_strength_ = result.quality.strength
         self.settings_ = result.choices.settings
         self.choices_ = result.choices.lines()
         self.recordings_: Recordings | None = None if recorded is None else recorded.recordings
@@ -372,6 +408,11 @@ def open_model(path: str | Path) -> LocalCCA:
     estimator.n_common_ = facts["n_common"]
     estimator.quality_ = facts["quality"]
     estimator.warnings_ = facts["warnings"]
+    estimator.notes_ = facts["quality"].get("notes", [])
+    estimator.local_quality_ = {
+        name.removeprefix("local_quality/"): X for name, X in arrays.items() if name.startswith("local_quality/")
+    }
+    estimator.common_strength_ = arrays.get("common_strength")
     estimator.settings_ = Settings.from_dict(_plain(facts["settings"]))
     estimator.choices_ = facts["choices"]
     scaling = {name: X for name, X in arrays.items() if name.startswith("scaling/")}

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from dlcca.choices import Choices, choose, search_by
 from dlcca.errors import DataError, NeighborhoodTooSmall, SettingsError, Untrusted
+from dlcca.judging import SOME_ROWS, Half, checks_of, common_of, strength_of_rows
 from dlcca.model import Model, fused_rows
 from dlcca.numerics import landmarks as landmark_rules
 from dlcca.numerics.affinity import closest_links, kernel_rows, nearest_links, relative_rows, sparse_rows
 from dlcca.numerics.alternating import alternating_spectrum
 from dlcca.numerics.bandwidth import by_rule
 from dlcca.numerics.cca import LocalMetric, cca_metric, mahalanobis_metric
+from dlcca.numerics.coordinates import told_by
 from dlcca.numerics.distances import landmark_distances, linked_distances
 from dlcca.numerics.extension import extend
 from dlcca.numerics.maxvar import maxvar_metric
@@ -38,6 +40,8 @@ LEAST_EIGENVALUE = 1e-7
 #: Rows from which the reach of the landmarks is told (16 of them lie beyond it), and the fewest; between these it is as
 #: many as have so many distances to the landmarks.
 REACH_ROWS, LEAST_REACH_ROWS, REACH_ENTRIES = 1 << 14, 1 << 10, 1 << 27
+#: Landmarks of which half are tried alone: of fewer there is no half, and more are many enough.
+FEWEST_HALVED, MOST_HALVED = 16, 4096
 
 
 @dataclass(frozen=True)
@@ -81,12 +85,19 @@ def fit_views(
     flip = signs(embedding)
     reach = reach_of(model, arrays, rows, choices.settings)
     model = replace(model, values=[V * flip for V in model.values], reach=reach)
-    quality = assess(metric, neighbors.shape[1], eigenvalues, neighbor_recall=recall)
+    embedding = embedding * flip
+    half = half_fit(views, rows, metric.factors, embedding, choices.settings)
+    common = common_of(arrays, neighbors, metric.ranks, choices.settings, segments)
+    checks = checks_of(model, arrays, embedding, eigenvalues, half)
+    quality = assess(metric, neighbors.shape[1], eigenvalues, neighbor_recall=recall, common=common, checks=checks)
+    if common is not None:
+        strength = strength_of_rows(arrays, rows, neighbors, common.strength, choices.settings)
+        quality = replace(quality, strength=strength)
     for reason in quality.reasons:
         warnings.warn(reason, Untrusted, stacklevel=3)
     return Fit(
         model=model,
-        embedding=(embedding * flip).astype(arrays[0].dtype),
+        embedding=embedding.astype(arrays[0].dtype),
         eigenvalues=eigenvalues,
         landmarks=rows,
         correlations=metric.correlations,
@@ -269,22 +280,57 @@ def fit_spectrum(
         raise SettingsError(
             f"n_components={q} with {m} landmarks; at most {m - 1} are possible. Ask for fewer, or for more landmarks."
         )
-    n_links = min(int(settings.kernel.n_links), m) if settings.kernel.kind == "sparse" else None
-    draft = Model(
+    draft = draft_of(views, rows, factors, settings)
+    model, eigenvalues, bandwidth = solved(draft, views.present, settings)
+    refuse_rounding(eigenvalues)
+    return model, eigenvalues, bandwidth
+
+
+def draft_of(views: Views, rows: NDArray[np.int64], factors: list[NDArray], settings: Settings) -> Model:
+    """The landmarks with their metrics, before there is a kernel."""
+    return Model(
         names=views.names,
         fusion=settings.kernel.fusion,
-        n_links=n_links,
+        n_links=min(int(settings.kernel.n_links), len(rows)) if settings.kernel.kind == "sparse" else None,
         points=[X[rows] for X in views.present],
         factors=factors,
         units=np.ones(len(factors)),
         weights=[],
         values=[],
-        scale=np.ones(q),
+        scale=np.ones(int(settings.spectrum.n_components)),
     )
+
+
+def solved(draft: Model, arrays: list[NDArray], settings: Settings) -> tuple[Model, NDArray, float | NDArray]:
+    """The model of some samples, with the eigenvalues and the bandwidth."""
     build = alternating_model if settings.kernel.fusion == "alternating" else fused_model
-    model, eigenvalues, bandwidth = build(draft, views.present, settings)
-    refuse_rounding(eigenvalues)
-    return model, eigenvalues, bandwidth
+    return build(draft, arrays, settings)
+
+
+def half_fit(
+    views: Views, rows: NDArray[np.int64], factors: list[NDArray], embedding: NDArray, settings: Settings
+) -> Half | None:
+    """What every other landmark gives at some of the samples, held against the embedding: is it the landmarks' doing?
+
+    None if there are too few landmarks to halve, or so many that half would do.
+    """
+    q = int(settings.spectrum.n_components)
+    kept = np.arange(0, len(rows), 2)
+    if not FEWEST_HALVED <= len(rows) <= MOST_HALVED or q + 2 > len(kept):
+        return None
+    some = landmark_rules.evenly(views.n, min(views.n, SOME_ROWS))
+    arrays = [X[some] for X in views.present]
+    wider = settings.with_options(n_components=q + 1, solver="gram")
+    draft = draft_of(views, rows[kept], [F[kept] for F in factors], wider)
+    try:
+        model, eigenvalues, _sigma = solved(draft, arrays, wider)
+    except DataError:  # the distances of these samples are all zero
+        return None
+    if eigenvalues[-1] <= LEAST_EIGENVALUE:
+        return None
+    other = model.coordinates(arrays)
+    gap = (eigenvalues[q] - eigenvalues[q + 1]) / max(1 - eigenvalues[q + 1], LEAST_EIGENVALUE)
+    return told_by(embedding[some], other[:, :q]), told_by(embedding[some], other), float(gap)
 
 
 def refuse_rounding(eigenvalues: NDArray) -> None:

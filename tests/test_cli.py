@@ -17,10 +17,14 @@ from dlcca.errors import DataError, SettingsError, StorageError
 from dlcca.stores import run as run_store
 from tests.runs import made_up
 
-VERBS = ("demo", "reproduce", "plan", "ingest", "run", "transform", "export", "report", "compare", "status", "verify")
+VERBS = ("demo", "reproduce", "plan", "ingest", "run", "transform", "refit", "export", "report", "compare")
+VERBS += ("status", "verify")
 NOT_YET: tuple[str, ...] = ()
 #: Verbs with verbs of their own.
-GROUPS = {"cluster": ("profiles", "check")}
+GROUPS = {
+    "pipeline": ("run", "backfill", "status", "history", "rollback", "retain"),
+    "cluster": ("profiles", "check"),
+}
 EVERY_VERB = [*VERBS, *(f"{group} {verb}" for group, verbs in GROUPS.items() for verb in verbs)]
 
 
@@ -177,7 +181,7 @@ def test_verify_has_the_names_in_its_document_too(damaged):
 
 def test_report_is_named_like_its_store_unless_told_otherwise(store, tmp_path):
     assert call("report", store).exit_code == 0
-    assert "These 2 views share 1 variable" in (tmp_path / "run.html").read_text(encoding="utf-8")
+    assert "These two views share one variable" in (tmp_path / "run.html").read_text(encoding="utf-8")
     assert call("report", store, "--out", tmp_path / "new" / "page.html").exit_code == 0
     assert (tmp_path / "new" / "page.html").exists()
 

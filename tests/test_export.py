@@ -115,14 +115,35 @@ def test_a_dataset_is_written_as_zarr(store, tmp_path):
         export.write(store, "xarray", tmp_path / "made.zarr")
 
 
-def test_a_dataset_is_written_as_netcdf(store, tmp_path):
-    pytest.importorskip("h5netcdf")
+@pytest.mark.parametrize("to", ["xarray", "netcdf"])
+def test_a_dataset_is_written_as_netcdf_and_comes_back_as_it_was(store, tmp_path, to):
     import xarray
 
-    export.write(store, "xarray", tmp_path / "made.nc")
+    export.write(store, to, tmp_path / "made.nc")
+    expected = export.to_xarray(store).compute()
     with xarray.open_dataset(tmp_path / "made.nc", engine="h5netcdf") as opened:
-        np.testing.assert_array_equal(opened["embedding"], gappy().embedding)
-        assert opened["time"].to_numpy()[0] == np.datetime64("2026-03-01T21:00:00.250000")
+        found = opened.load()
+    assert set(found.variables) == set(expected.variables)
+    assert found.sizes == expected.sizes
+    for name, variable in expected.variables.items():
+        assert found[name].dims == variable.dims, name
+        np.testing.assert_array_equal(found[name], variable, err_msg=name)
+    assert found["embedding"].dtype == np.float32
+    assert found["time"].to_numpy()[0] == np.datetime64("2026-03-01T21:00:00.250000")
+    assert found["reason"].attrs["flag_meanings"] == expected["reason"].attrs["flag_meanings"]
+    assert found.attrs == expected.attrs
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("made")] == ["made.nc"]
+
+
+def test_netcdf_of_rows_that_are_counted_has_their_numbers(tmp_path):
+    import xarray
+
+    run_store.write(tmp_path / "run.zarr", made_up(50, 2, time=np.arange(50), time_unit="sample"))
+    export.write(tmp_path / "run.zarr", "netcdf", tmp_path / "made.nc")
+    with xarray.open_dataset(tmp_path / "made.nc", engine="h5netcdf") as opened:
+        assert opened["time"].attrs["long_name"] == "sample"
+        np.testing.assert_array_equal(opened["time"], np.arange(50))
+        np.testing.assert_array_equal(opened["embedding"], made_up(50, 2).embedding)
 
 
 def test_a_raw_has_common_channels_and_bad_annotations(store, tmp_path):
@@ -164,7 +185,12 @@ def test_a_missing_chunk_is_never_exported_as_zeros(store, tmp_path):
 
 @pytest.mark.parametrize(
     ("package", "to", "extra"),
-    [("pyarrow", "parquet", "parquet"), ("xarray", "xarray", "xarray"), ("mne", "mne", "eeg")],
+    [
+        ("pyarrow", "parquet", "parquet"),
+        ("xarray", "xarray", "xarray"),
+        ("h5netcdf", "netcdf", "xarray"),
+        ("mne", "mne", "eeg"),
+    ],
 )
 def test_a_missing_package_is_an_error_that_names_the_extra(store, tmp_path, monkeypatch, package, to, extra):
     monkeypatch.setitem(sys.modules, package, None)

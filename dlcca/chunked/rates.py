@@ -1,6 +1,8 @@
 """Rates from measurements: what a task costs as such and what its rows cost, told apart by runs in blocks of two sizes.
 
-With few large and with many small blocks of the same rows, the work is the same and the number of tasks differs.
+With few large and with many small blocks of the same rows, the work is the same and the number of tasks differs. The
+first task of a worker opens what the later ones use, so that it takes longer; where workers do several tasks that is
+seen, and it is told apart from both.
 """
 
 from __future__ import annotations
@@ -17,6 +19,10 @@ from dlcca.chunked.planning import BASE_BYTES, Sizes, StagePlan, StageRate
 ALIKE = 0.2
 #: No guess of a speed is further off than this; a cost beyond it does not come from the work that was counted.
 MOST = 10.0
+#: A growth that, as guessed, is less than this share of the cost is lost in the noise of a measurement.
+LOST = 0.15
+#: Tasks of a worker in which its first one can be told from the others.
+TELLING = 3
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,7 @@ class Measured:
     wall_s: float  # from the beginning of the stage to that of the next
     rest_bytes: float = 0  # of the largest worker, before the stage began; 0 if not known
     peak_bytes: float = 0  # of the largest worker, within the stage; 0 if not known
+    each: tuple[float, ...] = ()  # seconds of the tasks, those that began first first; none if not known
 
 
 @dataclass(frozen=True)
@@ -55,10 +62,11 @@ def _rate(name: str, met: list[tuple[Trial, Measured, StagePlan | None]]) -> Sta
     repeats = met[0][1].tasks / stages[0].tasks
     stages = [planning.repeated(stage, repeats) for stage in stages]
     work = [stage.work_s / max(1, stage.tasks) for stage in stages]
-    each = [found.seconds / max(1, found.tasks) for _, found, _ in met]
-    fixed, factor = fixed_and_growing(work, each)
+    opening_s = _opening([(found, trial.workers) for trial, found, _ in met])
+    each = [_later_task(found, trial.workers, opening_s) for trial, found, _ in met]
+    fixed, factor = fixed_and_growing(work, each, expected=1.0)
     waiting = [
-        max(0.0, found.wall_s - -(-found.tasks // trial.workers) * seconds)
+        max(0.0, found.wall_s - opening_s - -(-found.tasks // trial.workers) * seconds)
         for (trial, found, _), seconds in zip(met, each, strict=True)
     ]
     client_s, client_task_s = fixed_and_growing([found.tasks for _, found, _ in met], waiting, when_alike="fixed")
@@ -67,6 +75,7 @@ def _rate(name: str, met: list[tuple[Trial, Measured, StagePlan | None]]) -> Sta
     return StageRate(
         task_factor=fixed / stages[0].task_s,
         factor=factor,
+        opening_s=opening_s,
         client_s=client_s,
         client_task_s=client_task_s,
         rest_bytes=first.rest_bytes if known else BASE_BYTES,
@@ -77,16 +86,37 @@ def _rate(name: str, met: list[tuple[Trial, Measured, StagePlan | None]]) -> Sta
     )
 
 
+def _opening(met: Sequence[tuple[Measured, int]]) -> float:
+    """Seconds that the first task of a worker takes beyond its later ones; 0 where it cannot be told."""
+    seen = [
+        max(0.0, float(np.mean(found.each[:workers]) - np.median(found.each[workers:])))
+        for found, workers in met
+        if len(found.each) >= TELLING * workers
+    ]
+    return min(seen, default=0.0)
+
+
+def _later_task(found: Measured, workers: int, opening_s: float) -> float:
+    """Seconds of a task that is not the first of its worker."""
+    if len(found.each) >= TELLING * workers:
+        return float(np.median(found.each[workers:]))
+    tasks = max(1, found.tasks)
+    return max(0.0, found.seconds - min(workers, tasks) * opening_s) / tasks
+
+
 def _unknown(name: str, trial: Trial, found: Measured, per_block: bool) -> StagePlan:
     """A stage that the arithmetic does not count; the same rule as in the plan."""
     reads = trial.sizes.pass_bytes if per_block else 0
     return StagePlan(name, max(1, found.tasks), reads=reads, memory=trial.sizes.reading_bytes if per_block else 0)
 
 
-def fixed_and_growing(x: Sequence[float], y: Sequence[float], *, when_alike: str = "growing") -> tuple[float, float]:
+def fixed_and_growing(
+    x: Sequence[float], y: Sequence[float], *, when_alike: str = "growing", expected: float | None = None
+) -> tuple[float, float]:
     """The parts a and b, neither below 0, of y = a + b x, by least squares of relative errors.
 
-    Where all x are alike, y is taken for "growing" (b x) or for "fixed" (a).
+    Where all x are alike, y is taken for "growing" (b x) or for "fixed" (a). Where they differ, and yet so little that
+    the ``expected`` b would not show in y, the measurement says nothing of b, and what is expected stands.
     """
     X, Y = np.asarray(x, float), np.asarray(y, float)
     if not X.max() > (1 + ALIKE) * X.min():
@@ -96,6 +126,8 @@ def fixed_and_growing(x: Sequence[float], y: Sequence[float], *, when_alike: str
         return max(0.0, float(Y.mean()) - growing * float(X.mean())), growing
     if not Y.any():
         return 0.0, 0.0
+    if expected is not None and expected * (X.max() - X.min()) < LOST * Y.max():
+        return max(0.0, float(np.mean(Y - expected * X))), expected
     from scipy.optimize import nnls
 
     weight = 1 / np.maximum(Y, 1e-3 * Y.max())

@@ -1,13 +1,15 @@
 """A function of numbered blocks, mapped over the workers of a client or in a plain loop.
 
 A long run has many more blocks than a scheduler should hold as tasks. So they are handed over in waves: never more
-than ``wave`` are with the scheduler, and the rest waits here as plain numbers.
+than ``wave`` are with the scheduler, and the rest waits here as plain numbers. Blocks go out and results come back
+many at a time: a message for each would take longer than a small block does.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -15,6 +17,8 @@ from typing import Any
 WAVE = 1000
 #: Times that a task is begun again when it fails, or when its worker is gone.
 RETRIES = 2
+#: Results that are fetched together where their order matters, so that no more of them are here at once.
+FETCHED = 32
 
 
 def as_completed(
@@ -38,21 +42,23 @@ def as_completed(
     import distributed
 
     waiting = iter(blocks)
-    call = uuid.uuid4().hex[:8]  # a key that was used before would get its old result, or its old error
+    call = partial(function, *arguments)
     number: dict[str, int] = {}
+    prefix = _unused(name)
 
-    def submit() -> Iterator[Any]:
-        for block in waiting:
-            key = f"dlcca-{name}-{call}-{block}"
-            number[key] = block
-            yield client.submit(function, *arguments, block, key=key, pure=False, retries=retries)
+    def submit(count: int) -> list[Any]:
+        """So many of the waiting blocks, or all that are left, handed to the scheduler."""
+        keys = {f"{prefix}-{block}": block for block in islice(waiting, count)}
+        number.update(keys)
+        return client.map(call, list(keys.values()), key=list(keys), pure=False, retries=retries) if keys else []
 
-    coming = submit()
-    running = distributed.as_completed(list(islice(coming, wave)))
-    for future in running:
-        yield number.pop(future.key), future.result()
-        if (following := next(coming, None)) is not None:
-            running.add(following)
+    running = distributed.as_completed(submit(wave))
+    for batch in running.batches():
+        for future, result in zip(batch, client.gather(batch), strict=True):
+            yield number.pop(future.key), result
+        count = len(batch)
+        del future, batch  # before others follow: the scheduler keeps what is referred to
+        running.update(submit(count))
 
 
 def in_order(
@@ -69,9 +75,16 @@ def in_order(
         for block in range(n_blocks):
             yield function(*arguments, block)
         return
+    call = partial(function, *arguments)
     for first in range(0, n_blocks, wave):
         blocks = range(first, min(n_blocks, first + wave))
-        futures = [client.submit(function, *arguments, block, pure=False, retries=retries) for block in blocks]
-        for future in futures:
-            yield future.result()
-            future.release()
+        prefix = _unused("result")
+        futures = client.map(call, blocks, key=[f"{prefix}-{block}" for block in blocks], pure=False, retries=retries)
+        while futures:
+            yield from client.gather(futures[:FETCHED])
+            del futures[:FETCHED]
+
+
+def _unused(name: str) -> str:
+    """The beginning of new keys: one that was used before would get its old result, or its old error."""
+    return f"dlcca-{name}-{uuid.uuid4().hex[:8]}"

@@ -82,9 +82,10 @@ def _opened(profile: Profile, say: Say) -> AbstractContextManager[Any]:
 @contextmanager
 def _as_cluster_error() -> Iterator[None]:
     """What Dask raises when workers or schedulers go away, in words; what tasks raise stays what it is."""
-    from asyncio import CancelledError
+    import asyncio
 
-    from distributed import KilledWorker
+    from distributed import CancelledError, KilledWorker
+    from distributed.client import ClosedClientError
     from distributed.comm.core import CommClosedError
 
     try:
@@ -94,10 +95,11 @@ def _as_cluster_error() -> Iterator[None]:
             f"a task lost its worker again and again ({error.allowed_failures} times allowed): "
             "does it need more memory than a worker has (memory_gib)? What was finished is kept: run again to go on."
         ) from error
-    except (CancelledError, CommClosedError) as error:
+    except (CancelledError, asyncio.CancelledError, ClosedClientError, CommClosedError) as error:
+        said = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise ClusterError(
-            f"the connection to the scheduler was lost ({str(error) or type(error).__name__}). What was finished is "
-            "kept: run the same command again to go on."
+            f"the connection to the scheduler was lost ({said}). What was finished is kept: run the same command again "
+            "to go on."
         ) from error
 
 

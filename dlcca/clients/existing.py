@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,10 @@ from dlcca.clients.profile import Existing
 from dlcca.clients.say import Say
 from dlcca.errors import ClusterError
 
+#: Time to find the scheduler, at first and when the connection was lost.
 CONNECT_S = 10
+#: Time to close the connection to a scheduler that is gone.
+HANG_UP_S = 2
 
 
 @contextmanager
@@ -27,9 +31,28 @@ def existing_client(profile: Existing, say: Say) -> Iterator[Any]:
             f"{profile.address} is not encrypted: whoever is on that network can read the data and run code. Use a "
             "scheduler with TLS (tls://, with ca_file, cert_file and key_file in a cluster file)."
         )
-    with _connected(profile) as client:
+    client = _connected(profile)
+    try:
         _await_worker(client, profile)
         yield client
+    finally:
+        _close(client)
+
+
+def _close(client: Any) -> None:
+    """Hang up; from a scheduler that is gone at once, and without the tracebacks that Dask has for it."""
+    if client.status == "running":
+        client.close()
+        return
+    log = logging.getLogger("distributed.client")  # it has a level of its own, whatever that of "distributed" is
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        client.close(timeout=HANG_UP_S)
+    except (TimeoutError, AssertionError):  # its threads end with the process
+        pass
+    finally:
+        log.setLevel(level)
 
 
 def _connected(profile: Existing) -> Any:

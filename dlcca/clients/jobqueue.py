@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dlcca.clients import keys, queues, tuning, walltime
+from dlcca.clients import closing, keys, queues, tuning, walltime
 from dlcca.clients.dashboard import LOOPBACK, say_dashboard
 from dlcca.clients.keeper import Keeper
 from dlcca.clients.optional import needs
@@ -55,7 +55,7 @@ def queue_client(profile: Queue, say: Say) -> Iterator[Any]:
     shared = Path(profile.shared).expanduser().absolute()
     with keys.keys_of_run(shared, EXTRA) as security:
         cluster = made(profile, shared, security)
-        with cluster, Client(cluster, security=security) as client:
+        with closing.cluster(cluster, say), closing.client(Client(cluster, security=security), say) as client:
             say_dashboard(client, profile.dashboard, say)
             keeper = Keeper(cluster, client, profile, queues.reader_of(profile.kind), say)
             with keeper:
@@ -76,7 +76,7 @@ def made(profile: Queue, shared: Path, security: Any) -> Any:
     """The cluster of dask-jobqueue, with no job yet."""
     with needs("dask-jobqueue", EXTRA):
         import dask_jobqueue
-    kind = getattr(dask_jobqueue, CLUSTERS[profile.kind])
+    kind = steady(getattr(dask_jobqueue, CLUSTERS[profile.kind]))
     host = {} if profile.interface else {"host": _own_address()}
     try:
         return kind(
@@ -170,14 +170,30 @@ def _quoted(folder: str | None) -> str | None:
     return f'"{folder}"' if folder is not None and "$" in folder else folder
 
 
+def steady(cluster_cls: Any) -> Any:
+    """A cluster that bears to be told of the end of a worker which it did not know, or no longer.
+
+    Dask itself stops listening then: workers that come later stay unknown, and the end of the cluster is an error. It
+    happens when workers leave while they are counted (`wait_for_workers`).
+    """
+
+    def _update_worker_status(self: Any, op: str, msg: Any) -> None:
+        if op != "remove" or msg in self.scheduler_info["workers"]:
+            cluster_cls._update_worker_status(self, op, msg)
+
+    return type(cluster_cls.__name__, (cluster_cls,), {"_update_worker_status": _update_worker_status})
+
+
 def watched(job_cls: type, profile: Queue) -> type:
     """A job whose refusal by the queue is kept, and whose workers have the memory of the profile."""
     from distributed.core import Status
 
     class WatchedJob(job_cls):
-        """One job. An error of the submission would else be lost in the log of an event loop."""
+        """One job. An error of its submission, or of its end, would else be lost in the log of an event loop."""
 
         refusal: str | None = None
+        left_behind: str | None = None
+        """Why it could not be cancelled."""
 
         @classmethod
         def default_config_name(cls) -> str:
@@ -195,8 +211,12 @@ def watched(job_cls: type, profile: Queue) -> type:
                 self.status = Status.failed
 
         async def close(self) -> None:
-            await super().close()
-            self.status = Status.closed
+            try:
+                await super().close()
+            except (RuntimeError, OSError) as error:
+                self.left_behind = _in_short(error)
+            finally:
+                self.status = Status.closed  # or Dask would not close the others
 
     return WatchedJob
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,8 @@ class Keeper:
                 if not self._over.is_set():
                     self.say(f"the jobs could not be looked after this time: {type(error).__name__}: {error}")
             if self.failure is not None:
-                self.client.close(timeout=5)  # whoever waits for results is told at once
+                with suppress(Exception):  # the failure is told in any case
+                    self.client.close(timeout=5)  # whoever waits for results is told at once
                 return
 
     def _look(self) -> None:

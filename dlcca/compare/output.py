@@ -10,8 +10,7 @@ from typing import Any
 from dlcca.compare.truth import FOLDS, Truth, read_truth
 from dlcca.errors import SettingsError, StorageError, suggest
 from dlcca.report import comparison as shown
-from dlcca.report import page
-from dlcca.stores import run as run_store
+from dlcca.report import overview, page
 from dlcca.stores.arrays import plain
 from dlcca.stores.comparison import Comparison
 
@@ -42,7 +41,7 @@ def refuse_occupied(out: Path) -> None:
 
 def write(out: Path, store: str, made: Comparison) -> None:
     """The report of the run with the comparison in it, and the table as a document."""
-    found = run_store.read(store)
+    found = overview.of_store(store, also=made.rows)
     name = f"dlcca comparison of {Path(store).name}"
     page.write(out / PAGE, page.render(found, title=name, compared=made))
     scratch = out / f".{TABLE}.{os.getpid()}"

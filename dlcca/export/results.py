@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from dlcca.errors import DataError, SettingsError, StoreFileError
 from dlcca.stores import run as run_store
 from dlcca.stores import transformed
-from dlcca.stores.arrays import open_sealed
+from dlcca.stores.arrays import Format, open_sealed, read_array
+from dlcca.stores.lazy_arrays import lazy_array
 from dlcca.stores.views import Reason
 
 #: Rows that are read at a time, at least.
@@ -50,6 +51,10 @@ class Results:
         return cls(str(address), *open_sealed(address, form))
 
     @property
+    def form(self) -> Format:
+        return transformed.FORM if self.header["format"] == transformed.FORM.name else run_store.FORM
+
+    @property
     def n(self) -> int:
         return int(self.group["embedding"].shape[0])
 
@@ -79,7 +84,11 @@ class Results:
     @cached_property
     def time(self) -> NDArray:
         """Of all rows, (n,)."""
-        return np.asarray(self.group["time"][...])
+        return read_array(self.group, "time", self.header["manifest"]["time"], self.address, self.form)
+
+    def lazy(self, name: str) -> Any:
+        """An array of all rows as a Dask array, looked at when it is read."""
+        return lazy_array(self.group, self.header, name, self.address, self.form)
 
     @property
     def step(self) -> float:

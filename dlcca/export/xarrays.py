@@ -17,14 +17,12 @@ def to_xarray(store: str | Path) -> Any:
     ``time`` is a time stamp (UTC) where the start of the recording is known, otherwise seconds or samples.
     """
     xarray = needed("xarray", "xarray", "an xarray Dataset")
-    import dask.array as da
-
     results = Results.open(str(store))
     group, time = results.group, results.time
-    variables: dict[str, Any] = {"embedding": (("time", "coordinate"), da.from_zarr(group["embedding"]))}
+    variables: dict[str, Any] = {"embedding": (("time", "coordinate"), results.lazy("embedding"))}
     for name in ("reason", "outside", "distance"):
         if name in group:
-            variables[name] = (("time",), da.from_zarr(group[name]))
+            variables[name] = (("time",), results.lazy(name))
     if "reason" in variables:
         codes = results.reasons
         variables["reason"] = (

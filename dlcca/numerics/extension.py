@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dlcca.numerics.affinity import Kernel
@@ -24,5 +25,12 @@ def extend(W: Kernel, weights: NDArray, values: NDArray) -> NDArray[np.float64]:
     -------
     Psi : (n, q)
     """
-    W = W.astype(np.float64)
+    W = _in_float64(W)
     return (W @ (weights[:, None] * values)) / (W @ weights)[:, None]
+
+
+def _in_float64(W: Kernel) -> Kernel:
+    """The same entries; a sparse W keeps their order, which its own ``astype`` takes the time to change."""
+    if sp.issparse(W):
+        return sp.csr_array((W.data.astype(np.float64), W.indices, W.indptr), shape=W.shape)
+    return W.astype(np.float64)

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 #: (first, one after the last) sample of a run.
 Run = tuple[int, int]
-#: Numbers that are compared with as many others at a time.
-WIDE = 1152
+#: Numbers that are compared with as many others at a time; and bytes of samples that the cache holds for a second look.
+WIDE, CACHED_BYTES = 1152, 1 << 18
 
 
 def long_runs(x: NDArray, least: int) -> list[Run]:
@@ -24,16 +24,16 @@ def long_runs(x: NDArray, least: int) -> list[Run]:
 def channels_with_runs(X: NDArray, least: int) -> NDArray[np.int64]:
     """The channels of X (n, c) that may have a run of ``least`` equal samples.
 
-    Of every ``least // 4``-th sample such a run holds at least four in a row; so few are looked at that it costs next
-    to nothing, and a channel without four equal ones in a row has no run. With two in a row, whole numbers such as
-    those of a converter would be suspected too often.
+    Of every ``least // 2``-th sample such a run holds two in a row; so few are looked at that it costs next to nothing.
+    Two whole numbers, such as those of a converter, are often equal by chance: then some between them count too.
     """
-    apart = max(1, least // 4)
-    equal = X[apart::apart] == X[:-apart:apart]
-    together = min(3, least // apart - 1)
-    for _ in range(together - 1):
-        equal = equal[1:] & equal[:-1]
-    return np.flatnonzero(equal.any(axis=0))
+    apart = max(1, least // 2)
+    rows, channels = np.divmod(np.flatnonzero(X[apart::apart] == X[:-apart:apart]), X.shape[1])  # quicker than nonzero
+    first = X[rows * apart, channels]
+    for part in {apart // 4, apart // 2, 3 * apart // 4} - {0}:
+        same = X[rows * apart + part, channels] == first
+        rows, channels, first = rows[same], channels[same], first[same]
+    return np.unique(channels)
 
 
 def extremes(X: NDArray) -> tuple[NDArray, NDArray]:
@@ -45,12 +45,13 @@ def extremes(X: NDArray) -> tuple[NDArray, NDArray]:
     wide = max(1, WIDE // c)
     body = X[: n - n % wide].reshape(-1, wide * c) if X.flags.c_contiguous and n >= wide else X[:0]
     rest = X[n - n % wide :] if len(body) else X
-    found = []
+    batch = max(1, CACHED_BYTES // (wide * c * X.itemsize))
+    tops, bottoms = [rest], [rest]
     with np.errstate(invalid="ignore"):
-        for reduce in (np.maximum.reduce, np.minimum.reduce):
-            parts = [reduce(body, axis=0).reshape(-1, c)] if len(body) else []
-            found.append(reduce(np.concatenate([*parts, rest]), axis=0))
-    return found[0], found[1]
+        for some in (body[i : i + batch] for i in range(0, len(body), batch)):
+            tops.append(np.maximum.reduce(some, axis=0).reshape(-1, c))
+            bottoms.append(np.minimum.reduce(some, axis=0).reshape(-1, c))
+        return np.maximum.reduce(np.concatenate(tops), axis=0), np.minimum.reduce(np.concatenate(bottoms), axis=0)
 
 
 def ends_of_runs(X: NDArray, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

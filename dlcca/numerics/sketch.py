@@ -8,7 +8,7 @@ error of a share is then at most 1 / (2 sqrt(SORTED)), which is 0.004.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,14 @@ QUARTILES_APART = 1.3489795003921634
 Summary = tuple[NDArray, NDArray[np.int64]]
 
 
-def summary(X: NDArray, blocks: int = 1) -> Summary:
+def summary(X: NDArray, blocks: int = 1, values_of: Callable[[NDArray], NDArray] = np.asarray) -> Summary:
     """Values of each channel at evenly spaced ranks, and how many finite numbers they stand for.
 
     Parameters
     ----------
     X : (n, c); what is not finite is left out
     blocks : how many there are of this size: the fewer, the more of its numbers are looked at
+    values_of : turns those rows of X that are looked at into the numbers that are meant
 
     Returns
     -------
@@ -40,7 +41,7 @@ def summary(X: NDArray, blocks: int = 1) -> Summary:
     """
     n = len(X)
     every = max(1, n // max(SORTED_LEAST, SORTED // max(blocks, 1)))
-    columns = np.array(X[::every].T, order="C")  # a copy, always: it is sorted
+    columns = np.array(values_of(X[::every]).T, order="C")  # a copy, always: it is sorted
     finite = np.isfinite(columns)
     found = finite.sum(axis=1)
     if not finite.all():
@@ -51,7 +52,7 @@ def summary(X: NDArray, blocks: int = 1) -> Summary:
     right = np.minimum(left + 1, np.maximum(found - 1, 0)[:, None])
     low, high = (np.take_along_axis(columns, places, axis=1) for places in (left, right))
     with np.errstate(invalid="ignore"):  # a channel without any number
-        values = low + (high - low) * (at - left).astype(X.dtype)
+        values = low + (high - low) * (at - left).astype(columns.dtype)
     values[found == 0] = np.nan
     return values.T, np.rint(found * (n / max(columns.shape[1], 1))).astype(np.int64)
 

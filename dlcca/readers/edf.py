@@ -23,7 +23,7 @@ from .edf_annotations import read_marks
 from .edf_header import Entry, Header, read_header
 from .files import check_choice, check_file, check_span
 from .labels import distinct, kinds_of
-from .recording import Annotation, Channel, Recording, Signal
+from .recording import Annotation, Channel, Digital, Recording, Signal
 
 ENDINGS: tuple[str, ...] = (".edf", ".bdf")
 FORMAT = "EDF"
@@ -99,44 +99,57 @@ class EdfSignal(Signal):
         """Computed in single precision at once, which takes half the time: stored are 16 bits, or 24."""
         return self._read(first, last, columns, np.float32)
 
+    @property
+    def digital(self) -> Digital | None:
+        """The numbers of EDF; those of BDF have 24 bits."""
+        return Digital(np.dtype(np.int16), self._gain, self._bias) if self._sample_bytes == 2 else None
+
+    def read_digital(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.int16]:
+        return self._read(first, last, columns, np.int16)
+
     def _read(self, first: int, last: int, columns: Sequence[int], dtype: type) -> NDArray:
+        """Samples in one of these dtypes, those of int16 as they are in the file."""
         check_span(self, first, last)
         columns = list(columns)
         if first == last or not columns:
             return np.empty((last - first, len(columns)), dtype)
         if self._record_bytes > _SLAB:
-            return self._read_channels(first, last, columns).astype(dtype, copy=False)
+            return self._read_channels(first, last, columns, dtype)
         record, end = first // self._samples, -(-last // self._samples)
         out: NDArray = np.empty(((end - record), self._samples, len(columns)), dtype)
         step = max(1, _SLAB // self._record_bytes)
         for a in range(record, end, step):
             b = min(a + step, end)
             records = self._load(a * self._record_bytes, (b - a) * self._record_bytes).reshape(b - a, -1)
-            self._scale_into(out[a - record : b - record], records, columns)
+            self._put(out[a - record : b - record], records, columns)
         skip = first - record * self._samples
         return out.reshape(-1, len(columns))[skip : skip + last - first]
 
-    def _scale_into(self, out: NDArray[np.floating], records: NDArray[np.uint8], columns: list[int]) -> None:
-        """Fill out (records, samples, columns) from the bytes of as many records, in the unit of each channel."""
+    def _put(self, out: NDArray, records: NDArray[np.uint8], columns: list[int]) -> None:
+        """Fill out (records, samples, columns) from the bytes of as many records; floats in the unit of a channel."""
         width = self._samples * self._sample_bytes
         for at, run in _neighbours(columns, self._offsets, width):
             begin = self._offsets[run[0]]
             digital = _integers(records[:, begin : begin + len(run) * width], self._sample_bytes)
             places = out[:, :, at : at + len(run)]
             by_sample = digital.reshape(len(records), len(run), self._samples).swapaxes(1, 2)
+            if out.dtype.kind == "i":
+                places[...] = by_sample
+                continue
             np.multiply(by_sample, self._gain[run].astype(out.dtype), out=places, dtype=out.dtype, casting="same_kind")
             places += self._bias[run].astype(out.dtype)
 
-    def _read_channels(self, first: int, last: int, columns: list[int]) -> NDArray[np.float64]:
+    def _read_channels(self, first: int, last: int, columns: list[int], dtype: type) -> NDArray:
         """The same from records so long that only the part of each channel is read that was asked for."""
-        out = np.empty((last - first, len(columns)))
+        out: NDArray = np.empty((last - first, len(columns)), dtype)
         for record in range(first // self._samples, -(-last // self._samples)):
             start = record * self._samples
             a, b = max(first, start), min(last, start + self._samples)
             for place, column in enumerate(columns):
                 offset = record * self._record_bytes + self._offsets[column] + (a - start) * self._sample_bytes
                 digital = _integers(self._load(offset, (b - a) * self._sample_bytes)[None], self._sample_bytes)[0]
-                out[a - first : b - first, place] = digital * self._gain[column] + self._bias[column]
+                values = digital if out.dtype.kind == "i" else digital * self._gain[column] + self._bias[column]
+                out[a - first : b - first, place] = values
         return out
 
     def _load(self, offset: int, count: int) -> NDArray[np.uint8]:

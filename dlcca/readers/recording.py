@@ -29,6 +29,41 @@ class Annotation:
     text: str
 
 
+@dataclass(frozen=True)
+class Digital:
+    """Samples as a converter gave them, whole numbers of at most 16 bits: values are ``gain * number + bias``."""
+
+    dtype: np.dtype  # of the numbers
+    gain: NDArray[np.float64]  # of each channel, (c,)
+    bias: NDArray[np.float64]
+
+    def values(self, numbers: NDArray[np.integer]) -> NDArray[np.float32]:
+        """The values (..., c) of numbers (..., c)."""
+        X = np.multiply(numbers, self.gain.astype(np.float32), dtype=np.float32)
+        X += self.bias.astype(np.float32)
+        return np.asarray(X, np.float32)
+
+    def of(self, columns: Sequence[int]) -> Digital:
+        """That of some of the channels."""
+        return Digital(self.dtype, self.gain[list(columns)], self.bias[list(columns)])
+
+    def is_like(self, other: Digital | None) -> bool:
+        """Whether the same numbers mean the same values."""
+        return (
+            other is not None
+            and self.dtype == other.dtype
+            and np.array_equal(self.gain, other.gain)
+            and np.array_equal(self.bias, other.bias)
+        )
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether single precision tells the values of any two numbers apart."""
+        ends = np.iinfo(self.dtype)
+        largest = np.maximum(abs(self.gain * ends.min + self.bias), abs(self.gain * ends.max + self.bias))
+        return bool((abs(self.gain) > 2 * np.spacing(largest.astype(np.float32))).all())
+
+
 class Signal(ABC):
     """Channels that were sampled together: one rate, one start.
 
@@ -49,6 +84,15 @@ class Signal(ABC):
         """The same in single precision, rows one after another in memory; infinity for what is beyond it."""
         with np.errstate(over="ignore"):
             return np.asarray(self.read(first, last, columns), dtype=np.float32, order="C")
+
+    @property
+    def digital(self) -> Digital | None:
+        """What whole numbers the samples are, if it is such that the file holds and `read_digital` gives."""
+        return None
+
+    def read_digital(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.integer]:
+        """Samples as whole numbers, rows one after another in memory; only where `digital` says what they mean."""
+        raise NotImplementedError
 
     @property
     def names(self) -> list[str]:

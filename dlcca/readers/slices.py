@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .files import check_span, refusing
-from .recording import Channel, Signal
+from .recording import Channel, Digital, Signal
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,29 @@ class SlicedSignal(Signal):
     scaling: Scaling = Scaling()
 
     def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
+        values = as_float(self.scaling.of(self._stored(first, last, columns)))
+        return values if values.flags.writeable else values.copy()  # not a part of the mapped file
+
+    @property
+    def digital(self) -> Digital | None:
+        """Numbers of at most 16 bits, all of which are some value."""
+        dtype = self.opened.array().dtype
+        if dtype.kind not in "iu" or dtype.itemsize > 2 or self.scaling.missing is not None:
+            return None
+        c = len(self.channels)
+        return Digital(dtype.newbyteorder("="), np.full(c, self.scaling.factor), np.full(c, self.scaling.offset))
+
+    def read_digital(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.integer]:
+        stored = self._stored(first, last, columns)
+        numbers = np.asarray(stored, dtype=stored.dtype.newbyteorder("="), order="C")
+        return numbers if numbers.flags.writeable else numbers.copy()  # not a part of the mapped file
+
+    def _stored(self, first: int, last: int, columns: Sequence[int]) -> NDArray[Any]:
         check_span(self, first, last)
         chosen = np.asarray(columns, dtype=np.intp)
         rows = slice(self.first_row + first, self.first_row + last)
         with refusing(self.path, self.format):
-            samples = self._columns(rows, chosen)
-        values = as_float(self.scaling.of(samples))
-        return values if values.flags.writeable else values.copy()  # not a part of the mapped file
+            return self._columns(rows, chosen)
 
     def _columns(self, rows: slice, chosen: NDArray[np.intp]) -> NDArray[Any]:
         array = self.opened.array()

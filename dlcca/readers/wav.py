@@ -21,7 +21,7 @@ from ..errors import DataError, SettingsError
 from .declared import asked, start_option
 from .files import check_choice, check_file, check_span, refusing
 from .labels import kinds_of
-from .recording import Channel, Recording, Signal
+from .recording import Channel, Digital, Recording, Signal
 from .slices import Opened
 
 ENDINGS = (".wav", ".wave", ".rf64", ".bwf")
@@ -96,10 +96,25 @@ class WavSignal(Signal):
     integers: bool
 
     def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
+        return _values(self._stored(first, last, columns), self.head, self.integers)
+
+    @property
+    def digital(self) -> Digital | None:
+        """Those of 8 and of 16 bits."""
+        if self.head.coding != _PCM or self.head.bits > 16:
+            return None
+        gain = np.full(len(self.channels), 1.0 if self.integers else 2.0 ** (1 - self.head.bits))
+        dtype = np.dtype(_DTYPES[_PCM, self.head.bits]).newbyteorder("=")
+        return Digital(dtype, gain, gain * (-128 if self.head.bits == 8 else 0))
+
+    def read_digital(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.integer]:
+        stored = self._stored(first, last, columns)
+        return np.array(stored, dtype=stored.dtype.newbyteorder("="), order="C")
+
+    def _stored(self, first: int, last: int, columns: Sequence[int]) -> NDArray[Any]:
         check_span(self, first, last)
         with refusing(self.path, FORMAT):
-            stored = self.opened.array()[first:last][:, np.asarray(columns, np.intp)]
-        return _values(stored, self.head, self.integers)
+            return self.opened.array()[first:last][:, np.asarray(columns, np.intp)]
 
 
 def _values(stored: NDArray[Any], head: Head, integers: bool) -> NDArray[np.floating]:

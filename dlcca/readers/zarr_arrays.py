@@ -64,7 +64,14 @@ def is_zarr(path: str) -> bool:
 def _node(path: str, name: str = "") -> Any:
     import zarr
 
-    return _quietly(lambda: zarr.open(path, mode="r", path=name or None))
+    from ..stores.files import files_at, is_remote, zarr_store
+
+    try:
+        return _quietly(lambda: zarr.open(zarr_store(path), mode="r", path=name or None))
+    except FileNotFoundError:
+        if is_remote(path):
+            files_at(path).get("zarr.json")  # says so if it is the bucket that is missing
+        raise
 
 
 def _quietly(read: Any) -> Any:

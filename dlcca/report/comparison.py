@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.report.figures import COLORS, INK, TIME_COLORS, VECTOR_SAMPLES, WIDE, Panel, drawn
+from dlcca.report.figures import COLORS, INK, TIME_COLORS, VECTOR_POINTS, WIDE, Panel, drawn
 from dlcca.stores.comparison import Comparison
 
 #: Columns of the table: key, heading, and what it says.
@@ -112,7 +112,7 @@ def pictures(made: Comparison, time: NDArray) -> Panel | None:
         down = -(-len(shown) // ACROSS)
         axes = figure.subplots(down, ACROSS, squeeze=False).ravel()
         for ax, (name, E) in zip(axes, shown, strict=False):
-            style = {"s": 9 if count <= VECTOR_SAMPLES else 2, "linewidths": 0, "rasterized": True}
+            style = {"s": 9 if count <= VECTOR_POINTS else 2, "linewidths": 0, "rasterized": True}
             known = np.isfinite(color)
             ax.scatter(E[known, 0], E[known, 1], c=color[known], cmap=_colors(made), **style)
             ax.set_title(name)

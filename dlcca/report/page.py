@@ -1,7 +1,9 @@
-"""The report of a run: one HTML file with everything in it."""
+"""The report of a result: one HTML file with everything in it."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -9,9 +11,10 @@ from pathlib import Path
 from string import Template
 
 from dlcca.errors import StorageError
-from dlcca.report import comparison, figures
-from dlcca.report.figures import Panel
-from dlcca.settings import OPTIONS
+from dlcca.report import comparison, explorer, overview, panels, provenance, sentences
+from dlcca.report.figures import Panel, data_block
+from dlcca.report.overview import Overview
+from dlcca.report.words import counted, number
 from dlcca.stores.comparison import Comparison
 from dlcca.stores.run import Run
 
@@ -20,7 +23,7 @@ _MARK = '<meta name="generator" content="dlcca">'
 
 
 def render(
-    run: Run,
+    found: Run | Overview,
     *,
     title: str = "dlcca report",
     lead: str = "",
@@ -32,24 +35,34 @@ def render(
 
     Parameters
     ----------
+    found : a run in memory, or the overview of one that was read some rows at a time
     title : of the window and above the headline
     lead : a sentence more below the headline
     known : panels that compare with what is known from elsewhere, shown first
     marks : known frequencies by name, marked in the spectra
-    compared : what the baselines find in the same views
+    compared : what the baselines find in the same views; an overview has to have picked its rows
     """
-    template = Path(__file__).with_name("template.html").read_text(encoding="utf-8")
-    return Template(template).substitute(
+    if isinstance(found, Run):
+        found = overview.of_run(found, also=() if compared is None else compared.rows)
+    script = explorer.script()
+    folder = Path(__file__).parent
+    leads = (sentences.explained(found), sentences.evidence(found), lead)
+    return Template((folder / "template.html").read_text(encoding="utf-8")).substitute(
         title=escape(title),
-        kicker=f"{escape(title)} · {escape(_moment(run))}",
-        headline=escape(headline(run)),
-        warnings=_warnings(run),
-        lead="\n".join(f'<p class="lead">{escape(text)}</p>' for text in (evidence(run), lead) if text),
-        facts=_facts(run),
-        known=_beside(run, known, compared),
-        panels=_figures(figures.panels(run, marks)),
-        settings=_rows(_settings(run)),
-        provenance=_rows(_provenance(run)),
+        policy=f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src '{_digest(script)}'",
+        style=(folder / "style.css").read_text(encoding="utf-8"),
+        kicker=f"{escape(title)} · {escape(provenance.moment(found))}",
+        headline=escape(sentences.headline(found)),
+        warnings=_warnings(found),
+        lead="\n".join(f'<p class="lead">{escape(text)}</p>' for text in leads if text),
+        notes=_notes(found),
+        facts=_facts(found),
+        known=_beside(found, known, compared),
+        explorer=explorer.section(found),
+        panels=_figures(panels.panels(found, marks)),
+        provenance=provenance.sections(found),
+        moments=data_block(explorer.moments(found), "moments"),
+        script=script,
     )
 
 
@@ -77,64 +90,52 @@ def refuse_foreign(path: Path) -> None:
         raise StorageError(f"{path} exists and is not a dlcca report; give another path, or remove it.")
 
 
-def headline(run: Run) -> str:
-    """What was found, in one plain sentence."""
-    K = len(run.views)
-    if K == 1:
-        return f"One view, in {_counted(run.embedding.shape[1], 'coordinate')} of its own"
-    if not _decidable(run):
-        return f"It cannot be told yet whether these {K} views share anything"
-    if run.n_common == 0:
-        return f"Nothing common was found in these {K} views"
-    found = f"These {K} views share {_counted(run.n_common, 'variable')}"
-    return f"{found}, but do not trust this yet" if run.warnings else found
+def headline(found: Run | Overview) -> str:
+    """What was found, in one plain sentence, without its full stop."""
+    return sentences.headline(overview.of_run(found) if isinstance(found, Run) else found)
 
 
-def evidence(run: Run) -> str:
-    """The numbers behind the headline, in one sentence."""
-    top, edge, share = (run.quality.get(name) for name in ("top_correlation", "null_edge", "landmarks_above_edge"))
-    if len(run.views) == 1 or top is None or edge is None or share is None:
+def _digest(script: str) -> str:
+    """By which a browser knows the one script that may run: nothing in the names of channels can add another."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+
+
+def _warnings(found: Overview) -> str:
+    if not found.warnings:
         return ""
-    if not _decidable(run):
-        return (
-            f"The neighborhoods are so small that independent views would reach a correlation of {edge:.2f} by "
-            f"chance; these reach {top:.2f} at the typical landmark. Widen window or n_neighbors to be sure."
-        )
-    return (
-        f"At {100 * share:.0f} % of {len(run.landmarks)} landmarks the views move together more closely than "
-        f"independent views would by chance: the correlation is {top:.2f} at the typical landmark, and chance "
-        f"reaches {edge:.2f}."
-    )
-
-
-def _decidable(run: Run) -> bool:
-    """Whether neighborhoods are large enough to tell common from chance; runs that do not say are taken to be."""
-    return bool(run.quality.get("decidable", True))
-
-
-def _warnings(run: Run) -> str:
-    if not run.warnings:
-        return ""
-    reasons = "\n".join(f"<p>{escape(reason[:1].upper() + reason[1:])}</p>" for reason in run.warnings)
+    reasons = "\n".join(f"<p>{escape(reason[:1].upper() + reason[1:])}</p>" for reason in found.warnings)
     return f'<div class="warning" role="alert">\n<strong>Do not trust this result.</strong>\n{reasons}\n</div>'
 
 
-def _beside(run: Run, known: Sequence[Panel], compared: Comparison | None) -> str:
+def _notes(found: Overview) -> str:
+    """What does not spoil the result, but should be known."""
+    notes = found.quality.get("notes") or []
+    if not notes:
+        return ""
+    items = "\n".join(f"<li>{escape(note[:1].upper() + note[1:])}</li>" for note in notes)
+    return f'<div class="notes">\n<strong>Good to know</strong>\n<ul>\n{items}\n</ul>\n</div>'
+
+
+def _beside(found: Overview, known: Sequence[Panel], compared: Comparison | None) -> str:
     """What the run is held against: what is known from elsewhere, and other methods."""
     first = f'<h2>Against what is known</h2>\n<div class="panels">\n{_figures(known)}\n</div>' if known else ""
-    return first if compared is None else first + comparison.section(compared, run.time[compared.rows])
+    if compared is None:
+        return first
+    return first + comparison.section(compared, found.rows.sample.time[found.rows.sample.at(compared.rows)])
 
 
-def _facts(run: Run) -> str:
-    n, q = run.embedding.shape
-    span = f"{run.time[-1] - run.time[0]:.4g} s" if run.time_unit == "s" and n > 1 else ""
-    channels = ", ".join(f"{name}: {_counted(d, 'channel')}" for name, d in run.views.items())
+def _facts(found: Overview) -> str:
+    channels = ", ".join(f"{name}: {counted(d, 'channel')}" for name, d in found.views.items())
+    spectrum = ", ".join(f"{value:.2f}" for value in found.eigenvalues[:4])
+    common = "dimensions" if len(found.views) == 1 else "common dimensions"
+    left_out = int(found.rows.stretches.reasons[:, 1:].sum())
+    about = [found.moments.duration(), f"{number(left_out)} left out" if left_out else ""]
     boxes = [
-        ("views", str(len(run.views)), channels),
-        ("samples", f"{n:,}".replace(",", "\u202f"), span),
-        ("dimensions" if len(run.views) == 1 else "common dimensions", str(run.n_common), "at the typical landmark"),
-        ("coordinates", str(q), "eigenvalues " + ", ".join(f"{value:.2f}" for value in run.eigenvalues[:4])),
-        ("landmarks", f"{len(run.landmarks):,}".replace(",", "\u202f"), ""),
+        ("views", str(len(found.views)), channels),
+        ("rows", number(found.n), ", ".join(text for text in about if text)),
+        (common, str(found.n_common), "at the typical landmark"),
+        ("coordinates", str(found.q), f"eigenvalues {spectrum}" if spectrum else ""),
+        ("landmarks", number(len(found.landmarks)), ""),
     ]
     return "\n".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(detail)}</small></dd></div>"
@@ -142,52 +143,13 @@ def _facts(run: Run) -> str:
     )
 
 
-def _figures(panels: Iterable[Panel]) -> str:
+def _figures(made: Iterable[Panel]) -> str:
     return "\n".join(
-        f'<figure class="{"wide" if panel.wide else "narrow"}">\n<h3>{escape(panel.title)}</h3>\n{panel.picture}\n'
+        f'<figure class="{"wide" if panel.wide else "narrow"}{" still" if panel.still else ""}">\n'
+        f"<h3>{escape(panel.title)}</h3>\n{panel.picture}\n"
         f"<figcaption>{escape(panel.caption)}</figcaption>\n</figure>"
-        for panel in panels
+        for panel in made
     )
-
-
-def _settings(run: Run) -> Iterable[tuple[str, str, str]]:
-    """Every option with its value, and the reason if the program chose it."""
-    reasons = {}
-    for line in run.choices:  # "landmarks = 400: every sample"
-        option, _, rest = line.partition(" = ")
-        reasons[option] = rest.partition(": ")[2]
-    for option, (section, key) in OPTIONS.items():
-        value = run.settings.get(section, {}).get(key, "")
-        why = f"chosen: {reasons[option]}" if option in reasons else "as set"
-        yield f"<code>{escape(option)}</code>", f"<code>{escape(str(value))}</code>", escape(why)
-
-
-def _provenance(run: Run) -> Iterable[tuple[str, str]]:
-    yield "made", escape(_moment(run))
-    yield "fingerprint of inputs and settings", f'<code class="long">{escape(run.fingerprint)}</code>'
-    yield "versions", escape(", ".join(f"{name} {number}" for name, number in run.versions.items()))
-    for name, value in run.quality.items():
-        yield escape(name.replace("_", " ")), escape(_shown(value))
-
-
-def _moment(run: Run) -> str:
-    return run.created.replace("T", " ").replace("+00:00", " UTC")
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return ", ".join(_shown(item) for item in value)
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _rows(rows: Iterable[tuple[str, ...]]) -> str:
-    return "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _is_report(path: Path) -> bool:

@@ -25,6 +25,11 @@ def coordinates_stage(job: Job) -> Stage:
     return job.stage("coordinates", [*spectrum.depends(job), job.options["n_components"]], job.n_blocks)
 
 
+def signs_stage(job: Job) -> Stage:
+    """All blocks together: every task of the stage "embedding" asks for it, and must not read a file for each block."""
+    return job.stage("signs", [*spectrum.depends(job), job.options["n_components"]], 1)
+
+
 def stage_of(job: Job) -> Stage:
     blocks = count_of_blocks(job.n_moments, job.rows)
     return job.stage("embedding", [*spectrum.depends(job), job.options["n_components"]], blocks)
@@ -33,12 +38,13 @@ def stage_of(job: Job) -> Stage:
 def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
     """Coordinates of every block that has none yet."""
     q = int(job.options["n_components"])
-    some = _rows_looked_at(job)
+    some = rows_looked_at(job)
     shapes = {
         "raw": ((job.n, q), "float64", job.rows),
         "nearest": ((job.n_blocks * some, job.K), "float64", some),
     }
     do_missing(compute, job, coordinates_stage(job).prepare(shapes, says=f"{q} coordinates"), client, tell)
+    do_missing(combine, job, signs_stage(job).prepare({}, says=f"{q} coordinates"), client, tell)
     final = ((job.n_moments, q), job.dtype, job.rows)
     do_missing(finish, job, stage_of(job).prepare({"/embedding": final}, says=f"{q} coordinates"), client, tell)
 
@@ -54,10 +60,10 @@ def compute(job: Job, stage: Stage, block: int) -> None:
         "sizes": (np.abs(E) ** 3).sum(axis=0).tolist(),
         "largest": largest.tolist(),
     }
-    stage.write(block, {"raw": (first, E), "nearest": (block * _rows_looked_at(job), _nearest(job, block))}, facts)
+    stage.write(block, {"raw": (first, E), "nearest": (block * rows_looked_at(job), _nearest(job, block))}, facts)
 
 
-def _rows_looked_at(job: Job) -> int:
+def rows_looked_at(job: Job) -> int:
     """Rows of a block that tell how far the landmarks reach: the first ones, so that one chunk is read again."""
     return min(job.rows, max(LEAST_LOOKED_AT, reach_rows(landmarks.count(job)) // job.n_blocks))
 
@@ -65,8 +71,8 @@ def _rows_looked_at(job: Job) -> int:
 def _nearest(job: Job, block: int) -> NDArray[np.float64]:
     """Distances (rows looked at, K) to the nearest landmark; NaN in views that are not used and beyond the last row."""
     first, last = job.bounds(block)
-    some = np.arange(first, min(last, first + _rows_looked_at(job)))
-    found = np.full((_rows_looked_at(job), job.K), np.nan)
+    some = np.arange(first, min(last, first + rows_looked_at(job)))
+    found = np.full((rows_looked_at(job), job.K), np.nan)
     away = Away(some, landmarks.rows(job), rows_apart(job.settings))
     points = kernel.model(job).points
     for v in kernel.used_views(job):
@@ -102,17 +108,24 @@ def sign_and_scale(job: Job) -> tuple[NDArray, NDArray]:
 
     Coordinates of a single kernel have their scale already.
     """
-    stage = coordinates_stage(job)
-    facts = [stage.facts(block) for block in range(stage.n_blocks)]
+    facts = signs_stage(job).facts(0)
+    return np.array(facts["sign"]), np.array(facts["scale"])
+
+
+def combine(job: Job, stage: Stage, block: int) -> None:
+    """Signs and scales, from the sums of all blocks in their order."""
+    coordinates = coordinates_stage(job)
+    facts = [coordinates.facts(b) for b in range(coordinates.n_blocks)]
     total = {key: np.sum([f[key] for f in facts], axis=0) for key in ("squares", "cubes", "sizes")}
     each = np.array([f["largest"] for f in facts])
     largest = each[np.argmax(np.abs(each), axis=0), np.arange(each.shape[1])]
     clear = np.abs(total["cubes"]) >= 1e-6 * total["sizes"]
     sign = np.where(np.where(clear, total["cubes"], largest) < 0, -1.0, 1.0)
-    if job.options["fusion"] != "alternating":
-        return sign, np.ones_like(sign)
-    size = np.sqrt(total["squares"] / job.n)
-    return sign, 1 / np.where(size > 0, size, 1)
+    scale = np.ones_like(sign)
+    if job.options["fusion"] == "alternating":
+        size = np.sqrt(total["squares"] / job.n)
+        scale = 1 / np.where(size > 0, size, 1)
+    stage.write(block, {}, {"sign": sign.tolist(), "scale": scale.tolist()})
 
 
 def finish(job: Job, stage: Stage, block: int) -> None:

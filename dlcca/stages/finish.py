@@ -13,11 +13,12 @@ from dlcca.model import Model
 from dlcca.quality import Quality, assess
 from dlcca.stages import embedding, kernel, landmarks, members, metric, neighborhoods, spectrum
 from dlcca.stages.job import Job, fingerprint
+from dlcca.stores import events, groups
 from dlcca.stores import model as model_store
 from dlcca.stores import run as run_store
 from dlcca.stores.arrays import digest_of_facts, plain, seal, write_array
 from dlcca.stores.blocks import storing
-from dlcca.stores.files import zarr_store
+from dlcca.stores.files import files_at, zarr_store
 from dlcca.stores.views import recordings_of
 
 
@@ -53,12 +54,11 @@ def run(job: Job, choices: Choices, cost: dict[str, Any] | None = None) -> Quali
 
 
 def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
-    import zarr
 
-    group = zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
     quality = quality_of(job)
     told = plain({**quality.measures, "n_common": quality.n_common, "warnings": quality.reasons})
-    group.require_group("quality").attrs.update(told)
+    group = _emptied(job)
+    group.create_group("quality", attributes=told)
     clock = job.moments
     small = {
         "time": np.arange(job.n) if clock is None else clock.time,
@@ -68,7 +68,7 @@ def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
     }
     if clock is not None:
         small["reason"] = clock.reason
-    manifest = {name: write_array(group, name, X) for name, X in small.items() if _cleared(group, name)}
+    manifest = {name: write_array(group, name, X) for name, X in small.items()}
     manifest |= {"embedding": _embedding_digest(job), "quality": digest_of_facts(told)}
     manifest["model"] = _write_model(group, job, choices, quality, small)
     facts = {
@@ -81,6 +81,8 @@ def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
         "versions": run_store.versions(),
         "created": run_store._now(),
         "cost": cost,
+        "stages": list(cost),
+        "log": events.current() is not None,
     }
     seal(group, run_store.FORM, {**plain(facts), "manifest": manifest})
     return quality
@@ -88,7 +90,6 @@ def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
 
 def _write_model(group: Any, job: Job, choices: Choices, quality: Quality, small: dict[str, NDArray]) -> str:
     """The model as a group of its own, for new recordings; the checksum of its header."""
-    _cleared(group, "model")
     sigma = spectrum.sigmas(job)
     made = recordings_of(job.clock) if job.clock else None
     arrays = {
@@ -108,16 +109,21 @@ def _write_model(group: Any, job: Job, choices: Choices, quality: Quality, small
         "versions": run_store.versions(),
         "recordings": None if made is None else made.facts,
     }
-    place = group.create_group("model")
-    model_store.write(place, model_of(job), arrays, plain(facts))
-    return place.attrs["checksum"]
+    return model_store.write(group.create_group("model"), model_of(job), arrays, plain(facts))
 
 
-def _cleared(group: Any, name: str) -> bool:
-    """Make room for an array that an earlier run may have left."""
-    if name in group:
-        del group[name]
-    return True
+#: What is written here, and may be left of an earlier run; "correlations" goes with "quality".
+RESULTS = ("time", "eigenvalues", "landmarks", "reason", "quality", "model")
+
+
+def _emptied(job: Job) -> Any:
+    """The group of the run, without what is written here, and without the header that would tell of it."""
+    import zarr
+
+    groups.put(job.address, {})
+    for name in RESULTS:
+        files_at(job.address).remove(name)
+    return zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
 
 
 def _embedding_digest(job: Job) -> str:

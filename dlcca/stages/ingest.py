@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,11 +18,13 @@ from dlcca.stages.ingest_job import IngestJob, make_job
 from dlcca.stages.job import fingerprint
 from dlcca.stages.timeline import File, Opener, Timeline, found
 from dlcca.stages.work import Tell
+from dlcca.stores import groups, lock
 from dlcca.stores import run as run_store
 from dlcca.stores import views as store
 from dlcca.stores.arrays import plain, seal, write_array
 from dlcca.stores.blocks import storing
 from dlcca.stores.files import files_at, is_remote, zarr_store
+from dlcca.stores.records import known_stage
 from dlcca.stores.views import Reason
 
 #: In the order in which they are done.
@@ -59,13 +60,14 @@ def prepared(
 def run(job: IngestJob, line: Timeline, client: Any = None, tell: Tell | None = None) -> dict[str, Any]:
     """Do what is missing, and seal the store; its header. A store that is finished is left as it is."""
     _refuse_foreign(job)
-    if not store.is_views(job.address):
-        for stage in STAGES:
-            stage(job, client, tell)
-        with storing(f"the header of {job.address}"):
-            _seal(job, line)
-    _remove_drafts(job)  # also if it was stopped between the seal and this
-    return store.describe(job.address)
+    with lock.held(job.address, "an ingestion"):
+        if not store.is_views(job.address):
+            for stage in STAGES:
+                stage(job, client, tell)
+            with storing(f"the header of {job.address}"):
+                _seal(job, line)
+        _remove_drafts(job)  # also if it was stopped between the seal and this
+        return store.describe(job.address)
 
 
 def _remove_drafts(job: IngestJob) -> None:
@@ -76,10 +78,9 @@ def _remove_drafts(job: IngestJob) -> None:
 
 def _refuse_foreign(job: IngestJob) -> None:
     """An error if something else is there: other files, other settings, or no views at all."""
-    files = files_at(job.address)
-    begun = files.get("stages/drafts/stage.json") or files.get("stages/clock/stage.json")
+    begun = known_stage(job.address, "drafts") or known_stage(job.address, "clock")
     if begun is not None:
-        known = json.loads(begun).get("fingerprint")
+        known = begun["fingerprint"]
     elif store.is_views(job.address):
         known = store.describe(job.address)["fingerprint"]
     else:
@@ -98,6 +99,7 @@ def _refuse_foreign(job: IngestJob) -> None:
 def _seal(job: IngestJob, line: Timeline) -> None:
     import zarr
 
+    groups.put(job.address, {})
     group = zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
     clock = settling.stage_of(job)
     counts = Counter(clock.read("/reason", 0).tolist())
@@ -223,9 +225,9 @@ def only_annotations(address: str, files: Sequence[str], open_recording: Opener 
     }
     with storing(f"the header of {address}"):
         group = zarr.create_group(zarr_store(address), zarr_format=3)
-        for name, dtype in (("time", "float64"), ("reason", "uint8"), ("segment", "int64"), ("rows", "int64")):
-            write_array(group, name, np.empty(0, dtype))
-        seal(group, store.FORM, plain(content))
+        empty = {"time": "float64", "reason": "uint8", "segment": "int64", "rows": "int64"}
+        manifest = {name: write_array(group, name, np.empty(0, dtype)) for name, dtype in empty.items()}
+        seal(group, store.FORM, {**plain(content), "manifest": manifest})
     return store.describe(address)
 
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
 from dlcca.numerics import clock
 from dlcca.numerics.features import Feature
+from dlcca.readers.recording import Digital
 from dlcca.recipes import ViewRecipe
 from dlcca.stages.featuring import feature_of
 from dlcca.stages.job import fingerprint
-from dlcca.stages.timeline import Opener, Piece, Timeline, Track, View, lay_out
+from dlcca.stages.timeline import File, Opener, Timeline, Track, View, lay_out
 from dlcca.stores.blocks import Stage
 
-#: Samples read for a block, and features written of it: enough that a task is worth starting, and little enough that
+#: Samples held for a block, and features written of it: enough that a task is worth starting, and little enough that
 #: memory is used again (the C library gives parts above 32 MiB back to the system each time, and fills new ones).
 BLOCK_BYTES = 16 << 20
 MOST_WINDOWS = 65_536
@@ -74,7 +76,7 @@ class IngestJob:
     def dims(self) -> list[list[int]]:
         """For each view, how many features its tracks have."""
         return [
-            [len(feature.names(track.names)) for feature, track in zip(features, view.tracks, strict=True)]
+            [feature.width(len(track.channels)) for feature, track in zip(features, view.tracks, strict=True)]
             for view, features in zip(self.views, self.features, strict=True)
         ]
 
@@ -85,9 +87,27 @@ class IngestJob:
         ones = [np.ones(len(track.channels)) for track in self.views[v].tracks]
         return all(feature.columns(one, one) is not None for feature, one in zip(self.features[v], ones, strict=True))
 
+    @cached_property
+    def digital(self) -> list[list[Digital | None]]:
+        """For each view, the whole numbers that the samples of its tracks are read as; None where values are read."""
+        every = [[_digital(track, view.recipe, self.opener) for track in view.tracks] for view in self.views]
+        return [[None] * len(held) if self._needs_values(v, held) else held for v, held in enumerate(every)]
+
+    def _needs_values(self, v: int, held: list[Digital | None]) -> bool:
+        """Whether raw samples have to be written as values: only whole numbers of one kind can be written as such."""
+        is_raw = self.views[v].recipe.features.kind in ("raw", "delay")
+        kinds = {None if digital is None else digital.dtype for digital in held}
+        return is_raw and (None in kinds or len(kinds) > 1 or not self.is_finished_when_read(v))
+
+    def kept(self, v: int) -> np.dtype:
+        """The dtype in which the drafts of a view are kept."""
+        is_raw = self.views[v].recipe.features.kind in ("raw", "delay")
+        digital = self.digital[v][0]
+        return digital.dtype if is_raw and digital is not None else np.dtype(np.float32)
+
     def __getstate__(self) -> dict[str, Any]:
         """Without what is made when it is asked for."""
-        return {key: value for key, value in self.__dict__.items() if key not in ("features", "dims")}
+        return {key: value for key, value in self.__dict__.items() if key not in ("features", "dims", "digital")}
 
 
 def samples_of(window_s: float, rate: float) -> int:
@@ -103,7 +123,7 @@ def make_job(
     window_s, step_s = _window_and_step(line.views)
     features = [_features(view, window_s) for view in line.views]
     for view, made in zip(line.views, features, strict=True):
-        d = sum(len(f.names(track.names)) for f, track in zip(made, view.tracks, strict=True))
+        d = sum(f.width(len(track.channels)) for f, track in zip(made, view.tracks, strict=True))
         if view.recipe.pca_components > d:
             raise SettingsError(
                 f"view {view.name!r}: pca_components = {view.recipe.pca_components}, but it has {d} features; ask for "
@@ -126,13 +146,13 @@ def make_job(
         window_s=window_s,
         step_s=step_s,
         n=n,
-        rows=_windows_of_block(line.views, features, n, window_s, step_s),
+        rows=n,
         bad=bad,
         inputs=_identity(line, recipes, window_s, step_s, opener, scaling_from),
         opener=opener,
         scaling_from=scaling_from,
     )
-    return job, line
+    return replace(job, rows=_windows_of_block(job)), line
 
 
 def _rates(views: Sequence[View]) -> list[float]:
@@ -205,16 +225,30 @@ def _told(rates: Sequence[float]) -> str:
     return ", ".join(f"{rate:g}" for rate in sorted(set(rates))) + " Hz"
 
 
-def _windows_of_block(
-    views: Sequence[View], features: Sequence[Sequence[Feature]], n: int, window_s: float, step_s: float
-) -> int:
+def _windows_of_block(job: IngestJob) -> int:
     """Windows of a block: 16 MiB of samples or of features, and much longer than what two blocks both read."""
-    samples = sum(track.rate * step_s * len(track.channels) for view in views for track in view.tracks)
-    windows = sum(samples_of(window_s, track.rate) * len(track.channels) for view in views for track in view.tracks)
-    wide = sum(len(f.names(t.names)) for made, view in zip(features, views, strict=True)
-               for f, t in zip(made, view.tracks, strict=True))  # fmt: skip
-    rows = int(BLOCK_BYTES // (4 * max(samples, windows / 4, wide, 1)))
-    return min(n, max(1, min(rows, MOST_WINDOWS), min(64, int(2 * window_s / step_s))))
+    held = written = copied = 0.0  # bytes for each window
+    for v, k, track in job.tracks:
+        c, digital = len(track.channels), job.digital[v][k]
+        held += track.rate * job.step_s * c * (4 if digital is None else digital.dtype.itemsize)
+        copied += job.samples(track) * c
+        written += job.dims[v][k] * job.kept(v).itemsize
+    rows = min(int(BLOCK_BYTES // max(held, copied, written, 1.0)), MOST_WINDOWS)
+    rows = min(job.n, max(1, rows, min(64, int(2 * job.window_s / job.step_s))))
+    return -(-job.n // -(-job.n // rows))  # as many blocks, and the last one about as large as the others
+
+
+def _digital(track: Track, recipe: ViewRecipe, opener: Opener) -> Digital | None:
+    """The whole numbers that a track is in all of its files; None if it is not, or if values between are asked for."""
+    if recipe.resample == "linear":
+        return None
+    every = [piece.file.open(opener).signals[piece.signal].digital for piece in track.pieces]
+    first, *others = (
+        None if digital is None else digital.of(piece.columns)
+        for digital, piece in zip(every, track.pieces, strict=True)
+    )
+    usable = first is not None and first.is_exact and all(first.is_like(other) for other in others)
+    return first if usable else None
 
 
 def _identity(
@@ -226,26 +260,31 @@ def _identity(
     scaling_from: str,
 ) -> str:
     """What tells these views from others: recipes, files with their sizes and dates, and some of their samples."""
-    pieces = []
-    seen: dict[tuple[Any, ...], str] = {}
-    for view in line.views:
-        for track in view.tracks:
-            for piece in track.pieces:
-                key = (piece.file, piece.signal, piece.columns)
-                if key not in seen:
-                    seen[key] = _sampled(piece, opener)
-                pieces.append(
-                    [view.name, piece.file.path, piece.file.stamp, piece.signal, piece.columns, piece.start_s,
-                     piece.period_s, piece.n, seen[key]]
-                )  # fmt: skip
+    tracks = [(view, track) for view in line.views for track in view.tracks]
+    wanted: dict[tuple[File, int], set[int]] = {}
+    for _, track in tracks:
+        for piece in track.pieces:
+            wanted.setdefault((piece.file, piece.signal), set()).update(piece.columns)
+    samples = {place: _sampled(*place, sorted(columns), opener) for place, columns in wanted.items()}
+    pieces = [
+        [view.name, piece.file.path, piece.file.stamp, piece.signal, piece.columns, piece.start_s, piece.period_s,
+         piece.n, _digest(samples[piece.file, piece.signal], piece.columns)]
+        for view, track in tracks for piece in track.pieces
+    ]  # fmt: skip
     told = {name: recipe.to_dict() | {"source": None} for name, recipe in recipes.items()}
     return fingerprint(told, window_s, step_s, pieces, line.marks, scaling_from)
 
 
-def _sampled(piece: Piece, opener: Opener) -> str:
-    """A digest of a few samples at the beginning, in the middle and at the end."""
-    signal, made = piece.file.open(opener).signals[piece.signal], hashlib.sha256()
-    for first in sorted({0, piece.n // 2, max(0, piece.n - 4)}):
-        X = signal.read(first, min(piece.n, first + 4), piece.columns)
-        made.update(np.ascontiguousarray(X, dtype=np.float64).tobytes())
+def _sampled(file: File, number: int, columns: list[int], opener: Opener) -> dict[int, list[NDArray]]:
+    """A few samples of each of some channels: at the beginning, in the middle and at the end."""
+    signal = file.open(opener).signals[number]
+    firsts = sorted({0, signal.n // 2, max(0, signal.n - 4)})
+    parts = [signal.read(first, min(signal.n, first + 4), columns) for first in firsts]
+    return {column: [np.asarray(X[:, at], dtype=np.float64) for X in parts] for at, column in enumerate(columns)}
+
+
+def _digest(samples: Mapping[int, list[NDArray]], columns: Sequence[int]) -> str:
+    made = hashlib.sha256()
+    for parts in zip(*(samples[column] for column in columns), strict=True):
+        made.update(np.stack(parts, axis=1).tobytes())
     return made.hexdigest()

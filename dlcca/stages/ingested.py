@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from dlcca.errors import DamagedBlock
-from dlcca.stages.running import Progress
+from dlcca.stages.running import Progress, stages_on_disk
 from dlcca.stores import views
 from dlcca.stores.blocks import Stage
 from dlcca.stores.files import files_at
@@ -16,16 +16,7 @@ ON_DISK = ("drafts", "clock", "pca", "views")
 
 def begun(address: str) -> list[Stage]:
     """The stages of an ingestion that have been begun, as they are on disk; none if there is no store of views."""
-    files = files_at(address)
-    if files.get("stages/drafts/stage.json") is None:
-        return []
-    found = []
-    for name in ON_DISK:
-        content = files.get(f"stages/{name}/stage.json")
-        if content is not None:
-            known = json.loads(content)
-            found.append(Stage(address, name, known["fingerprint"], known["n_blocks"]))
-    return found
+    return stages_on_disk(address, ON_DISK) if files_at(address).get("stages/drafts/stage.json") is not None else []
 
 
 def progress(address: str) -> list[Progress]:
@@ -40,27 +31,19 @@ def progress(address: str) -> list[Progress]:
 def damages(address: str) -> list[str]:
     """What is wrong with the finished blocks of a store of views, a line each; every array is read."""
     finished = views.is_views(address)
-    problems = []
-    for stage in begun(address):
-        missing = set(stage.missing())
-        if finished and missing:
-            problems.append(f"{len(missing)} blocks of stage {stage.name!r} in {address} are missing. Ingest again.")
-        for block in (block for block in range(stage.n_blocks) if block not in missing):
-            problems += _damages(stage, block, finished)
-    return problems
+    return [problem for stage in begun(address) for problem in stage.check(whole=finished, gone=gone(finished))]
 
 
-def _damages(stage: Stage, block: int, finished: bool) -> list[str]:
-    problems = []
-    try:
-        arrays = stage.parts(block)
-    except DamagedBlock as error:
-        return [str(error)]
-    for array in arrays:
-        if finished and array.startswith("draft_"):
-            continue  # removed when the views had been made of them
-        try:
-            stage.read(array, block)
-        except DamagedBlock as error:
-            problems.append(str(error))
-    return problems
+def gone(finished: bool) -> Callable[[str], bool]:
+    """Whether an array was removed: drafts are when views have been made of them."""
+    return lambda array: finished and array.startswith("draft_")
+
+
+def needed(header: Mapping[str, Any]) -> list[str]:
+    """The stages that a finished store of views has been made by."""
+    made = list(header["views"].values())
+    if not made:
+        return []
+    later = any(view["finished"] for view in made)
+    components = any(view["recipe"].get("pca_components") for view in made)
+    return ["drafts", "clock", *["pca"] * components, *["views"] * later]

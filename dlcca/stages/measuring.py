@@ -23,12 +23,13 @@ def measured_run(job: Job, client: Any = None) -> dict[str, Measured]:
     watch.end()
     costs = running.costs(job.address)
     watch.share("bandwidth", "units", costs)
+    each = {stage.name: tuple(stage.task_seconds()) for stage in running.begun(job.address)}
     found = {}
     for name, (wall_s, rest, peak) in watch.stages.items():
         cost = costs.get(name, {"tasks": 0, "seconds": 0.0})
         if cost["tasks"] == 0:  # done by the client itself
             cost = {"tasks": 1, "seconds": wall_s}
-        found[name] = Measured(cost["tasks"], cost["seconds"], wall_s, rest, peak)
+        found[name] = Measured(cost["tasks"], cost["seconds"], wall_s, rest, peak, each.get(name, ()))
     return found
 
 

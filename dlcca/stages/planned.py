@@ -88,7 +88,8 @@ def _plan(job: IngestJob, dims: tuple[int, ...]) -> IngestPlan:
     samples = sum(piece.n * len(track.channels) for _, _, track in job.tracks for piece in track.pieces)
     windows = sum(job.samples(track) * len(track.channels) for _, _, track in job.tracks)
     drafts = sum(sum(job.dims[v]) for v in views.made_here(job))  # written, and read again
-    writes = 4.0 * job.n * (sum(dims) + drafts)
+    itemsizes = [4 if v in views.made_here(job) else job.kept(v).itemsize for v in range(len(dims))]
+    writes = float(job.n) * (sum(d * size for d, size in zip(dims, itemsizes, strict=True)) + 4 * drafts)
     block = 4.0 * job.rows * max(samples / job.n, float(sum(dims)), windows / 4)
     return IngestPlan(job.n, job.n_blocks * (2 if drafts else 1) + 1, 4.0 * samples, writes, 3 * block)
 

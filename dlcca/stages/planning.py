@@ -13,7 +13,7 @@ from dlcca.chunked.planning import Plan, Rates, Sizes, refuse_too_large
 from dlcca.numerics.landmarks import CANDIDATES
 from dlcca.numerics.quantiles import levels
 from dlcca.settings import Settings
-from dlcca.stages import kernel, landmarks, members, merging, metric, near, scales, shards, spectrum
+from dlcca.stages import embedding, kernel, landmarks, members, merging, metric, near, scales, shards, spectrum
 from dlcca.stages.job import Job
 
 __all__ = ["Plan", "Rates", "Sizes", "at_scale", "plan", "refuse_too_large", "sizes_of"]
@@ -72,6 +72,7 @@ def sizes_of(job: Job) -> Sizes:
         gram_pairs=len(spectrum._pairs(job)),
         bandwidth_passes=_bandwidth_passes(job, m),
         unit_passes=_dense_passes(job, m) if job.options["fusion"] == "average" else 0,
+        reach_rows=job.n_blocks * embedding.rows_looked_at(job),
     )
 
 

@@ -16,7 +16,7 @@ from dlcca.errors import SettingsError, StorageError
 from dlcca.stages.job import Job, fingerprint
 from dlcca.stages.planning import sizes_of
 
-FORM, VERSION = "dlcca-rates", 1
+FORM, VERSION = "dlcca-rates", 2
 #: Settings that a cost per row depends on, beside the sizes.
 _OPTIONS = ("metric", "landmark_rule", "fusion", "kernel", "solver", "neighbor_index", "bandwidth")
 #: Sizes that it depends on; not the rows, to which it is applied.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,22 @@ from dlcca.errors import DataError, SettingsError
 from dlcca.quality import Quality
 from dlcca.settings import Settings
 from dlcca.stages import finish, pipeline
+from dlcca.stages.failures import watched
 from dlcca.stages.job import Job, Source, make_job
 from dlcca.stages.work import Tell
+from dlcca.stores import events, groups, lock
 from dlcca.stores.blocks import Stage
 from dlcca.stores.files import files_at
+from dlcca.stores.records import known_stage
 from dlcca.stores.views import is_views
+
+#: Takes a sentence for whoever watches the run.
+Say = Callable[[str], None]
+
+
+def silence(text: str) -> None:
+    """Where nobody has asked to be told."""
+
 
 #: Stages in the order in which they are done, under their names on disk.
 ON_DISK = (
@@ -38,6 +49,7 @@ ON_DISK = (
     "lanczos",
     "spectrum",
     "coordinates",
+    "signs",
     "embedding",
 )
 
@@ -57,10 +69,15 @@ def prepared(store: str, views: dict[str, str], settings: Settings, seed: int, c
     return make_job(store, sources, choices.settings, seed, clock), choices
 
 
-def run(job: Job, choices: Choices, client: Any = None, tell: Tell | None = None) -> Quality:
-    """Do what is missing of every stage, and seal the run."""
-    pipeline.run(job, client, tell)
-    return finish.run(job, choices, costs(job.address))
+def run(job: Job, choices: Choices, client: Any = None, tell: Tell | None = None, say: Say = silence) -> Quality:
+    """Do what is missing of every stage, and seal the run.
+
+    Nobody else may write to the store meanwhile. ``say`` is told of whatever has to be begun again.
+    """
+    with lock.held(job.address, "a run"), watched(client, events.current(), say):
+        pipeline.run(job, client, tell)
+        lock.confirm(job.address)
+        return finish.run(job, choices, costs(job.address))
 
 
 def forget(store: str, first: str) -> None:
@@ -68,6 +85,8 @@ def forget(store: str, first: str) -> None:
     if first not in ON_DISK:
         raise SettingsError(f"--from {first}: the stages are {', '.join(ON_DISK)}.")
     files = files_at(store)
+    if files.get(groups.FILE) is not None:
+        groups.put(store, {})  # first: what the header tells of is finished no more
     for name in reversed(ON_DISK[ON_DISK.index(first) :]):  # so that nothing ever builds on what is gone
         files.remove(f"stages/{name}")
 
@@ -111,11 +130,10 @@ def damages(store: str) -> list[str]:
 
 def begun(store: str) -> list[Stage]:
     """The stages of a run that have been begun, as they are on disk."""
-    files = files_at(store)
-    found = []
-    for name in ON_DISK:
-        content = files.get(f"stages/{name}/stage.json")
-        if content is not None:
-            known = json.loads(content)
-            found.append(Stage(store, name, known["fingerprint"], known["n_blocks"]))
-    return found
+    return stages_on_disk(store, ON_DISK)
+
+
+def stages_on_disk(store: str, names: Sequence[str]) -> list[Stage]:
+    """Those of some stages that have been begun; an error if what one says of itself is damaged."""
+    known = {name: known_stage(store, name) for name in names}
+    return [Stage(store, name, k["fingerprint"], k["n_blocks"]) for name, k in known.items() if k is not None]

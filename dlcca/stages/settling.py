@@ -14,10 +14,11 @@ from dlcca.errors import DataError
 from dlcca.numerics.features.columns import Columns, side_by_side
 from dlcca.numerics.moments import Moments, combined
 from dlcca.numerics.sketch import Sketches, robust_scaling
-from dlcca.stages import drafts
+from dlcca.stages import drafts, faults
 from dlcca.stages.ingest_job import IngestJob
 from dlcca.stages.joined_runs import JoinedRuns, LongRun
 from dlcca.stages.packing import unpacked
+from dlcca.stages.piecing import spans_of
 from dlcca.stages.work import Tell
 from dlcca.stores.blocks import Stage
 from dlcca.stores.views import Reason, read_arrays
@@ -81,7 +82,7 @@ class Facts:
                 found.append(Fault(suspect["windows"], Reason.FLAT, c))
             elif value in (top[c], bottom[c]) and top[c] > bottom[c]:
                 found.append(Fault(suspect["windows"], Reason.SATURATED, c))
-        flat, saturated = drafts.least_runs(job.views[v].recipe, job.views[v].tracks[k])
+        flat, saturated = faults.least_runs(job.views[v].recipe, job.views[v].tracks[k])
         for run in track.joined.found:
             c, length = run.channel, run.last - run.first
             windows = _touched(job, v, k, run)
@@ -115,8 +116,8 @@ def _touched(job: IngestJob, v: int, k: int, run: LongRun) -> list[list[int]]:
     begin, end = (piece.start_s + at * piece.period_s for at in (run.first, run.last))
     low = int(np.clip((begin - job.window_s) / job.step_s - 2, 0, job.n))
     high = int(np.clip(end / job.step_s + 3, 0, job.n))
-    windows, spans = drafts.spans_of(job, track, piece, recipe, low, high)
-    return drafts.stretches_touched([(run.first, run.last)], spans, windows)
+    windows, spans = spans_of(job, track, piece, recipe, low, high)
+    return faults.stretches_touched([(run.first, run.last)], spans, windows)
 
 
 def gathered(job: IngestJob) -> Facts:
@@ -135,8 +136,8 @@ def gathered(job: IngestJob) -> Facts:
 
 def _joined(job: IngestJob, v: int, k: int) -> JoinedRuns:
     track = job.views[v].tracks[k]
-    lengths = drafts.least_runs(job.views[v].recipe, track)
-    return JoinedRuns(min((n for n in lengths if n), default=0), max(lengths), drafts.judged(track))
+    lengths = faults.least_runs(job.views[v].recipe, track)
+    return JoinedRuns(min((n for n in lengths if n), default=0), max(lengths), faults.judged(track))
 
 
 @dataclass(frozen=True)
@@ -192,11 +193,12 @@ def place_of(view: str) -> str:
 def columns_of(job: IngestJob, v: int, center: NDArray, scale: NDArray) -> Columns:
     """How the drafts of a view are finished, those of all its tracks side by side."""
     parts, at = [], 0
-    for track, feature in zip(job.views[v].tracks, job.features[v], strict=True):
+    kept = [digital if job.kept(v).kind != "f" else None for digital in job.digital[v]]
+    for track, feature, digital in zip(job.views[v].tracks, job.features[v], kept, strict=True):
         channels = slice(at, at + len(track.channels))
         columns = feature.columns(center[channels], scale[channels])
         assert columns is not None
-        parts.append(columns)
+        parts.append(columns.of_numbers(digital.gain, digital.bias) if digital is not None else columns)
         at = channels.stop
     return side_by_side(parts)
 

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from dlcca.fitting import refuse_rounding
 from dlcca.numerics.affinity import inverse_root, relative_rows
 from dlcca.numerics.alternating import gram_pairs, landmark_values, solve_grams
-from dlcca.numerics.grams import add_gram, add_own_gram
+from dlcca.numerics.grams import add_gram
 from dlcca.numerics.spectra import largest_pairs
 from dlcca.stages import kernel, landmarks, scales
 from dlcca.stages.job import Job
@@ -40,7 +40,8 @@ def bandwidth_stage(job: Job) -> Stage:
 
 
 def gram_stage(job: Job) -> Stage:
-    return job.stage("gram", depends(job), len(groups(job)))
+    # Whole products: earlier versions kept halves of symmetric ones, which must not be taken for these.
+    return job.stage("gram", [*depends(job), "whole"], len(groups(job)))
 
 
 def stage_of(job: Job) -> Stage:
@@ -104,10 +105,7 @@ def _add_sparse(job: Job, block: int, grams: dict[tuple[int, int], NDArray], col
         known.append((links, R))
         columns[v] += np.bincount(links.ravel(), weights=R.ravel(), minlength=len(columns[v]))
     for (u, v), G in grams.items():
-        if u == v:
-            add_own_gram(G, *known[u])
-        else:
-            add_gram(G, *known[u], *known[v])
+        add_gram(G, *known[u], *known[v])
 
 
 def _add_dense(job: Job, block: int, grams: dict[tuple[int, int], NDArray], columns: list[NDArray]) -> None:
@@ -132,10 +130,7 @@ def solve(job: Job, stage: Stage, block: int) -> None:
     roots = [inverse_root(np.asarray(C)) for C in columns]
     grams = {}
     for u, v in _pairs(job):
-        total = sum(many.read(f"gram_{u}_{v}", g) for g in parts)
-        total = np.asarray(total)
-        if u == v and kernel.is_sparse(job):
-            total = total + total.T  # `add_own_gram` adds each pair once
+        total = np.asarray(sum(many.read(f"gram_{u}_{v}", g) for g in parts))
         grams[u, v] = total * roots[u][:, None] * roots[v]
     q = int(job.options["n_components"])
     with threadpool_limits(limits=os.cpu_count()):  # the only task there is: the other workers of this machine wait

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,12 +17,13 @@ from dlcca.errors import DataError, SettingsError, StaleStage, StorageError, sug
 from dlcca.model import Model
 from dlcca.stages.job import Source, _clock, fingerprint, identity
 from dlcca.stages.work import Tell, do_missing
+from dlcca.stores import groups, lock, transformed, views
 from dlcca.stores import model as model_store
 from dlcca.stores import run as run_store
-from dlcca.stores import transformed, views
 from dlcca.stores.arrays import open_sealed, plain, seal
 from dlcca.stores.blocks import Stage, storing
-from dlcca.stores.files import files_at, is_remote, zarr_store
+from dlcca.stores.files import is_remote, zarr_store
+from dlcca.stores.records import known_stage
 from dlcca.stores.views import Clock, Reason
 
 
@@ -110,6 +110,11 @@ def run(job: TransformJob, client: Any = None, tell: Tell | None = None) -> dict
     _refuse_foreign(job)
     if transformed.is_transformed(job.address):
         return transformed.describe(job.address)
+    with lock.held(job.address, "a transform"):
+        return _done(job, client, tell)
+
+
+def _done(job: TransformJob, client: Any, tell: Tell | None) -> dict[str, Any]:
     n, rows = job.n, job.rows
     arrays: dict[str, Any] = {
         "/embedding": ((n, job.q), job.dtype, rows),
@@ -223,6 +228,7 @@ _OURS = ("stages", "recordings", "zarr.json", *transformed.ARRAYS)
 def _seal(job: TransformJob) -> None:
     import zarr
 
+    groups.put(job.address, {})
     group = zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
     facts = [job.stage.facts(block) for block in range(job.stage.n_blocks)]
     valid, outside = (sum(fact[key] for fact in facts) for key in ("valid", "outside"))
@@ -258,9 +264,8 @@ def _digest(job: TransformJob, name: str) -> str:
 
 def progress(address: str) -> tuple[int, int] | None:
     """Blocks done and blocks in all of a store that was begun; None if there is none."""
-    found = files_at(address).get("stages/transform/stage.json")
-    if found is None:
+    known = known_stage(address, "transform")
+    if known is None:
         return None
-    known = json.loads(found)
     stage = Stage(address, "transform", known["fingerprint"], known["n_blocks"])
     return stage.n_blocks - len(stage.missing()), stage.n_blocks

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DataError, StoreFileError
 from dlcca.numerics.features.columns import Columns
-from dlcca.stores.views import FORM, MARK, describe, is_views, read_arrays
+from dlcca.stores.files import files_at
+from dlcca.stores.views import FORM, MARK, blank, describe, is_views, read_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,8 @@ class ViewArray:
 
     @property
     def dtype(self) -> np.dtype:
-        return self.array.dtype
+        """Of the features, which may be kept as whole numbers."""
+        return self.array.dtype if self.array.dtype.kind == "f" else np.dtype(np.float32)
 
     @property
     def ndim(self) -> int:
@@ -80,17 +82,24 @@ class ViewArray:
 
     def _read(self, windows: NDArray[np.int64]) -> NDArray:
         """The features of windows in rising order, one chunk after another: between them may lie a gap of years."""
-        F = np.empty((len(windows), self.shape[1]), self.dtype)
+        F = np.empty((len(windows), self.shape[1]), self.array.dtype)
         cuts = np.flatnonzero(np.diff(windows // self.array.chunks[0])) + 1
         for at in np.split(np.arange(len(windows)), cuts) if len(windows) else []:
             first, last = int(windows[at[0]]), int(windows[at[-1]]) + 1
             part = self.array[first:last]
-            if np.isnan(part[0]).all():  # never true of a valid window
+            if self._is_missing(part[0], first):
                 raise StoreFileError(
                     f"windows {first} to {last - 1} of {self.address} are missing. Restore them, or {FORM.renew}."
                 )
             F[at[0] : at[-1] + 1] = part if last - first == len(at) else part[windows[at] - first]
         return F if self.columns is None else self.columns.finish(F)
+
+    def _is_missing(self, row: NDArray, window: int) -> bool:
+        """Whether a row is what Zarr gives for a chunk that is not there."""
+        if row.dtype.kind == "f":
+            return bool(np.isnan(row).all())  # never true of a valid window
+        chunk = window // self.array.chunks[0]
+        return bool((row == blank(row.dtype)).all()) and not files_at(self.address).names(f"c/{chunk}")
 
 
 def is_view(array: Any) -> bool:

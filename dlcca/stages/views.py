@@ -15,6 +15,8 @@ from dlcca.stages.work import Tell, collect, do_missing
 from dlcca.stores.blocks import Stage
 from dlcca.stores.views import array_of_view, read_arrays
 
+#: Drafts that are finished together.
+BATCH_BYTES = 1 << 20
 #: A covariance of more features than this does not fit a small worker.
 MOST_FEATURES = 4096
 
@@ -38,7 +40,7 @@ def run(job: IngestJob, client: Any = None, tell: Tell | None = None) -> None:
             (job.n, width(job, v)),
             "float32",
             job.rows,
-            array_of_view(job.inputs, finished=True),
+            array_of_view(job.inputs, np.dtype(np.float32), finished=True),
         )
         for v in made_here(job)
     }
@@ -82,7 +84,7 @@ def features(job: IngestJob, v: int, block: int) -> NDArray:
     drafted = drafts.stage_of(job).read(drafts.place_of(job, v), block)
     place = settling.place_of(job.views[v].name)
     center, scale = (settling.stage_of(job).read(f"{place}/{part}", 0) for part in ("center", "scale"))
-    batch = max(1, drafts.BATCH_BYTES // (4 * F.shape[1]))
+    batch = max(1, BATCH_BYTES // (4 * F.shape[1]))
     for i in range(0, len(valid), batch):
         _finish(job, v, drafted[valid[i : i + batch]], center, scale, F[i : i + batch])
     return F

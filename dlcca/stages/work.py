@@ -8,7 +8,8 @@ from typing import Any
 from dlcca.chunked import waves
 from dlcca.chunked.waves import WAVE
 from dlcca.stages import given
-from dlcca.stores import cost
+from dlcca.stages.failures import reported
+from dlcca.stores import cost, events, lock
 from dlcca.stores.blocks import Stage
 
 #: Computes one block and writes it: (job, stage, block) -> nothing. A module-level function, so that workers find it.
@@ -20,9 +21,10 @@ Tell = Callable[[str, int, int], None]
 
 def do_missing(compute: Compute, job: Any, stage: Stage, client: Any = None, tell: Tell | None = None) -> int:
     """Compute every block of the stage that is not finished; how many there were."""
+    lock.confirm(stage.address)
     missing = stage.missing()
     done = stage.n_blocks - len(missing)
-    report = tell or (lambda *_: None)
+    report = _telling(stage.address, tell)
     report(stage.name, done, stage.n_blocks)
     sent = job if client is None else given.carried(job)
     finished = waves.as_completed(_do, (compute, sent, stage), missing, client, name=stage.name, wave=WAVE)
@@ -33,10 +35,25 @@ def do_missing(compute: Compute, job: Any, stage: Stage, client: Any = None, tel
     return len(missing)
 
 
+def _telling(address: str, tell: Tell | None) -> Tell:
+    """Tells of progress whoever wants to know, and keeps it with the run; stops if the run is no longer ours."""
+    recorder = events.current()
+
+    def report(stage: str, done: int, blocks: int) -> None:
+        lock.confirm(address)
+        if tell is not None:
+            tell(stage, done, blocks)
+        if recorder is not None and "/" not in stage:  # one within another stage goes with it
+            recorder.far(stage, done, blocks)
+
+    return report
+
+
 def _do(compute: Compute, job: Any, stage: Stage, block: int) -> dict[str, Any]:
     """One block, on a worker; its cost is noted where it is written, and returned."""
-    with cost.timed_task():
-        compute(job, stage, block)
+    with cost.timed_task(), reported(stage.name, block):
+        if not stage.is_finished(block):  # it is if a worker died between the last of its work and telling of it
+            compute(job, stage, block)
         return cost.so_far()
 
 
@@ -51,17 +68,19 @@ def collect(
     name: str,
 ) -> Iterator[Any]:
     """Small results of a function of every block, in the order of the blocks; for what is not worth a place on disk."""
-    report = tell or (lambda *_: None)
+    report = _telling(job.address, tell)
     report(name, 0, n_blocks)
     sent = job if client is None else given.carried(job)
-    results = waves.in_order(_ask, (function, sent, arguments), n_blocks, client, wave=WAVE)
+    results = waves.in_order(_ask, (function, sent, arguments, name), n_blocks, client, wave=WAVE)
     for block, (result, took) in enumerate(results):
         cost.collected(took)
         yield result
         report(name, block + 1, n_blocks)
 
 
-def _ask(function: Callable[..., Any], job: Any, arguments: tuple[Any, ...], block: int) -> tuple[Any, dict[str, Any]]:
+def _ask(
+    function: Callable[..., Any], job: Any, arguments: tuple[Any, ...], name: str, block: int
+) -> tuple[Any, dict[str, Any]]:
     """One result and its cost, on a worker."""
-    with cost.timed_task():
+    with cost.timed_task(), reported(name, block):
         return function(job, block, *arguments), cost.so_far()

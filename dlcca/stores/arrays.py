@@ -18,7 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import StorageError, StoreFileError
+from dlcca.stores import groups, lock
 from dlcca.stores.files import files_at, is_remote, trouble, zarr_store
+
+#: The names of all formats.
+KNOWN: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -32,21 +36,27 @@ class Format:
     renew: str  # what to do about a damaged one besides restoring it
     older: tuple[int, ...] = ()  # versions that can be read besides
 
+    def __post_init__(self) -> None:
+        KNOWN.add(self.name)
+
 
 @contextmanager
 def replacing(path: Path, form: Format) -> Iterator[Path]:
     """A place to write a store at, beside ``path``; it is moved there if all goes well, and removed if not.
 
-    A store of the same format that is there already is replaced; anything else there is refused.
+    A store of the same format that is there already is replaced; anything else there is refused, and so is one that
+    another process writes to.
     """
     try:
         refuse_foreign(path, form)
+        lock.refuse_others(str(path))
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
         new, old = scratch / "new", scratch / "old"
         try:
             yield new
             _flush(new)
+            lock.refuse_others(str(path))
             if path.exists():
                 os.rename(path, old)
             os.rename(new, path)
@@ -79,12 +89,26 @@ def is_form(path: str | Path, form: Format) -> bool:
         return False
 
 
+def refuse_damaged_header(path: str | Path) -> None:
+    """An error if what is there is neither a finished store of some format nor one that was begun."""
+    found = files_at(str(path)).get(groups.FILE)
+    try:
+        attributes = {} if found is None else groups.attributes_in(found)
+        if not attributes or attributes["format"] in KNOWN:
+            return
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise StoreFileError(f"{path} is no store of dlcca, or its header is damaged: restore it, or run again.")
+
+
 def write_array(group: Any, name: str, X: NDArray) -> str:
     """Write one array in chunks that each carry a checksum; its digest is what `read_array` asks for."""
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
     X = np.asarray(X, order="C")
-    group.create_array(name, data=X, chunks=_chunks(X), compressors=[ZstdCodec(), Crc32cCodec()])
+    # All chunks are written, those of nothing but zeros too: then one that is not there is known to be missing.
+    every = {"write_empty_chunks": True}
+    group.create_array(name, data=X, chunks=_chunks(X), compressors=[ZstdCodec(), Crc32cCodec()], config=every)
     return digest(X)
 
 
@@ -102,10 +126,32 @@ def read_array(group: Any, name: str, expected: str, path: str | Path, form: For
     return X
 
 
-def seal(group: Any, form: Format, content: Mapping[str, Any]) -> None:
-    """Write the header. It comes last: a store without one is not finished, and is refused."""
-    header = {"format": form.name, "version": form.version, **content}
-    group.attrs.update({**header, "checksum": digest_of_facts(header)})
+def seal(group: Any, form: Format, content: Mapping[str, Any]) -> str:
+    """Write the header, with a checksum, which is returned. It comes last: a store without one is not finished.
+
+    Besides the content it holds checksums of the zarr.json of every array that the content has a digest of.
+    """
+    address = _address_of(group)
+    metadata = {name: made for name, made in groups.checksums(address, digests_in(content)).items() if made is not None}
+    header = {"format": form.name, "version": form.version, **content, "metadata": metadata}
+    made = digest_of_facts(header)
+    groups.put(address, {**header, "checksum": made})
+    return made
+
+
+def digests_in(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The digests that a header has, by name, wherever its format keeps them."""
+    held = (header.get("manifest"), header.get("arrays"), header.get("content", {}).get("arrays"))
+    return {name: made for digests in held if isinstance(digests, Mapping) for name, made in digests.items()}
+
+
+def _address_of(group: Any) -> str:
+    """The address of a Zarr group."""
+    store = group.store
+    if hasattr(store, "root"):  # on this machine's disk
+        return str(Path(store.root) / group.path)
+    protocol = store.fs.protocol if isinstance(store.fs.protocol, str) else store.fs.protocol[0]
+    return f"{protocol}://{store.path}/{group.path}".rstrip("/")
 
 
 def open_sealed(path: str | Path, form: Format) -> tuple[Any, dict[str, Any]]:
@@ -119,6 +165,8 @@ def open_sealed(path: str | Path, form: Format) -> tuple[Any, dict[str, Any]]:
     try:
         group = zarr.open_group(zarr_store(address), mode="r")
         header = dict(group.attrs)
+    except StorageError:  # it did not answer: nothing is known of the header
+        raise
     except Exception as error:
         raise form.error(
             f"{path} is not a dlcca {form.noun}, or its header is damaged: {trouble(error) or error}"
@@ -134,6 +182,16 @@ def open_sealed(path: str | Path, form: Format) -> tuple[Any, dict[str, Any]]:
     if header.pop("checksum", None) != digest_of_facts(header):
         raise form.error(f"the header of {path} is damaged: its checksum does not fit. Restore it, or {form.renew}.")
     return group, header
+
+
+def header_damages(path: str | Path, header: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong with the header of a store, or the zarr.json of its arrays, that reading would overlook."""
+    address, damages = str(path), {}
+    try:
+        groups.attributes_in(files_at(address).get(groups.FILE) or b"")
+    except (ValueError, KeyError, TypeError):
+        damages["header"] = f"{groups.FILE} of {path} is damaged"
+    return damages | groups.damages(address, header.get("metadata", {}))
 
 
 def digest(X: NDArray) -> str:

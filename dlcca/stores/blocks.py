@@ -2,19 +2,19 @@
 
 ::
 
-    run.zarr/stages/NAME/stage.json      fingerprint of all that the stage depends on, number of blocks
+    run.zarr/stages/NAME/stage.json      fingerprint of all that the stage depends on, number of blocks, checksums of
+                                         the zarr.json of its arrays
     run.zarr/stages/NAME/done/00017.json a finished block: checksums of its part of every array, small facts, its cost
     run.zarr/stages/NAME/ARRAY           a Zarr array whose chunks each belong to one block
 
 Zarr reads a missing chunk as zeros. So a block counts as finished only when its file is there, which is written last;
-and what is read is held against the checksum in it.
+and what is read is held against the checksum in it. A zarr.json that has changed would have Zarr look for other chunks,
+or take them for other numbers: it is held against its checksum before an array is opened.
 """
 
 from __future__ import annotations
 
-import json
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,12 +24,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DamagedBlock, StaleStage, StorageError
-from dlcca.stores import cost
-from dlcca.stores.chunks import crc32c, writer
+from dlcca.stores import cost, groups, lock
+from dlcca.stores.chunks import writer
 from dlcca.stores.files import files_at, trouble, zarr_store
+from dlcca.stores.records import RECORD, cost_in, is_same, known_stage, opened, remedy
+from dlcca.stores.sealing import checksum, sealed
 
 #: A block's part of each array, by the name of the array: its first row, and its rows.
 Parts = Mapping[str, tuple[int, NDArray]] | Iterable[tuple[str, tuple[int, NDArray]]]
+
+
+#: What `Stage._metadata` has read, by address, name and fingerprint of the stage.
+_METADATA: dict[tuple[str, str, str], Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True)
@@ -49,15 +55,35 @@ class Stage:
     def _files(self) -> Any:
         return files_at(self.address)
 
-    @cached_property
-    def _root(self) -> Any:
-        import zarr
-
-        return zarr.open_group(zarr_store(self.address), mode="a", zarr_format=3)
-
     def array(self, name: str) -> Any:
         """The Zarr array itself; a name that begins with / is one of the run's own arrays, not the stage's."""
-        return self._root[self._path(name)]
+        import zarr
+
+        self._check_metadata(name)
+        return zarr.open_array(zarr_store(self.address), path=self._path(name), mode="r+", zarr_format=3)
+
+    def _check_metadata(self, name: str) -> None:
+        """An error if the zarr.json of an array is not the one that was written."""
+        expected = self._metadata().get(name)
+        if expected is None:
+            return
+        found = self._files.get(f"{self._path(name)}/{groups.FILE}")
+        if found is None or checksum(found) != expected:
+            raise DamagedBlock(
+                f"{groups.FILE} of {name!r} in stage {self.name!r} of {self.address} is "
+                f"{'missing' if found is None else 'damaged'}. {remedy(self.name)}."
+            )
+
+    def _metadata(self) -> Mapping[str, str]:
+        """Checksums of the zarr.json of the arrays, read once in a process."""
+        key = (self.address, self.name, self.fingerprint)
+        found = _METADATA.get(key)
+        if found is None:
+            known = known_stage(self.address, self.name)
+            if known is None:
+                return {}
+            found = _METADATA[key] = known.get("arrays", {})
+        return found
 
     def _path(self, name: str) -> str:
         return name[1:] if name.startswith("/") else f"{self.folder}/{name}"
@@ -75,29 +101,37 @@ class Stage:
         A fourth entry of an array, if there is one, is what else Zarr is told of it. ``says`` names the settings
         that the stage depends on, for people.
         """
-        found = self._files.get(f"{self.folder}/stage.json")
-        if found is not None:
-            known = _opened(found, f"stage.json of stage {self.name!r} in {self.address}", self.name)
+        known = known_stage(self.address, self.name)
+        if known is not None:
             if known["fingerprint"] != self.fingerprint:
                 raise StaleStage(
                     f"{self.name!r} in {self.address} was built from other inputs or settings ({known['says']} there, "
                     f"{says} now). Run with --from {self.name} to do it again, or give another store."
                 )
+            for array in known.get("arrays", {}):
+                self._check_metadata(array)
             return self
         self._files.remove(self.folder)  # arrays without a stage.json: interrupted while they were made
         with storing(f"the arrays of stage {self.name!r} in {self.address}"):
             for array, (shape, dtype, rows, *more) in arrays.items():
                 self._create(array, shape, np.dtype(dtype), rows, **(more[0] if more else {}))
-        content = {"fingerprint": self.fingerprint, "n_blocks": self.n_blocks, "says": says}
-        self._files.put(f"{self.folder}/stage.json", _sealed(content))
+        made = groups.checksums(self.address, [self._path(array) for array in arrays])
+        metadata = dict(zip(arrays, made.values(), strict=True))
+        content = {"fingerprint": self.fingerprint, "n_blocks": self.n_blocks, "says": says, "arrays": metadata}
+        self._files.put(f"{self.folder}/stage.json", sealed(content))
+        _METADATA.pop((self.address, self.name, self.fingerprint), None)
         return self
 
     def _create(self, array: str, shape: tuple[int, ...], dtype: np.dtype, rows: int, **more: Any) -> None:
+        import zarr
         from zarr.codecs import Crc32cCodec
 
+        if not groups.is_readable(self.address):  # a header that is damaged; it is written anew when all is done
+            groups.put(self.address, {})
+        root = zarr.open_group(zarr_store(self.address), mode="a", zarr_format=3)
         chunks = (max(1, min(rows, shape[0])), *(max(1, size) for size in shape[1:]))
         path = self._path(array)
-        self._root.create_array(
+        root.create_array(
             path,
             shape=shape,
             dtype=dtype,
@@ -109,8 +143,12 @@ class Stage:
 
     def missing(self) -> list[int]:
         """The blocks that are not finished."""
-        done = {int(name.removesuffix(".json")) for name in self._files.names(f"{self.folder}/done")}
+        records = map(RECORD.fullmatch, self._files.names(f"{self.folder}/done"))
+        done = {int(found[1]) for found in records if found is not None}
         return [block for block in range(self.n_blocks) if block not in done]
+
+    def is_finished(self, block: int) -> bool:
+        return self._files.get(f"{self.folder}/done/{block:05d}.json") is not None
 
     def write(self, block: int, parts: Parts, facts: Mapping[str, Any]) -> None:
         """Write a block's part of each array (first row, rows), then mark the block finished.
@@ -121,11 +159,15 @@ class Stage:
         checks = {}
         for array, (first, X) in parts.items() if isinstance(parts, Mapping) else parts:
             with storing(f"block {block} of {array!r} in stage {self.name!r} of {self.address}"):
-                checksum = writer(self.address, self._path(array), self.fingerprint).write(first, np.asarray(X))
-            checks[array] = {"first": first, "rows": len(X), "crc32c": checksum}
-        content = {"parts": checks, "facts": dict(facts)}
-        took = cost.so_far(within="/" in self.name)
-        self._files.put(f"{self.folder}/done/{block:05d}.json", _sealed(content, took))
+                crc = self._opened(array).write(first, np.asarray(X))
+            checks[array] = {"first": first, "rows": len(X), "crc32c": crc}
+        content = {"parts": checks, "facts": dict(facts), "cost": cost.so_far(within="/" in self.name)}
+        lock.confirm(self.address)
+        self._files.put(f"{self.folder}/done/{block:05d}.json", sealed(content))
+
+    def _opened(self, array: str) -> Any:
+        """An array that is open, once in a process, after a look at its zarr.json."""
+        return writer(self.address, self._path(array), self.fingerprint, lambda: self._check_metadata(array))
 
     def facts(self, block: int) -> dict[str, Any]:
         """The facts of a finished block."""
@@ -137,44 +179,80 @@ class Stage:
 
     def cost(self) -> dict[str, Any]:
         """What the finished blocks took: seconds and tasks in all, and the largest memory of a process."""
-        done = (self._files.get(f"{self.folder}/done/{name}") for name in self._files.names(f"{self.folder}/done"))
-        return cost.total([noted for found in done if found is not None and (noted := _cost_in(found)) is not None])
+        return cost.total(self._costs())
+
+    def task_seconds(self) -> list[float]:
+        """Seconds of each task, in the order of the blocks; none if a block was not the work of one task."""
+        each = self._costs()
+        return [known["seconds"] for known in each] if all(known["tasks"] == 1 for known in each) else []
+
+    def _costs(self) -> list[dict[str, Any]]:
+        names = sorted(self._files.names(f"{self.folder}/done"))
+        done = (self._files.get(f"{self.folder}/done/{name}") for name in names)
+        return [noted for found in done if found is not None and (noted := cost_in(found)) is not None]
 
     def read(self, array: str, block: int) -> NDArray:
         """A block's part of an array, held against its checksum."""
-        part = self._entry(block)["parts"][array]
+        return self._read(array, block, self._entry(block)["parts"][array])
+
+    def _read(self, array: str, block: int, part: Mapping[str, Any]) -> NDArray:
+        """As `read`, of what the record says."""
         where = f"block {block} of {array!r} in stage {self.name!r} of {self.address}"
         try:
-            X = np.asarray(self.array(array)[part["first"] : part["first"] + part["rows"]])
+            self._check_metadata(array)
+            X = self._opened(array).read(part["first"], part["rows"])
         except Exception as error:
             if (reason := trouble(error)) is not None:
                 raise StorageError(f"{where} cannot be read: {reason}.") from error
-            raise DamagedBlock(f"{where} cannot be read: {error}. Run with --from {self.name}.") from error
-        if not _is_same(X, part):
-            raise DamagedBlock(f"{where} is damaged or missing. Run with --from {self.name} to compute it again.")
+            raise DamagedBlock(f"{where} cannot be read: {error}. {remedy(self.name)}.") from error
+        if not is_same(X, part):
+            raise DamagedBlock(f"{where} is damaged or missing. {remedy(self.name)} to compute it again.")
         return X
 
     def read_all(self, array: str) -> NDArray:
         """All blocks of an array together, each checked; for arrays that fit in memory."""
         return np.concatenate([self.read(array, block) for block in range(self.n_blocks)])
 
-    def check(self) -> list[str]:
-        """What is wrong with the finished blocks, a line each."""
-        problems = []
+    def check(self, *, whole: bool = False, gone: Callable[[str], bool] = lambda array: False) -> list[str]:
+        """What is wrong with the finished blocks, a line each; with ``whole``, also that some are missing.
+
+        ``gone`` says of an array whether it was removed when the stage had been used.
+        """
         missing = set(self.missing())
+        problems = [f"{len(missing)} blocks of stage {self.name!r} in {self.address} are missing. Run again."]
+        problems = problems if whole and missing else []
+        _METADATA.pop((self.address, self.name, self.fingerprint), None)  # as it is now
+        bad = set()
+        for array in (array for array in self._metadata() if not gone(array)):
+            try:
+                self._check_metadata(array)
+            except DamagedBlock as error:
+                problems.append(str(error))
+                bad.add(array)
         for block in (block for block in range(self.n_blocks) if block not in missing):
-            for array in self._entry(block)["parts"]:
-                try:
-                    self.read(array, block)
-                except DamagedBlock as error:
-                    problems.append(str(error))
+            problems += self._damages(block, lambda array: array in bad or gone(array))
+        return problems
+
+    def _damages(self, block: int, passed_over: Callable[[str], bool]) -> list[str]:
+        """What is wrong with a block; what was found wrong with a whole array is not said again."""
+        problems = []
+        try:
+            parts = self._entry(block)["parts"]
+        except DamagedBlock as error:
+            return [str(error)]
+        for array, part in parts.items():
+            try:
+                if not passed_over(array):
+                    self._read(array, block, part)
+            except DamagedBlock as error:
+                problems.append(str(error))
         return problems
 
     def _entry(self, block: int) -> dict[str, Any]:
         found = self._files.get(f"{self.folder}/done/{block:05d}.json")
         if found is None:
             raise DamagedBlock(f"block {block} of stage {self.name!r} in {self.address} is not finished; run again.")
-        return _opened(found, f"the record of block {block} of stage {self.name!r} in {self.address}", self.name)
+        return opened(found, f"the record of block {block} of stage {self.name!r} in {self.address}", self.name)
 
 
 @contextmanager
@@ -189,44 +267,3 @@ def storing(what: str) -> Iterator[None]:
         if not reason:
             raise
         raise StorageError(f"{what} cannot be written: {reason}. What is finished is kept; run again.") from error
-
-
-def _sealed(content: dict[str, Any], took: dict[str, Any] | None = None) -> bytes:
-    """JSON with a checksum in it, and beside it what the content took, which the checksum leaves out."""
-    noted = {} if took is None else {"cost": took}
-    return json.dumps({**content, "crc": _crc_of(content), **noted}).encode()
-
-
-def _cost_in(found: bytes) -> dict[str, Any] | None:
-    """The cost in a record; None if there is none that can be read, which is no harm."""
-    try:
-        noted = json.loads(found)["cost"]
-        return {"seconds": float(noted["seconds"]), **{key: int(noted[key]) for key in ("peak_bytes", "tasks")}}
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def _opened(found: bytes, what: str, stage: str) -> dict[str, Any]:
-    """What `_sealed` was given, if nothing has changed."""
-    try:
-        content = json.loads(found)
-        content.pop("cost", None)
-        if content.pop("crc") == _crc_of(content):
-            return content
-    except (ValueError, KeyError, AttributeError, TypeError):
-        pass
-    raise DamagedBlock(f"{what} is damaged. Run with --from {stage} to compute it again.")
-
-
-def _crc_of(content: dict[str, Any]) -> int:
-    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
-
-
-def _is_same(X: NDArray, part: Mapping[str, Any]) -> bool:
-    """Whether these are the rows that were written."""
-    return part["crc32c"] == crc32c(X) if "crc32c" in part else part["crc"] == _crc(X)
-
-
-def _crc(X: NDArray) -> int:
-    """That of blocks which an earlier dlcca wrote."""
-    return zlib.crc32(np.ascontiguousarray(X).view(np.uint8).data) if X.size else 0

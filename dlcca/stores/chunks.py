@@ -1,8 +1,9 @@
-"""Whole chunks of an array written to this machine's disk as they lie in memory, without the copies that Zarr makes.
+"""Whole chunks of an array on this machine's disk, as they lie in memory, without the copies that Zarr makes.
 
 A chunk of an array of plain numbers with a checksum is a file of these numbers, little end first, and the CRC-32C of
 them behind. Zarr copies the numbers to put the checksum there, and goes through a thread; for rows as wide as raw
-windows that is a third of what it takes to ingest them. What is anything else is left to Zarr.
+windows that is a third of what it takes to ingest them, and of small blocks most of what it takes to read them. What is
+anything else is left to Zarr.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 import os
 import sys
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from dlcca.stores.files import is_remote, zarr_store
 
 @dataclass(frozen=True)
 class Writer:
-    """An array that is open for writing."""
+    """An array that is open, to be written or read."""
 
     array: Any
     folder: Path | None  # where its chunks are, if they may be written past Zarr
@@ -37,17 +38,64 @@ class Writer:
         X = np.ascontiguousarray(X, dtype=self.dtype)
         checksum = crc32c(X)
         rows = self.array.chunks[0]
-        if self.folder is not None and X.shape == self.array.chunks and first % rows == 0:
+        is_last = first + len(X) == self.array.shape[0] and 0 < len(X) < rows
+        is_whole = first % rows == 0 and X.shape[1:] == self.array.chunks[1:] and (len(X) == rows or is_last)
+        if self.folder is not None and is_whole:
             zeros = ["0"] * (X.ndim - 1)
-            _put(self.folder.joinpath("c", str(first // rows), *zeros), X, checksum)
+            whole, check = (X, checksum) if len(X) == rows else self._filled_up(X, rows)
+            _put(self.folder.joinpath("c", str(first // rows), *zeros), whole, check)
         else:
             self.array[first : first + len(X)] = X
         return checksum
 
+    def _filled_up(self, X: NDArray, rows: int) -> tuple[NDArray, int]:
+        """The last rows of an array as the whole chunk that Zarr has for them, and its checksum."""
+        whole = np.full((rows, *X.shape[1:]), self.array.fill_value, self.dtype)
+        whole[: len(X)] = X
+        return whole, crc32c(whole)
 
-@lru_cache(maxsize=64)
-def writer(address: str, path: str, fingerprint: str) -> Writer:
-    """An array of a store, opened once in a process; the fingerprint tells those of other settings apart."""
+    def read(self, first: int, rows: int) -> NDArray:
+        """So many rows from row ``first`` on; a ValueError if they are damaged. Those of a missing chunk are zeros."""
+        place = self._place(first) if 0 < rows <= self.array.chunks[0] else None
+        if place is None or not place.exists():
+            return np.asarray(self.array[first : first + rows])
+        content = np.fromfile(place, np.uint8)
+        numbers, checksum = content[:-4], content[-4:]
+        size = int(np.prod(self.array.chunks)) * self.dtype.itemsize
+        if len(numbers) != size or int(checksum.view("<u4")[0]) != crc32c(numbers):
+            raise ValueError(f"the checksum of the chunk {place.name} does not fit")
+        return numbers.view(self.dtype).reshape(self.array.chunks)[:rows]
+
+    def _place(self, first: int) -> Path | None:
+        """The file of the chunk that begins with a row; None if none does, or it is for Zarr to say."""
+        chunk, beside = divmod(first, self.array.chunks[0])
+        if self.folder is None or beside:
+            return None
+        return self.folder.joinpath("c", str(chunk), *["0"] * (self.array.ndim - 1))
+
+
+def writer(address: str, path: str, fingerprint: str, look: Callable[[], None] = lambda: None) -> Writer:
+    """An array of a store, opened once in a process; the fingerprint tells those of other settings apart.
+
+    ``look`` is called before it is opened, and may refuse it.
+    """
+    key = (address, path, fingerprint)
+    found = _OPENED.get(key)
+    if found is None:
+        look()
+        found = _opened(address, path)
+        if len(_OPENED) >= MOST_OPENED:
+            _OPENED.clear()
+        _OPENED[key] = found
+    return found
+
+
+#: Arrays that are open, by address, path and fingerprint.
+_OPENED: dict[tuple[str, str, str], Writer] = {}
+MOST_OPENED = 256
+
+
+def _opened(address: str, path: str) -> Writer:
     import zarr
 
     # Zarr is not to look whether all of a chunk is zero: that takes longer than to write it.

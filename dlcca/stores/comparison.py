@@ -20,9 +20,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dlcca.errors import StoreFileError
-from dlcca.stores.arrays import Format, is_form, open_sealed, plain, read_array, seal, write_array
+from dlcca.stores import groups, lock
+from dlcca.stores.arrays import Format, header_damages, open_sealed, plain, read_array, seal, write_array
 from dlcca.stores.blocks import storing
-from dlcca.stores.files import zarr_store
+from dlcca.stores.files import files_at, zarr_store
 
 FORM = Format("dlcca-comparison", 1, noun="comparison", error=StoreFileError, renew="run dlcca compare again")
 GROUP = "compare"
@@ -49,11 +50,9 @@ def write(store: str | Path, comparison: Comparison) -> None:
     """Put a comparison into a run; one that is there already is replaced."""
     import zarr
 
-    with storing(f"the comparison in {store}"):
-        run = zarr.open_group(zarr_store(str(store)), mode="a", zarr_format=3)
-        if GROUP in run:
-            del run[GROUP]
-        group = run.create_group(GROUP)
+    with lock.held(str(store), "dlcca compare"), storing(f"the comparison in {store}"):
+        files_at(str(store)).remove(GROUP)
+        group = zarr.create_group(zarr_store(place_of(store)), zarr_format=3)
         held = {f"coordinates/{i}": E for i, E in enumerate(comparison.coordinates) if E is not None}
         held["rows"] = comparison.rows
         if comparison.truth is not None:
@@ -64,8 +63,12 @@ def write(store: str | Path, comparison: Comparison) -> None:
 
 
 def has_one(store: str | Path) -> bool:
-    """Whether a finished comparison is in a run."""
-    return is_form(place_of(store), FORM)
+    """Whether a finished comparison is in a run; an error if there is one whose header is damaged."""
+    found = files_at(place_of(store)).get(groups.FILE)
+    try:
+        return found is not None and bool(groups.attributes_in(found))
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreFileError(f"the header of the comparison in {store} is damaged: {FORM.renew}.") from error
 
 
 def read(store: str | Path) -> Comparison:
@@ -97,6 +100,7 @@ def damage(store: str | Path) -> str | None:
     """What is wrong with the comparison in a run; None if nothing is."""
     try:
         read(store)
+        _, header = open_sealed(place_of(store), FORM)
     except StoreFileError as error:
         return str(error)
-    return None
+    return next(iter(header_damages(place_of(store), header).values()), None)

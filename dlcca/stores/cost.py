@@ -1,6 +1,6 @@
 """What a task takes: the seconds since it began and the peak memory of its process, noted beside its result.
 
-Nothing is computed from it and no checksum or fingerprint covers it: a cost may differ from run to run.
+Nothing is computed from it and no fingerprint covers it: a cost may differ from run to run.
 """
 
 from __future__ import annotations

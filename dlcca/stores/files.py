@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from dlcca.errors import StorageError
+from dlcca.stores.patience import S3_BOUNDS, S3_TRIES, patiently
+from dlcca.stores.troubles import Unfinished
+from dlcca.stores.troubles import trouble as trouble
 
-#: How long an endpoint may be silent, and how often it is asked again: an error comes within 2 s if
-#: the connection is refused, 20 s if nobody is there, and 95 s if the request is taken and never answered.
-S3_BOUNDS = {"connect_timeout": 5, "read_timeout": 15, "retries": {"mode": "standard", "total_max_attempts": 3}}
-S3_RETRIES = 2  # of s3fs, on top of those
+T = TypeVar("T")
 
 
 class Files(Protocol):
@@ -40,48 +40,12 @@ def zarr_store(address: str) -> Any:
     """What Zarr opens for the address: the path itself, or a store over fsspec."""
     if not is_remote(address):
         return address.removeprefix("file://")
-    from zarr.storage import FsspecStore
-
     with _installed(address):
-        store = FsspecStore.from_url(address, storage_options=_options(address))
+        from dlcca.stores.patient import PatientStore
+
+        store = PatientStore.from_url(address, storage_options=_options(address))
     _bound(store.fs)
     return store
-
-
-def trouble(error: BaseException) -> str | None:
-    """Why a storage did not serve, in words; None if the error is not the storage's but of what is stored there.
-
-    The text of botocore's errors is left out: it holds the address of the endpoint, which is nobody else's business.
-    """
-    if isinstance(error, StorageError):
-        return str(error)
-    cause: BaseException | None = error
-    while cause is not None:
-        if type(cause).__module__.partition(".")[0] in ("botocore", "aiobotocore", "aiohttp"):
-            return _told_by_service(cause)
-        cause = cause.__cause__
-    if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-        return str(error.strerror or error)
-    return None
-
-
-def _told_by_service(error: BaseException) -> str | None:
-    """What an error of botocore means."""
-    response = getattr(error, "response", None)  # None in errors of the connection
-    code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
-    if code in ("NoSuchKey", "404"):
-        return None
-    known = {
-        "NoSuchBucket": "the bucket does not exist",
-        "AccessDenied": "access is denied with these credentials",
-        "403": "access is denied with these credentials",
-        "EndpointConnectionError": "its endpoint does not answer (AWS_ENDPOINT_URL, if it is not that of AWS)",
-        "ConnectTimeoutError": "its endpoint does not answer (AWS_ENDPOINT_URL, if it is not that of AWS)",
-        "ReadTimeoutError": "its endpoint took the request and does not answer",
-        "NoCredentialsError": "no credentials are set (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile)",
-    }
-    said = str(code or type(error).__name__)
-    return known.get(said, f"the storage says {said}")
 
 
 def _options(address: str) -> dict[str, Any]:
@@ -90,13 +54,19 @@ def _options(address: str) -> dict[str, Any]:
         return {}
     import fsspec
 
-    configured = fsspec.config.conf.get("s3", {}).get("config_kwargs", {})
-    return {"use_listings_cache": False, "config_kwargs": {**S3_BOUNDS, **configured}}
+    configured = fsspec.config.conf.get("s3", {})
+    return {
+        "use_listings_cache": False,
+        # Else s3fs asks before every read how large the object is, and of one that is not there whether it is a folder.
+        # Zarr reads several chunks at a time anyway.
+        "max_concurrency": configured.get("max_concurrency", 1),
+        "config_kwargs": {**S3_BOUNDS, **configured.get("config_kwargs", {})},
+    }
 
 
 def _bound(fs: Any) -> None:
     if "s3" in fs.protocol:
-        fs.retries = S3_RETRIES
+        fs.retries = S3_TRIES
 
 
 @contextmanager
@@ -169,44 +139,40 @@ class _Remote:
             self.fs, self.root = fsspec.core.url_to_fs(self.address, **_options(address))
         _bound(self.fs)
 
-    @contextmanager
-    def _asking(self, name: str, what: str) -> Iterator[None]:
-        """Whatever the storage has against it as an error; FileNotFoundError is left, if the bucket is there."""
-        try:
-            yield
-        except Exception as error:
-            reason = trouble(error)
-            if reason is None:
-                raise
-            raise StorageError(f"{self.address}/{name} cannot be {what}: {reason}.") from error
+    def _asked(self, name: str, what: str, ask: Callable[[], T]) -> T:
+        """What the storage answers; FileNotFoundError is left, if the bucket is there."""
+        return patiently(f"{self.address}/{name} cannot be {what}", ask)
 
     def put(self, name: str, content: bytes) -> None:
-        with self._asking(name, "written"):
-            self.fs.pipe_file(f"{self.root}/{name}", content)
+        self._asked(name, "written", lambda: self.fs.pipe_file(f"{self.root}/{name}", content))
 
     def get(self, name: str) -> bytes | None:
         try:
-            with self._asking(name, "read"):
-                return self.fs.cat_file(f"{self.root}/{name}")
+            return self._asked(name, "read", lambda: self.fs.cat_file(f"{self.root}/{name}"))
         except FileNotFoundError:
             return None
 
     def names(self, folder: str) -> list[str]:
         try:
-            with self._asking(folder, "listed"):
-                found = self.fs.ls(f"{self.root}/{folder}", detail=False, refresh=True)
+            found = self._asked(
+                folder, "listed", lambda: self.fs.ls(f"{self.root}/{folder}", detail=False, refresh=True)
+            )
         except FileNotFoundError:
             return []
         return sorted(name.rsplit("/", 1)[-1] for name in found)
 
     def remove(self, folder: str) -> None:
-        place = f"{self.root}/{folder}"
-        with self._asking(folder, "removed"):
-            if self.fs.exists(f"{place}/stage.json"):
-                self.fs.rm_file(f"{place}/stage.json")  # first: without it the rest is known to be no stage
-            if self.fs.exists(place):
-                self.fs.rm(place, recursive=True)
+        self._asked(folder, "removed", lambda: self._remove(f"{self.root}/{folder}"))
+
+    def _remove(self, place: str) -> None:
+        if self.fs.exists(f"{place}/stage.json"):
+            self.fs.rm_file(f"{place}/stage.json")  # first: without it the rest is known to be no stage
+        if not self.fs.find(place):
+            return
+        self.fs.rm(place, recursive=True)
+        if left := self.fs.find(place):  # a storage may refuse some of many objects, of which s3fs says nothing
+            raise Unfinished(f"{len(left)} objects are still there")
 
     def size(self) -> int:
-        with self._asking("", "listed"):
-            return self.fs.du(self.root)
+        found = self._asked("", "listed", lambda: self.fs.find(self.root, detail=True))
+        return sum(about["size"] for about in found.values())

@@ -20,7 +20,16 @@ from numpy.typing import NDArray
 
 from dlcca.errors import ModelFileError
 from dlcca.model import Model
-from dlcca.stores.arrays import Format, is_form, open_sealed, read_array, replacing, seal, write_array
+from dlcca.stores.arrays import (
+    Format,
+    header_damages,
+    is_form,
+    open_sealed,
+    read_array,
+    replacing,
+    seal,
+    write_array,
+)
 
 FORMAT = "dlcca-model"
 VERSION = 2  # 1 had no reach, no rotation and no recordings
@@ -41,11 +50,11 @@ def save(path: str | Path, model: Model, arrays: Mapping[str, NDArray], facts: M
         write(zarr.create_group(str(place), zarr_format=3), model, arrays, facts)
 
 
-def write(group: Any, model: Model, arrays: Mapping[str, NDArray], facts: Mapping[str, Any]) -> None:
-    """Write a model into an empty group; the seal comes last."""
+def write(group: Any, model: Model, arrays: Mapping[str, NDArray], facts: Mapping[str, Any]) -> str:
+    """Write a model into an empty group; the seal comes last, and its checksum is returned."""
     everything = {**_model_arrays(model), **arrays}
     digests = {name: write_array(group, name, X) for name, X in everything.items()}
-    seal(group, FORM, {"content": {"arrays": digests, "facts": {"model": _model_facts(model), **facts}}})
+    return seal(group, FORM, {"content": {"arrays": digests, "facts": {"model": _model_facts(model), **facts}}})
 
 
 def is_model(path: str | Path) -> bool:
@@ -60,6 +69,19 @@ def load(path: str | Path) -> tuple[Model, dict[str, NDArray], dict[str, Any]]:
     arrays = {name: read_array(group, name, digest, path, FORM) for name, digest in content["arrays"].items()}
     facts = content["facts"]
     return _model_of(facts.pop("model"), arrays), arrays, facts
+
+
+def damages(path: str | Path) -> dict[str, str | None]:
+    """For every array of a model what is wrong with it, None if nothing is; a bad header is an error."""
+    group, header = open_sealed(path, FORM)
+    found: dict[str, str | None] = dict(header_damages(path, header))
+    for name, expected in header["content"]["arrays"].items():
+        try:
+            read_array(group, name, expected, path, FORM)
+            found.setdefault(name, None)
+        except ModelFileError as error:
+            found[name] = str(error)
+    return found
 
 
 def _model_arrays(model: Model) -> dict[str, NDArray]:

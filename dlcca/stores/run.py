@@ -27,13 +27,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dlcca.errors import DataError, StoreFileError
+from dlcca.errors import DataError, StorageError, StoreFileError
 from dlcca.stores import comparison
 from dlcca.stores import model as model_store
 from dlcca.stores.arrays import (
     Format,
     digest,
     digest_of_facts,
+    header_damages,
     is_form,
     open_sealed,
     plain,
@@ -43,6 +44,7 @@ from dlcca.stores.arrays import (
     write_array,
 )
 from dlcca.stores.files import files_at
+from dlcca.stores.lazy_arrays import lazy_array
 
 FORM = Format("dlcca-run", 1, noun="run", error=StoreFileError, renew="run again")
 
@@ -145,7 +147,8 @@ def read(path: str | Path) -> Run:
 def damages(path: str | Path) -> dict[str, str | None]:
     """For every entry of the manifest what is wrong with it, None if nothing is; a bad header is an error."""
     group, header = open_sealed(path, FORM)
-    found: dict[str, str | None] = {}
+    wrong = header_damages(path, header)
+    found: dict[str, str | None] = {"header": wrong.pop("header", None)}
     for name in (*_arrays(header), "quality"):
         try:
             if name == "quality":
@@ -157,8 +160,12 @@ def damages(path: str | Path) -> dict[str, str | None]:
             found[name] = str(error)
     if "model" in header.get("manifest", {}):
         found["model"] = _model_damage(path, header["manifest"]["model"])
-    if comparison.has_one(path):
-        found[comparison.GROUP] = comparison.damage(path)
+    found |= {name: found.get(name) or problem for name, problem in wrong.items()}
+    try:
+        if comparison.has_one(path):
+            found[comparison.GROUP] = comparison.damage(path)
+    except StoreFileError as error:
+        found[comparison.GROUP] = str(error)
     return found
 
 
@@ -169,19 +176,19 @@ def model_of(path: str | Path) -> str:
 
 def lazy_embedding(path: str | Path) -> Any:
     """The embedding of a run as a Dask array."""
-    import dask.array as da
-
-    group, _ = open_sealed(path, FORM)
-    return da.from_zarr(group["embedding"])
+    group, header = open_sealed(path, FORM)
+    return lazy_array(group, header, "embedding", path, FORM)
 
 
 def _model_damage(path: str | Path, expected: str) -> str | None:
     """What is wrong with the model of a run; None if nothing is."""
     try:
         group, _ = open_sealed(model_of(path), model_store.FORM)
-        model_store.load(model_of(path))
+        wrong = [problem for problem in model_store.damages(model_of(path)).values() if problem is not None]
     except StoreFileError as error:
         return str(error)
+    if wrong:
+        return wrong[0]
     return None if group.attrs["checksum"] == expected else f"the model in {path} is of another run. {FORM.renew}."
 
 
@@ -196,6 +203,8 @@ def describe(path: str | Path) -> dict[str, Any]:
     quality = _quality(group, header, path)
     try:
         shapes = {name: list(group[name].shape) for name in ARRAYS}
+    except StorageError:
+        raise
     except Exception as error:
         raise StoreFileError(f"{path} lacks an array: {error}. Restore it, or {FORM.renew}.") from error
     return {
@@ -225,6 +234,8 @@ def _quality(group: Any, header: Mapping[str, Any], path: str | Path) -> dict[st
     """The attributes of the group ``quality``, if they are unchanged."""
     try:
         quality = dict(group["quality"].attrs)
+    except StorageError:
+        raise
     except Exception as error:
         raise StoreFileError(f"'quality' of {path} cannot be read: {error}. Restore it, or {FORM.renew}.") from error
     if digest_of_facts(quality) != _expected(header, "quality", path):

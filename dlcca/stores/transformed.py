@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlcca.errors import StoreFileError
-from dlcca.stores.arrays import Format, is_form, open_sealed, read_array
+from dlcca.stores.arrays import Format, header_damages, is_form, open_sealed, read_array
 
 FORM = Format("dlcca-transformed", 1, noun="store of coordinates", error=StoreFileError, renew="transform again")
 ARRAYS = ("embedding", "time", "reason", "distance", "outside")
@@ -35,11 +35,11 @@ def describe(address: str) -> dict[str, Any]:
 def damages(address: str) -> dict[str, str | None]:
     """For every array what is wrong with it, None if nothing is; a bad header is an error."""
     group, header = open_sealed(address, FORM)
-    found: dict[str, str | None] = {}
+    found: dict[str, str | None] = dict(header_damages(address, header))
     for name in ARRAYS:
         try:
             read_array(group, name, header["manifest"][name], address, FORM)
-            found[name] = None
+            found.setdefault(name, None)
         except StoreFileError as error:
             found[name] = str(error)
     return found

@@ -9,9 +9,12 @@
     ├── segment          (n,) the unbroken stretch a valid window belongs to, counted from 0; -1 for an invalid one
     ├── rows             (r,) the numbers of the valid windows
     ├── views/NAME       (n, d) a row for every window, also those that are not valid; NaN where there are no samples.
-    │                    Attribute `finished`: False if they are drafts, as they were before channels were scaled
+    │                    Attribute `finished`: False if they are drafts, as they were before channels were scaled. Raw
+    │                    samples that a file holds as whole numbers of at most 16 bits stay so; where there are none
+    │                    is the smallest number
     ├── columns/NAME     (3, d) center, scale and bottom of each column: features are max((draft - center) / scale,
-    │                    bottom); only of views that are not finished
+    │                    bottom); only of views that are not finished. (5, d) of whole numbers, with gain and bias: a
+    │                    draft is then gain * number + bias
     └── scaling/NAME     how channels were made comparable: center, scale (c,), and mean, components of a PCA
 
 Features are written in the one pass over the recordings, before their scale is known, and scaled when they are read.
@@ -31,14 +34,15 @@ from numpy.typing import NDArray
 
 from dlcca.errors import StoreFileError
 from dlcca.model import Recordings
+from dlcca.stores import small
 from dlcca.stores.arrays import Format, is_form, open_sealed
-from dlcca.stores.files import zarr_store
 
 #: What a model keeps of the description of each view.
 KEPT_OF_VIEWS = ("channels", "units", "rates", "feature_names", "recipe")
 #: In the attributes of the array of a view.
 MARK = "dlcca-view"
-FORM = Format("dlcca-views", 2, noun="store of views", error=StoreFileError, renew="ingest again")
+#: Version 2 has no whole numbers.
+FORM = Format("dlcca-views", 3, noun="store of views", error=StoreFileError, renew="ingest again", older=(2,))
 
 
 class Reason(IntEnum):
@@ -73,9 +77,14 @@ class Clock:
         return self.segment[self.rows]
 
 
-def array_of_view(inputs: str, *, finished: bool) -> dict[str, Any]:
-    """What Zarr is told of the array of a view: what it is; and that rows which were never written are no numbers."""
-    return {"attributes": {"of": MARK, "inputs": inputs, "finished": finished}, "fill_value": np.nan}
+def array_of_view(inputs: str, dtype: np.dtype, *, finished: bool) -> dict[str, Any]:
+    """What Zarr is told of the array of a view: what it is; and that rows which were never written are blank."""
+    return {"attributes": {"of": MARK, "inputs": inputs, "finished": finished}, "fill_value": blank(dtype)}
+
+
+def blank(dtype: np.dtype) -> float | int:
+    """What is written where there are no samples."""
+    return float("nan") if dtype.kind == "f" else int(np.iinfo(dtype).min)
 
 
 def is_views(address: str) -> bool:
@@ -84,14 +93,8 @@ def is_views(address: str) -> bool:
 
 
 def read_arrays(address: str, names: Sequence[str]) -> list[NDArray]:
-    """Small arrays of a store of views, whole."""
-    import zarr
-
-    group: Any = zarr.open_group(zarr_store(address), mode="r")
-    try:
-        return [np.asarray(group[name][...]) for name in names]
-    except KeyError as error:
-        raise StoreFileError(f"{address} lacks {error}. Restore it, or {FORM.renew}.") from error
+    """Small arrays of a store of views, whole and unchanged."""
+    return small.read(address, names, FORM)
 
 
 def describe(address: str) -> dict[str, Any]:
@@ -101,12 +104,9 @@ def describe(address: str) -> dict[str, Any]:
 
 def recordings_of(address: str) -> Recordings:
     """How the views of a store were made: what a model keeps of them."""
-    import zarr
-
     header = describe(address)
-    group: Any = zarr.open_group(zarr_store(address), mode="r")
     views = {name: {key: view[key] for key in KEPT_OF_VIEWS} for name, view in header["views"].items()}
-    names = [f"scaling/{name}/{part}" for name in views for part in sorted(group[f"scaling/{name}"].array_keys())]
+    names = [array for name in views for array in small.names(address, f"scaling/{name}")]
     arrays = read_arrays(address, names)
     facts = {"window_s": header["window_s"], "step_s": header["step_s"], "views": views}
     return Recordings(facts, dict(zip(names, arrays, strict=True)))

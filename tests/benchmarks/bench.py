@@ -19,10 +19,13 @@ from tests.benchmarks import (
     from_the_paper,
     graph,
     ingest,
+    load,
     local_metric,
+    nightly,
     peers,
     pipeline,
     plan,
+    trust,
 )
 from tests.benchmarks.measure import Row, table, write_json
 
@@ -38,6 +41,9 @@ PARTS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "ingest": ingest.rows,
     "day": day.rows,
     "graph": graph.rows,
+    "trust": trust.rows,
+    "load": load.rows,
+    "nightly": nightly.rows,
 }
 
 

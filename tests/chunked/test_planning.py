@@ -35,6 +35,7 @@ SIZES = Sizes(
     gram_pairs=3,
     bandwidth_passes=2,
     unit_passes=0,
+    reach_rows=16_384,
 )
 DENSE = replace(
     SIZES, sought=0, links=0, kept=0, alternating=False, used_views=(0,), gram_pairs=1, k=8, m=500, candidates=0

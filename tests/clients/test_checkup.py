@@ -1,14 +1,15 @@
 """`dlcca cluster check` on clusters with something wrong."""
 
+import os
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from distributed import Client, LocalCluster
 from typer.testing import CliRunner
 
-from dlcca import checkup
+from dlcca import __version__, checkup
 from dlcca.cli import app
 from dlcca.clients import versions
 from dlcca.errors import ClusterError
@@ -21,12 +22,7 @@ HERE = {"processes": False, "protocol": "tcp://", "host": "127.0.0.1", "dashboar
 
 @pytest.fixture(scope="module")
 def client():
-    with (
-        LocalCluster(
-            n_workers=1, processes=False, protocol="tcp://", dashboard_address="127.0.0.1:0", host="127.0.0.1"
-        ) as cluster,
-        Client(cluster) as made,
-    ):
+    with LocalCluster(n_workers=1, **HERE) as cluster, Client(cluster) as made:
         yield made
 
 
@@ -91,29 +87,69 @@ def test_a_store_that_cannot_be_written_is_told_with_exit_code_4(client, tmp_pat
 WORKER = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1", "--no-dashboard"]
 
 
-@pytest.mark.slow
-def test_a_worker_on_a_machine_that_does_not_see_the_store_is_found(tmp_path):
-    """The other machine is a mount namespace in which the folder is another one."""
-    store = tmp_path / "shared"
-    store.mkdir()
-    hidden = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(store)]
-    if subprocess.run([*hidden, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no mount namespaces here: not root, or not Linux")
+@contextmanager
+def one_worker(folder, before=(), **environment):
+    """A client of a scheduler whose one worker is a process of its own, started by a command of ours."""
     with ExitStack() as stack:
-        options = {
-            "n_workers": 0,
-            "processes": False,
-            "protocol": "tcp://",
-            "dashboard_address": "127.0.0.1:0",
-            "host": "127.0.0.1",
-        }
-        cluster = stack.enter_context(LocalCluster(**options))
+        cluster = stack.enter_context(LocalCluster(n_workers=0, **HERE))
         client = stack.enter_context(Client(cluster))
-        command = [*hidden, *WORKER, "--local-directory", str(tmp_path), cluster.scheduler_address]
-        worker = stack.enter_context(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+        command = [*before, *WORKER, "--local-directory", str(folder), cluster.scheduler_address]
+        settings = {**os.environ, **environment}
+        worker = stack.enter_context(subprocess.Popen(command, stderr=subprocess.DEVNULL, env=settings, cwd=folder))
         stack.callback(worker.terminate)
         client.wait_for_workers(1, timeout=60)
-        (told,) = checkup.blind(client, str(store / "run.zarr"))
-        assert "does not see" in told
-        with pytest.raises(ClusterError, match="Put the store where all nodes see it"):
-            checkup.refuse_unfit(client, str(store / "run.zarr"))
+        yield client
+
+
+def another_dlcca(folder):
+    """A folder with a package of our name in which nothing is as here."""
+    (folder / "dlcca").mkdir(parents=True)
+    (folder / "dlcca" / "__init__.py").write_text("")
+    return folder
+
+
+def dlcca(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def refused_in_words(done):
+    """What a refusal says: one paragraph, with exit code 4."""
+    assert done.exit_code == 4, done.output
+    said = done.stderr.strip()
+    assert said.startswith("dlcca: ")
+    assert "\n" not in said
+    return said
+
+
+@pytest.mark.slow
+def test_a_run_on_workers_with_another_version_of_dlcca_is_refused(pendulums, tmp_path):
+    old = another_dlcca(tmp_path / "old")
+    (old / "dlcca-0.0.9.dist-info").mkdir()
+    (old / "dlcca-0.0.9.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: dlcca\nVersion: 0.0.9\n")
+    with one_worker(tmp_path, PYTHONPATH=str(old)) as client:
+        address = client.scheduler.address
+        said = refused_in_words(dlcca("run", pendulums / "run.toml", "--cluster", address))
+        assert f"has dlcca 0.0.9, and here it is {__version__}" in said
+        assert "Install the same versions for the workers" in said
+        checked = dlcca("cluster", "check", address)
+        assert checked.exit_code == 4
+        assert "has dlcca 0.0.9" in checked.output
+
+
+@pytest.mark.slow
+def test_a_run_on_workers_with_another_dlcca_that_says_to_be_the_same_is_refused(pendulums, tmp_path):
+    with one_worker(tmp_path, PYTHONPATH=str(another_dlcca(tmp_path / "old"))) as client:
+        said = refused_in_words(dlcca("run", pendulums / "run.toml", "--cluster", client.scheduler.address))
+        assert "has another dlcca than this machine" in said
+
+
+@pytest.mark.slow
+def test_a_run_on_workers_that_do_not_see_the_store_is_refused(pendulums):
+    """The other machine is a mount namespace in which the folder is another one."""
+    hidden = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(pendulums)]
+    if subprocess.run([*hidden, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no mount namespaces here: not root, or not Linux")
+    with one_worker(pendulums, hidden) as client:
+        said = refused_in_words(dlcca("run", pendulums / "run.toml", "--cluster", client.scheduler.address))
+        assert f"does not see {pendulums / 'run.zarr'}" in said
+        assert "Put the store where all nodes see it, or use object storage" in said

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import dask
 import pytest
 from distributed import KilledWorker
+from distributed.client import FutureCancelledError
 from distributed.comm.core import CommClosedError
 
 from dlcca import clients
@@ -25,8 +26,9 @@ from dlcca.errors import ClusterError, DataError
         (KilledWorker("metric-1", None, 10), "10 times allowed"),
         (CommClosedError("gone"), "the connection to the scheduler was lost (gone)"),
         (CancelledError(), "the connection to the scheduler was lost (CancelledError)"),
+        (FutureCancelledError("scan-1", "lost", "Sorry."), "was lost (scan-1 cancelled for reason: lost)"),
     ],
-    ids=["killed", "closed", "cancelled"],
+    ids=["killed", "closed", "cancelled", "future"],
 )
 def test_what_dask_raises_when_workers_go_is_told_in_words(error, said):
     with pytest.raises(ClusterError) as told, clients._as_cluster_error():

@@ -2,6 +2,7 @@
 
 import base64
 import functools
+import re
 from pathlib import Path
 
 import dask_kubernetes
@@ -104,7 +105,32 @@ def test_bounds_are_refused_since_the_operator_would_scale_without_tls():
         kubernetes.refuse_adaptive(profile)
 
 
-@pytest.mark.parametrize("file", sorted((ready.folder() / "kubernetes").glob("*.yaml")), ids=lambda file: file.stem)
-def test_manifests_for_the_site_are_whole_resources(file):
+def strangers(value, kind):
+    """Fields of a resource that the API of Kubernetes does not have, by the models of its own client."""
+    import kubernetes.client as models
+
+    if match := re.fullmatch(r"list\[(.*)\]", kind):
+        return [name for item in value for name in strangers(item, match[1])]
+    if match := re.fullmatch(r"dict\(str, (.*)\)", kind):
+        return [name for item in value.values() for name in strangers(item, match[1])]
+    model = getattr(models, kind, None)
+    if model is None:  # a text or a number
+        return []
+    fields = {public: own for own, public in model.attribute_map.items()}
+    found = [name for name in value if name not in fields]
+    for name in value.keys() & fields.keys():
+        found += [f"{name}.{inner}" for inner in strangers(value[name], model.openapi_types[fields[name]])]
+    return found
+
+
+SITE = sorted((ready.folder() / "kubernetes").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("file", SITE, ids=lambda file: file.stem)
+def test_manifests_for_the_site_fit_the_api_of_kubernetes(file):
+    pytest.importorskip("kubernetes", reason="the models of the API come with dask-kubernetes")
     for document in yaml.safe_load_all(file.read_text()):
         assert {"apiVersion", "kind", "metadata"} <= set(document)
+        assert strangers(document, f"V1{document['kind']}") == []
+        document["metadata"]["nmae"] = "x"
+        assert strangers(document, f"V1{document['kind']}") == ["metadata.nmae"]

@@ -1,6 +1,7 @@
 """The job scripts that queues get: what must be in each, in the words of the queue."""
 
 import re
+import subprocess
 
 import dask_jobqueue
 import pytest
@@ -81,6 +82,78 @@ def test_workers_are_started_as_the_profile_says(kind, tmp_path):
     assert "export DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP=30s" in script
     assert secret not in script
     assert "PRIVATE KEY" not in script
+
+
+WORD, PATH, CLOCK = r"\S+", r"/\S+", r"\d+:\d\d:\d\d"
+#: What a queue takes for each option that dask-jobqueue or we write, by the manuals of qsub, bsub, oarsub and sbatch.
+SCHEMAS = {
+    "slurm": (
+        "#SBATCH",
+        {"-J": WORD, "-e": PATH, "-o": PATH, "-p": WORD, "-A": WORD, "-n": r"\d+", "-t": CLOCK}
+        | {"--cpus-per-task": r"\d+", "--mem": r"\d+[KMGT]?", "--qos": WORD, "--constraint": WORD, "--exclusive": ""},
+    ),
+    "pbs": (
+        "#PBS",
+        {"-N": r"[A-Za-z]\S{0,229}", "-q": WORD, "-A": WORD, "-e": PATH, "-o": PATH, "-j": "oe|eo|n"}
+        | {"-l": rf"select=\d+(:\w+=\d+[kmgt]?b?)*|walltime={CLOCK}|place=\w+", "-W": r"\w+=\S+"},
+    ),
+    "lsf": (
+        "#BSUB",
+        {"-J": WORD, "-e": PATH, "-o": PATH, "-q": WORD, "-P": r'"\S+"', "-n": r"\d+", "-M": r"\d+", "-W": r"\d+:\d\d"}
+        | {"-R": r'"(span|select|rusage)\[[^]]+\]"', "-x": ""},
+    ),
+    "sge": (
+        "#$",
+        {"-N": r"[A-Za-z]\S*", "-q": WORD, "-P": WORD, "-e": PATH, "-o": PATH, "-cwd": "", "-j": "y|n"}
+        | {"-l": rf"h_rt={CLOCK}|\w+=\S+", "-pe": r"\w+ \d+"},
+    ),
+    "oar": (
+        "#OAR",
+        {"-n": WORD, "-q": WORD, "--project": WORD, "-l": rf"/nodes=\d+/core=\d+,walltime={CLOCK}", "-t": WORD}
+        | {"-p": r".+"},
+    ),
+}
+#: Commands of a submit description, in small letters; whatever begins with + or MY. is the job's own.
+OF_CONDOR = {"accounting_group", "arguments", "batch_name", "error", "executable", "log", "output", "queue", "rank"}
+OF_CONDOR |= {"requestcpus", "requestdisk", "requestmemory", "requirements", "stream_error", "stream_output"}
+OF_CONDOR |= {"logdirectory"}  # a macro, used by others in the description
+
+
+def misfits(kind, script):
+    """The directives of a script that its queue would not understand."""
+    mark, schema = SCHEMAS[kind]
+    found = []
+    for line in (line for line in script.splitlines() if line.startswith(mark)):
+        option, _, value = re.sub(r"^(--[\w-]+)=", r"\1 ", line.removeprefix(mark).strip()).partition(" ")
+        if option not in schema or not re.fullmatch(schema[option], value, flags=re.IGNORECASE):
+            found.append(line)
+    return found
+
+
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_every_directive_fits_what_the_manual_of_the_queue_says_and_the_shell_reads_the_rest(kind, tmp_path):
+    for profile in (of({"kind": kind, **CONTENT, **OF_KIND[kind]}), read(ready.folder() / f"{kind}.toml")):
+        script, _ = script_of(profile, tmp_path)
+        assert misfits(kind, script) == []
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+
+
+def test_a_directive_that_does_not_fit_is_found():
+    assert misfits("pbs", "#PBS -l walltime=90\n#PBS -q long") == ["#PBS -l walltime=90"]
+    assert misfits("lsf", "#BSUB -W 01:30:00") == ["#BSUB -W 01:30:00"]
+    assert misfits("slurm", "#SBATCH --men=4G") == ["#SBATCH --men=4G"]
+
+
+def test_the_description_for_condor_has_known_commands_and_an_argument_that_the_shell_reads(tmp_path):
+    for profile in (of({"kind": "htcondor", **CONTENT, **OF_KIND["htcondor"]}), read(ready.folder() / "htcondor.toml")):
+        script, _ = script_of(profile, tmp_path)
+        lines = [line for line in script.splitlines() if line and not line.startswith("#")]
+        names = [line.partition("=")[0].strip().lower() for line in lines]
+        assert [name for name in names if name not in OF_CONDOR and not name.startswith(("+", "my."))] == []
+        assert lines[-1] == "Queue"
+        (said,) = re.findall(r"Arguments = \"-c '(.*)'\"", script)
+        assert "'" not in said.replace("''", "")  # quotes are doubled
+        subprocess.run(["sh", "-n"], input=said.replace("''", "'").replace('""', '"'), text=True, check=True)
 
 
 @pytest.mark.parametrize("kind", QUEUES)

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from dlcca import runfile, simulate
 from dlcca.cli import app
-from dlcca.clients import client_of, keeper, profile_for, ready
+from dlcca.clients import client_of, jobqueue, keeper, keys, profile_for, ready
+from dlcca.clients.profile import Existing
 from dlcca.errors import ClusterError
 from dlcca.stages import running
 from tests.clients.conftest import PROFILE
@@ -71,16 +72,57 @@ def keys_in(folder):
     return list((folder / "shared").glob("keys-*"))
 
 
+def assert_one_paragraph(done, exit_code):
+    """Ended with this code, and with one sentence after another on what is wrong, not with a traceback."""
+    assert done.exit_code == exit_code, done.output
+    said = done.stderr.strip()
+    assert said.startswith("dlcca: ")
+    assert "\n" not in said
+    assert len(said.split()) >= 15
+
+
+def assert_both_nodes_with_tls(folder):
+    """Workers were on both nodes, and every one of them spoke TLS."""
+    assert set((folder / "shared" / "nodes").read_text().split()) == {"n1", "n2"}
+    logs = [file.read_text() for file in (folder / "shared" / "logs").iterdir()]
+    listened = [line for log in logs for line in log.splitlines() if "Start worker at:" in line]
+    assert len(listened) >= 2
+    assert all("tls://" in line for line in listened)
+
+
+@pytest.fixture
+def in_the_middle(monkeypatch):
+    """Has `dlcca run` do something once, when the first block of a stage is done: it is given the client."""
+
+    def hook(do):
+        run, told = running.run, []
+
+        def running_with_it(job, choices, client, *rest, **named):
+            def tell(stage, done, blocks):
+                if stage == "metric" and done == 1 and not told:
+                    told.append(stage)
+                    do(client)
+
+            result = run(job, choices, client, tell)
+            assert told
+            return result
+
+        monkeypatch.setattr(running, "run", running_with_it)
+
+    return hook
+
+
 def test_a_run_on_two_nodes_leaves_what_a_local_run_does_and_nothing_else(submitting, pendulums, like_local_run):
     done = dlcca("run", pendulums / "run.toml", "--cluster", pendulums / "slurm.toml")
     assert done.exit_code in (0, 5), done.output
-    assert set((pendulums / "shared" / "nodes").read_text().split()) == {"n1", "n2"}
+    assert_both_nodes_with_tls(pendulums)
     assert submitting.jobs() == []
     assert keys_in(pendulums) == []
     like_local_run()
 
 
-def test_while_it_is_up_its_keys_are_ours_alone_and_strangers_are_refused(submitting, pendulums):
+def test_while_it_is_up_its_keys_are_ours_alone_and_strangers_are_refused(submitting, pendulums, tmp_path):
+    (tmp_path / "others").mkdir()
     with client_of(profile_of(pendulums, workers=1)) as client:
         (folder,) = keys_in(pendulums)
         assert folder.stat().st_mode & 0o777 == 0o700
@@ -92,23 +134,28 @@ def test_while_it_is_up_its_keys_are_ours_alone_and_strangers_are_refused(submit
         assert secret not in client.cluster.job_script() + logs
         with pytest.raises(OSError, match=r"(?s)."):
             Client(address.replace("tls", "tcp"), timeout="5s")
+        ca, certificate, key = keys.write_keys(tmp_path / "others")
+        others = {"ca_file": str(ca), "cert_file": str(certificate), "key_file": str(key)}
+        stranger = Existing(kind="existing", address=address, **others)
+        with pytest.raises(ClusterError, match="the certificates do not belong together"), client_of(stranger):
+            pass
 
 
-def test_a_job_that_is_cancelled_in_the_middle_of_a_stage_is_replaced(submitting, pendulums, like_local_run):
-    said, cancelled = [], []
-    job, choices = prepared(pendulums)
+def test_a_job_that_is_cancelled_in_the_middle_of_a_stage_is_replaced(
+    submitting, pendulums, like_local_run, in_the_middle
+):
+    cancelled = []
 
-    def cancel_one(stage, done, blocks):
-        if stage == "metric" and done == 1 and not cancelled:
-            before = set(client.nthreads())
-            cancelled.append(submitting.jobs()[0])
-            submitting.cancel(cancelled[0])
-            until(lambda: len(client.nthreads()) == 2 and set(client.nthreads()) != before)
+    def cancel_one(client):
+        before = awaited(client, lambda now: len(now) == 2)
+        cancelled.append(submitting.jobs()[0])
+        submitting.cancel(cancelled[0])
+        awaited(client, lambda now: len(now) == 2 and now != before)
 
-    with client_of(profile_of(pendulums), said.append) as client:
-        client.wait_for_workers(2, timeout=120)
-        running.run(job, choices, client, cancel_one)
-    assert said == [f"job {cancelled[0]} is gone; 1 asked for instead, 1 in all so far."]
+    in_the_middle(cancel_one)
+    done = dlcca("run", pendulums / "run.toml", "--cluster", pendulums / "slurm.toml")
+    assert done.exit_code in (0, 5), done.output
+    assert f"job {cancelled[0]} is gone; 1 asked for instead, 1 in all so far." in done.stderr
     like_local_run()
 
 
@@ -119,36 +166,34 @@ def until(happens, patience_s=120):
         time.sleep(0.2)
 
 
-def test_when_all_jobs_are_cancelled_the_run_waits_for_others(submitting, pendulums, like_local_run):
-    cancelled = []
-    job, choices = prepared(pendulums)
+def awaited(client, fit, patience_s=120):
+    """The workers, as soon as they are as they should be; asked for once in each look, for they come and go."""
+    seen = []
 
-    def cancel_all(stage, done, blocks):
-        if stage == "metric" and done == 1 and not cancelled:
-            cancelled.extend(submitting.jobs())
-            submitting.cancel(*cancelled)
+    def look():
+        seen.append(set(client.nthreads()))
+        return fit(seen[-1])
 
-    with client_of(profile_of(pendulums, if_all_lost="wait")) as client:
-        running.run(job, choices, client, cancel_all)
-    assert cancelled
+    until(look, patience_s)
+    return seen[-1]
+
+
+def test_when_all_jobs_are_cancelled_the_run_waits_for_others(submitting, pendulums, like_local_run, in_the_middle):
+    in_the_middle(lambda client: submitting.cancel(*submitting.jobs()))
+    done = dlcca("run", pendulums / "run.toml", "--cluster", write_profile(pendulums, if_all_lost='"wait"'))
+    assert done.exit_code in (0, 5), done.output
     like_local_run()
 
 
-def test_or_stops_and_goes_on_when_it_is_run_again(submitting, pendulums, like_local_run):
-    cancelled = []
-    job, choices = prepared(pendulums)
+def test_or_stops_and_goes_on_when_it_is_run_again(submitting, pendulums, like_local_run, in_the_middle):
+    def cancel_all(client):
+        submitting.cancel(*submitting.jobs())
+        awaited(client, lambda now: not now)
 
-    def cancel_all(stage, done, blocks):
-        if stage == "metric" and done == 1 and not cancelled:
-            cancelled.extend(submitting.jobs())
-            submitting.cancel(*cancelled)
-            until(lambda: not client.nthreads())
-
-    with (
-        pytest.raises(ClusterError, match="all workers are gone, and if_all_lost = 'stop'"),
-        client_of(profile_of(pendulums, if_all_lost="stop")) as client,
-    ):
-        running.run(job, choices, client, cancel_all)
+    in_the_middle(cancel_all)
+    ended = dlcca("run", pendulums / "run.toml", "--cluster", write_profile(pendulums, if_all_lost='"stop"'))
+    assert ended.exit_code == 4, ended.output
+    assert "all workers are gone, and if_all_lost = 'stop'. What was finished is kept: run" in ended.stderr
     before = finished_blocks(pendulums)
     assert before
     assert keys_in(pendulums) == []
@@ -164,30 +209,29 @@ def test_between_bounds_there_are_as_many_workers_as_there_is_work_for(submittin
     with client_of(profile) as client:
         assert len(client.nthreads()) == 1
         tasks = client.map(time.sleep, [0.5] * 200, pure=False)
-        until(lambda: len(client.nthreads()) == 2)
+        awaited(client, lambda now: len(now) == 2)
         client.cancel(tasks)
 
 
 def test_a_cancelled_job_of_an_adaptive_cluster_is_replaced_too(submitting, pendulums):
     profile = profile_of(pendulums, workers=None, min_workers=1, max_workers=2)
     with client_of(profile) as client:
-        before = set(client.nthreads())
+        before = awaited(client, lambda now: len(now) == 1)
         submitting.cancel(*submitting.jobs())
-        until(lambda: client.nthreads() and set(client.nthreads()) != before)
+        awaited(client, lambda now: now and not now & before)
 
 
 def test_a_job_of_several_workers_is_replaced_as_a_whole(submitting, pendulums):
     with client_of(profile_of(pendulums, workers=2, cores=2)) as client:
-        client.wait_for_workers(2, timeout=120)
-        before = set(client.nthreads())
+        before = awaited(client, lambda now: len(now) == 2)
         submitting.cancel(*submitting.jobs())
-        until(lambda: len(client.nthreads()) == 2 and not before & set(client.nthreads()))
+        awaited(client, lambda now: len(now) == 2 and not now & before)
         assert len(submitting.jobs()) == 1
 
 
 def test_a_queue_that_does_not_exist_is_refused_in_its_own_words(submitting, pendulums):
     done = dlcca("run", pendulums / "run.toml", "--cluster", write_profile(pendulums, queue='"nosuch"'))
-    assert done.exit_code == 4
+    assert_one_paragraph(done, 4)
     assert "the queue refuses the job" in done.output
     assert "invalid partition specified: nosuch" in done.output
     assert keys_in(pendulums) == []
@@ -196,7 +240,7 @@ def test_a_queue_that_does_not_exist_is_refused_in_its_own_words(submitting, pen
 def test_a_job_that_never_starts_is_given_up_with_the_reason_of_the_queue(submitting, pendulums):
     file = write_profile(pendulums, directives='["--hold"]', start_wait_min=0.1)
     done = dlcca("run", pendulums / "run.toml", "--cluster", file)
-    assert done.exit_code == 4
+    assert_one_paragraph(done, 4)
     assert "no worker came within start_wait_min = 0.1 minutes" in done.output
     assert "PENDING (JobHeldUser)" in done.output
     assert submitting.jobs() == []
@@ -224,7 +268,7 @@ def test_a_queue_that_takes_only_some_jobs_is_asked_again_later_and_the_run_goes
 def test_jobs_that_die_at_once_are_given_up_with_their_last_words(submitting, pendulums):
     file = write_profile(pendulums, setup='["echo no such module >&2", "exit 3"]', max_failures=2)
     done = dlcca("run", pendulums / "run.toml", "--cluster", file)
-    assert done.exit_code == 4
+    assert_one_paragraph(done, 4)
     assert "jobs in a row ended before a worker came of them" in done.output
     assert "no such module" in done.output
 
@@ -263,10 +307,25 @@ def test_the_jobs_of_a_run_that_was_killed_end_by_themselves(submitting, pendulu
 
 def test_workers_leave_before_the_walltime_and_others_take_their_place(submitting, pendulums):
     with client_of(profile_of(pendulums, workers=1, walltime_min=2.0)) as client:
-        before, job = set(client.nthreads()), submitting.jobs()
-        until(lambda: client.nthreads() and not before & set(client.nthreads()), patience_s=150)
+        before, job = awaited(client, lambda now: len(now) == 1), submitting.jobs()
+        awaited(client, lambda now: now and not now & before, patience_s=150)
         assert submitting.jobs() != job
         assert "TIMEOUT" not in submitting.call("squeue", "-h", "-t", "all", "-o", "%T")
+
+
+def test_jobs_that_cannot_be_cancelled_at_the_end_spoil_nothing(submitting, pendulums, monkeypatch):
+    monkeypatch.setattr(jobqueue, "ORPHANED_S", 5)
+    said = []
+    profile = profile_of(pendulums, workers=1)
+    with pytest.MonkeyPatch.context() as patched, client_of(profile, said.append) as client:
+        (job,) = submitting.jobs()
+        assert client.submit(sum, [1, 2]).result(timeout=60) == 3
+        patched.setenv("PATH", str(pendulums))  # where there is no scancel
+    (told,) = said
+    assert "jobs could not be cancelled" in told
+    assert f"to see to it now: scancel {job}" in told
+    assert keys_in(pendulums) == []
+    until(lambda: submitting.jobs() == [])
 
 
 def test_the_whole_run_inside_one_allocation_leaves_the_same_result(submitting, pendulums, like_local_run):
@@ -308,7 +367,7 @@ def test_a_long_recording_is_done_by_both_nodes_as_it_is_here(submitting, tmp_pa
     there = dlcca("run", tmp_path / "slurm-run.toml", "--cluster", tmp_path / "slurm.toml", "--quiet")
     here = dlcca("run", tmp_path / "local-run.toml", "--quiet")
     assert (there.exit_code, here.exit_code) in [(0, 0), (5, 5)], there.output + here.output
-    assert set((tmp_path / "shared" / "nodes").read_text().split()) == {"n1", "n2"}
+    assert_both_nodes_with_tls(tmp_path)
     found, expected = (
         zarr.open_group(str(tmp_path / f"{s}.zarr"), mode="r")["embedding"][:] for s in ("slurm", "local")
     )

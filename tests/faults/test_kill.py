@@ -16,8 +16,9 @@ import pytest
 import zarr
 from distributed import Client, LocalCluster
 
+from dlcca.clients.local import local_client
 from dlcca.errors import DataError, StaleStage, StorageError
-from dlcca.stages import pipeline, scan
+from dlcca.stages import pipeline, scan, work
 from dlcca.stages.job import Source
 from dlcca.stores.blocks import Stage
 from tests.stages.jobs import KNN, TIME, embedding, job_on, recordings, small_job, written
@@ -142,7 +143,7 @@ def test_a_run_killed_again_and_again_comes_to_its_end(counted, tmp_path):
     for place in ("stages/scan/done/00001.json", "in stages/near/done/00002.json", "stages/gram/done/00003.json"):
         killed_at(place, job, tmp_path)
     pipeline.run(job)
-    assert counted == {"gram": 1, "spectrum": 1, "coordinates": 4, "embedding": 4}
+    assert counted == {"gram": 1, "spectrum": 1, "coordinates": 4, "signs": 1, "embedding": 4}
     np.testing.assert_array_equal(embedding(job), undisturbed())
 
 
@@ -161,6 +162,26 @@ def test_a_worker_that_is_killed_is_replaced_and_the_answer_is_the_same(tmp_path
 
         pipeline.run(job, client, kill_one)
     np.testing.assert_array_equal(embedding(job), undisturbed())
+
+
+def tell_and_die(log, stage, block):
+    """Note a block, write it, and at the first time end this worker before it can say that it is done."""
+    with open(log, "a") as file:
+        file.write(f"{block}\n")
+    stage.write(block, {}, {"block": block})
+    died = Path(f"{log}.died")
+    if not died.exists():
+        died.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.cluster
+def test_a_block_whose_worker_died_before_it_could_tell_is_not_computed_again(tmp_path):
+    log, stage = tmp_path / "log", Stage(str(tmp_path / "run.zarr"), "scan", "any", 4).prepare({}, says="nothing")
+    with local_client(workers=1) as client:
+        work.do_missing(tell_and_die, str(log), stage, client)
+    assert sorted(log.read_text().split()) == ["0", "1", "2", "3"]
+    assert stage.missing() == []
 
 
 def row_between_samples(n, near):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics.grams import add_gram, add_own_gram
+from dlcca.numerics.grams import TILE_ROWS, add_gram
 from tests.numerics.cases import quick, seeds
 
 
@@ -66,12 +66,20 @@ def test_blocks_add_up_and_the_same_ones_do_so_to_the_last_digit(seed, n, m, dat
 
 @quick
 @given(seed=seeds, n=st.integers(0, 12), m=sizes, data=st.data(), dtype=st.sampled_from([np.float64, np.float32]))
-def test_half_of_a_kernels_own_gram_and_its_transpose_are_the_dense_product(seed, n, m, data, dtype):
+def test_a_kernels_own_gram_is_symmetric_to_the_last_digit(seed, n, m, data, dtype):
     rng = np.random.default_rng(seed)
     links, A = sparse(rng, n, m, data.draw(st.integers(1, m)), dtype)
-    H = np.zeros((m, m))
-    add_own_gram(H, links, A)
-    np.testing.assert_allclose(H + H.T, dense(links, A, m).T @ dense(links, A, m), atol=1e-14)
+    G = np.zeros((m, m))
+    add_gram(G, links, A, links, A)
+    np.testing.assert_array_equal(G, G.T)
+
+
+def test_more_rows_than_are_turned_over_at_a_time_give_the_dense_product():
+    rng = np.random.default_rng(0)
+    (links_a, A), (links_b, B) = (sparse(rng, 2 * TILE_ROWS + 3, 11, 4) for _ in range(2))
+    G = np.zeros((11, 11))
+    add_gram(G, links_a, A, links_b, B)
+    np.testing.assert_allclose(G, dense(links_a, A, 11).T @ dense(links_b, B, 11), atol=1e-10)
 
 
 def test_small_and_large_entries_of_float32_are_added_in_float64():

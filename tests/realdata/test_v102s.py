@@ -30,7 +30,7 @@ def test_the_tutorial_goes_from_the_file_to_the_report(tmp_path):
     document = json.loads(dlcca("run", tmp_path / "v102s.toml", "--json").stdout)
     assert (document["samples"], document["n_common"]) == (3575, 1)
     dlcca("report", tmp_path / "v102s.zarr")
-    assert "These 2 views share 1 variable" in (tmp_path / "v102s.html").read_text(encoding="utf-8")
+    assert "These two views share one variable" in (tmp_path / "v102s.html").read_text(encoding="utf-8")
 
     found = run_store.read(tmp_path / "v102s.zarr")
     assert found.embedding.shape == (3743, 3)

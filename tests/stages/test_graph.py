@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dlcca.stages import pipeline, work
+from dlcca.stages import embedding, pipeline, work
+from dlcca.stores.blocks import Stage
 from tests.stages.graphs import GraphWatch
 from tests.stages.jobs import KNN, TIME, recordings, small_job
 
@@ -60,3 +61,24 @@ def test_the_scheduler_never_holds_more_than_a_wave(client, tmp_path, monkeypatc
     watch = GraphWatch.of(client)
     pipeline.run(job, client)
     assert watch.most_at_once <= 2 * 3  # finished tasks are forgotten a moment later
+
+
+def test_a_task_reads_no_more_records_when_there_are_more_blocks(tmp_path, monkeypatch):
+    """Not even the last ones, which need a sum over all blocks: the time of a run would grow with their square."""
+    asked: dict[str, list[int]] = {}
+    finish, entry = embedding.finish, Stage._entry
+
+    def counting(job, stage, block):
+        reads = []
+        with monkeypatch.context() as patched:
+            patched.setattr(Stage, "_entry", lambda stage, block: reads.append(stage.name) or entry(stage, block))
+            finish(job, stage, block)
+        asked.setdefault(str(job.n_blocks), []).append(len(reads))
+
+    monkeypatch.setattr(embedding, "finish", counting)
+    for block_rows in (14, 42):
+        folder = tmp_path / str(block_rows)
+        folder.mkdir()
+        pipeline.run(small_job(folder, recordings(2), 7, block_rows=block_rows, **TIME))
+    assert list(asked) == ["11", "4"]
+    assert {count for counts in asked.values() for count in counts} == {2}  # signs, and its own coordinates

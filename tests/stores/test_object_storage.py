@@ -1,9 +1,8 @@
 """Views and runs in object storage: a server of our own on loopback, and the same answers as on a disk."""
 
 import json
-import logging
+import pickle
 import socket
-import time
 
 import numpy as np
 import pytest
@@ -12,64 +11,28 @@ from typer.testing import CliRunner
 
 from dlcca import simulate
 from dlcca.cli import app
-from dlcca.errors import DamagedBlock, StorageError
+from dlcca.errors import DamagedBlock, DataError, StorageError
+from dlcca.readers import open_recording
 from dlcca.stages import finish, pipeline, running
 from dlcca.stages.job import Source
+from dlcca.stores import patience
 from dlcca.stores.blocks import Stage
 from dlcca.stores.files import files_at, zarr_store
 from tests.stages.jobs import KNN, job_on, recordings, written
+from tests.stores.buckets import SECRET, objects, sent, storage
 
 fsspec = pytest.importorskip("fsspec", reason="object storage needs fsspec")
 pytest.importorskip("s3fs", reason="object storage needs s3fs: pip install 'dlcca[s3]'")
-server = pytest.importorskip("moto.server", reason="the server of these tests is moto: pip install 'moto[server]'")
-
-SECRET = "hush-hush-hush"
 NOBODY = "http://127.0.0.1:9"  # the port of `discard`, where nothing listens
-
-
-@pytest.fixture(scope="session")
-def endpoint():
-    """The address of a server that holds an empty bucket."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for every request
-    running_server = server.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    running_server.start()
-    host, port = running_server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    running_server.stop()
-
-
-@pytest.fixture
-def bucket(endpoint, monkeypatch, request, tmp_path):
-    """An address in a bucket that no other test writes to."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    fs = storage()
-    if not fs.exists("recordings"):
-        fs.mkdir("recordings")
-    return f"s3://recordings/{abs(hash(request.node.nodeid))}"
 
 
 @pytest.fixture
 def unreachable(bucket, monkeypatch):
     """As `bucket`, but with an endpoint that nobody answers at, by fsspec's own configuration."""
+    monkeypatch.setenv(patience.VARIABLE, "0")
     once = {"retries": {"total_max_attempts": 1}}
     monkeypatch.setitem(fsspec.config.conf, "s3", {"endpoint_url": NOBODY, "config_kwargs": once})
     return bucket
-
-
-def storage():
-    """The storage itself, seen without dlcca."""
-    return fsspec.filesystem("s3", use_listings_cache=False)
-
-
-def objects(address):
-    """Every object under an address with what tells one version of it from another."""
-    found = storage().find(address, detail=True)
-    return {name: (about["ETag"], about["LastModified"]) for name, about in found.items()}
 
 
 def flip(name):
@@ -77,15 +40,6 @@ def flip(name):
     content = bytearray(fs.cat_file(name))
     content[5] ^= 4
     fs.pipe_file(name, bytes(content))
-
-
-def sent(address, views, rows):
-    """The views as Zarr arrays under an address."""
-    for name, X in views.items():
-        array = zarr.create_array(
-            zarr_store(f"{address}/{name}.zarr"), shape=X.shape, dtype=X.dtype, chunks=(rows, X.shape[1])
-        )
-        array[...] = X
 
 
 def test_small_files_are_put_got_listed_and_removed(bucket):
@@ -199,15 +153,8 @@ def test_an_endpoint_that_does_not_answer_is_an_error_and_tells_nothing_of_it(un
         assert f"{unreachable}/" in told.stderr
 
 
-def test_an_endpoint_that_does_not_answer_is_given_up_soon(bucket, monkeypatch):
-    monkeypatch.setitem(fsspec.config.conf, "s3", {"endpoint_url": NOBODY})
-    started = time.monotonic()
-    with pytest.raises(StorageError):
-        files_at(bucket).get("a")
-    assert time.monotonic() - started < 30
-
-
 def test_an_endpoint_that_takes_the_request_and_is_silent_is_told_too(bucket, monkeypatch):
+    monkeypatch.setenv(patience.VARIABLE, "0")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         bounds = {"read_timeout": 0.2, "retries": {"total_max_attempts": 1}}
         configured = {"endpoint_url": f"http://127.0.0.1:{silent.getsockname()[1]}", "config_kwargs": bounds}
@@ -215,6 +162,37 @@ def test_an_endpoint_that_takes_the_request_and_is_silent_is_told_too(bucket, mo
         for ask in (lambda: files_at(bucket).get("a"), lambda: Source("left", bucket).open()):
             with pytest.raises(StorageError, match=r"s3://recordings/.* does not answer"):
                 ask()
+
+
+def test_a_recording_in_a_bucket_is_read_as_one_on_a_disk(bucket, tmp_path):
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    for address in (bucket, str(tmp_path)):
+        sent(address, {"x": X}, 7, rate=50.0, channels=["a", "b", "c"])
+    there, here = (open_recording(f"{address}/x.zarr") for address in (bucket, tmp_path))
+    (signal,), (expected,) = there.signals, here.signals
+    assert (
+        (signal.rate, signal.names, signal.n)
+        == (expected.rate, expected.names, expected.n)
+        == (50, ["a", "b", "c"], 60)
+    )
+    np.testing.assert_array_equal(signal.read(5, 40, [2, 0]), expected.read(5, 40, [2, 0]))
+    sent_to_a_worker = pickle.loads(pickle.dumps(signal))
+    np.testing.assert_array_equal(sent_to_a_worker.read(0, 60, [0, 1, 2]), X)
+
+
+def test_a_recording_that_is_not_there_is_told_from_a_storage_that_does_not_serve(bucket, monkeypatch):
+    with pytest.raises(DataError, match=r"s3://recordings/.*nothing\.zarr' cannot be read as Zarr"):
+        open_recording(f"{bucket}/nothing.zarr")
+    with pytest.raises(StorageError, match="the bucket does not exist"):
+        open_recording("s3://no-such-bucket/x.zarr")
+    sent(bucket, {"x": np.ones((60, 3))}, 7, rate=50.0)
+    (signal,) = open_recording(f"{bucket}/x.zarr").signals
+    monkeypatch.setenv(patience.VARIABLE, "0")
+    once = {"retries": {"total_max_attempts": 1}}
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"endpoint_url": NOBODY, "config_kwargs": once})
+    for ask in (lambda: open_recording(f"{bucket}/x.zarr"), lambda: pickle.loads(pickle.dumps(signal)).read(0, 9, [0])):
+        with pytest.raises(StorageError, match="its endpoint does not answer"):
+            ask()
 
 
 def test_missing_credentials_are_told(bucket, monkeypatch):

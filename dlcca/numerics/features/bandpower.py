@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.numerics.features.columns import Columns
-from dlcca.numerics.features.power import frequencies, in_pairs, log, of_log_power, squares
+from dlcca.numerics.features.power import frequencies, log, of_log_power, sums
 
 #: In Hz, the lower edge included and the upper one not.
 BANDS = {"delta": (1.0, 4.0), "theta": (4.0, 8.0), "alpha": (8.0, 13.0), "beta": (13.0, 30.0), "gamma": (30.0, 80.0)}
@@ -22,24 +22,23 @@ class BandPower:
     rate: float
     bands: tuple[tuple[str, float, float], ...]  # name, from Hz, to Hz
 
-    def draft(self, X: NDArray) -> NDArray:
+    def draft(self, X: NDArray, gain: NDArray | None = None) -> NDArray:
         """(w, s, c) -> (w, bands * c): the sum of the spectral density over the frequencies in the band."""
         f = frequencies(X.shape[1], self.rate)
         spans = [np.flatnonzero(within(f, low, high))[[0, -1]] + [0, 1] for _, low, high in self.bands]
-        first, last = min(a for a, _ in spans), max(b for _, b in spans)
-        sums = np.empty((len(X), len(spans), 2 * X.shape[2]), X.dtype)
-        for some, S in squares(X, self.rate, first, last):
-            for band, (a, b) in enumerate(spans):
-                # Over the frequencies first, and over real and imaginary parts when little is left.
-                np.add.reduce(S[:, a - first : b - first], axis=1, out=sums[some, band])
-        sums *= np.asarray(self.rate / X.shape[1], X.dtype)  # the width of a frequency bin
-        return log(in_pairs(sums)).reshape(len(X), -1)
+        P = sums(X, self.rate, [(int(a), int(b)) for a, b in spans])
+        unit = np.float64(1) if gain is None else np.square(gain)
+        P *= (unit * (self.rate / X.shape[1])).astype(P.dtype)  # the width of a frequency bin
+        return log(P).reshape(len(X), -1)
 
     def finished(self, F: NDArray, center: NDArray, scale: NDArray) -> NDArray:
         return self.columns(center, scale).finish(F.copy())
 
     def columns(self, center: NDArray, scale: NDArray) -> Columns:
         return of_log_power(scale, len(self.bands))
+
+    def width(self, channels: int) -> int:
+        return len(self.bands) * channels
 
     def names(self, channels: Sequence[str]) -> list[str]:
         return [

@@ -20,12 +20,13 @@ class Covariances:
 
     ridge: float = 1e-3
 
-    def draft(self, X: NDArray) -> NDArray:
+    def draft(self, X: NDArray, gain: NDArray | None = None) -> NDArray:
         """(w, s, c) -> (w, c (c + 1) / 2): the upper triangle of C; the logarithm is left to `finished`."""
+        X = X if X.dtype.kind == "f" else X.astype(np.float32)
         X = X - X.mean(axis=1, keepdims=True)
         C = np.matmul(X.transpose(0, 2, 1), X) / np.asarray(X.shape[1], X.dtype)
         i, j = np.triu_indices(X.shape[2])
-        return C[:, i, j]
+        return C[:, i, j] if gain is None else C[:, i, j] * (gain[i] * gain[j]).astype(C.dtype)
 
     def finished(self, F: NDArray, center: NDArray, scale: NDArray) -> NDArray:
         """(w, c (c + 1) / 2): the upper triangle of C in, the features out."""
@@ -41,6 +42,9 @@ class Covariances:
 
     def columns(self, center: NDArray, scale: NDArray) -> None:
         """None: a logarithm of a matrix mixes all of its columns."""
+
+    def width(self, channels: int) -> int:
+        return channels * (channels + 1) // 2
 
     def names(self, channels: Sequence[str]) -> list[str]:
         pairs = [(a, b) for a in range(len(channels)) for b in range(a, len(channels))]

@@ -34,8 +34,8 @@ class RawSamples:
             raise ValueError(f"{count} samples {lag} apart do not fit a window of {samples}")
         return cls(tuple(samples - 1 - lag * i for i in range(count)), rate)
 
-    def draft(self, X: NDArray) -> NDArray:
-        """(w, s, c) -> (w, places * c)."""
+    def draft(self, X: NDArray, gain: NDArray | None = None) -> NDArray:
+        """(w, s, c) -> (w, places * c), in the dtype of X: whole numbers stay what they are."""
         return X[:, self._slice(X.shape[1])].reshape(len(X), len(self.places) * X.shape[2])
 
     def _slice(self, samples: int) -> slice:
@@ -52,6 +52,9 @@ class RawSamples:
     def columns(self, center: NDArray, scale: NDArray) -> Columns:
         times = len(self.places)
         return Columns.of(np.tile(center, times), np.tile(scale, times))
+
+    def width(self, channels: int) -> int:
+        return len(self.places) * channels
 
     def names(self, channels: Sequence[str]) -> list[str]:
         return [f"{channel} at {place / self.rate:.6g} s" for place in self.places for channel in channels]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.numerics.features.columns import Columns
-from dlcca.numerics.features.power import frequencies, in_pairs, log, of_log_power, squares
+from dlcca.numerics.features.power import computed_in, frequencies, log, of_log_power, squares
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,28 @@ class Spectrogram:
         f = frequencies(self.segment, self.rate)
         return (f > 0) & (f <= self.most_hz + 1e-9)
 
-    def draft(self, X: NDArray) -> NDArray:
+    def draft(self, X: NDArray, gain: NDArray | None = None) -> NDArray:
         """(w, s, c) -> (w, segments * frequencies * c)."""
         first, last = np.flatnonzero(self._kept())[[0, -1]] + [0, 1]
         starts = self._starts()
-        F = np.empty((len(X), len(starts), last - first, X.shape[2]), X.dtype)
+        F = np.empty((len(X), len(starts), last - first, X.shape[2]), computed_in(X.dtype))
+        unit = None if gain is None or (gain == 1).all() else np.square(gain).astype(F.dtype)
         for part, start in enumerate(starts):
-            for some, S in squares(X[:, start : start + self.segment], self.rate, first, last):
-                F[some, part] = log(in_pairs(S))
+            for some, Z in squares(X[:, start : start + self.segment], self.rate, first, last):
+                P = np.add(Z[0], Z[1], out=Z[0])
+                if unit is not None:
+                    P *= unit
+                log(P, out=F[some, part].swapaxes(0, 1))
         return F.reshape(len(X), -1)
 
     def finished(self, F: NDArray, center: NDArray, scale: NDArray) -> NDArray:
         return self.columns(center, scale).finish(F.copy())
 
     def columns(self, center: NDArray, scale: NDArray) -> Columns:
-        return of_log_power(scale, len(self._starts()) * int(self._kept().sum()))
+        return of_log_power(scale, self.width(1))
+
+    def width(self, channels: int) -> int:
+        return len(self._starts()) * int(self._kept().sum()) * channels
 
     def names(self, channels: Sequence[str]) -> list[str]:
         f = frequencies(self.segment, self.rate)[self._kept()]

@@ -1,0 +1,91 @@
+"""`dlcca run`: all stages; a second run does only what is missing."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from dlcca.cli.options import AsJson, Cluster, Debug, Quiet, RunToml
+from dlcca.cli.views import ingested
+from dlcca.cli.voice import Voice, speaking
+
+EXAMPLE = "Example: dlcca run run.toml"
+
+
+def run(
+    runfile: RunToml,
+    cluster: Cluster = None,
+    again_from: Annotated[
+        str | None, typer.Option("--from", metavar="STAGE", help="Do this stage and all later ones again.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Run all stages; a second run does only what is missing.
+
+    Killed at any moment, it goes on where it was: finished blocks are kept in the store and not computed again.
+    """
+    with speaking(as_json, quiet, debug) as voice:
+        from dlcca import runfile as files
+        from dlcca.stores import events, lock
+
+        asked = files.read(runfile)
+        doing = "dlcca run"
+        with lock.held(asked.store, doing), events.recording(asked.store, doing) as log:
+            job, choices, quality = _done(voice, asked, cluster, again_from, log)
+        voice.say(f"{job.n} samples, {quality.n_common} common at the typical landmark.")
+        for line in choices.lines():
+            voice.say(f"  {line}")
+        begun_again, lost = log.counts["retry"], log.counts["worker lost"]
+        if begun_again or lost:
+            voice.say(f"Work was begun again {begun_again} times, and {lost} workers were lost; all is done.")
+        voice.say("Next:")
+        voice.say(f"  look at the report        dlcca report {asked.store}")
+        voice.say(f"  check that it is intact   dlcca verify {asked.store}")
+        voice.say(f"  use it in Python          zarr.open_group({asked.store!r})['embedding']")
+        voice.say(f"  see what happened when    {asked.store.rstrip('/')}/{events.FILE}")
+        voice.finish(
+            {
+                "store": asked.store,
+                "samples": job.n,
+                "n_common": quality.n_common,
+                "quality": quality.measures,
+                "warnings": quality.reasons,
+                "choices": choices.lines(),
+                "retries": begun_again,
+                "workers_lost": lost,
+                "events": f"{asked.store.rstrip('/')}/{events.FILE}",
+            },
+            quality.reasons,
+        )
+
+
+def _done(voice: Voice, asked: Any, cluster: str | None, again_from: str | None, log: Any) -> tuple[Any, Any, Any]:
+    """The job, its choices and its quality, after everything that was missing has been done."""
+    from dlcca import checkup
+    from dlcca.clients import client_of, performance, profile_for
+    from dlcca.stages import planning, running
+
+    profile = profile_for(cluster, asked.cluster.workers, asked.cluster.memory_gib)
+    if asked.recordings:
+        if again_from == "ingest":
+            again_from = running.forget_recordings(asked.store)
+        limits = asked.cluster.workers, asked.cluster.memory_gib
+        ingested(voice, asked.ingested, asked.recordings, cluster, *limits)
+    clock = asked.ingested if asked.recordings else ""
+    job, choices = running.prepared(asked.store, asked.views, asked.settings, asked.seed, clock)
+    memory_gib = getattr(profile, "memory_gib", asked.cluster.memory_gib)
+    if memory_gib is not None:
+        planning.refuse_too_large(planning.plan(job, 1), memory_gib * 2**30)
+    if again_from is not None:
+        running.forget(asked.store, again_from)
+    with voice.bars() as tell, client_of(profile, log.warned(voice.warn)) as client:
+        if cluster is not None:
+            checkup.refuse_unfit(client, asked.store)
+        with performance.reported(client, log.keep_report, log.warned(voice.say)):
+            quality = running.run(job, choices, client, tell, voice.warn)
+    for doubt in quality.reasons:
+        log.note("warning", text=doubt)
+    return job, choices, quality

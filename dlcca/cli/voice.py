@@ -1,0 +1,124 @@
+"""How a verb speaks, and with which code it ends.
+
+Exit codes: 0 done; 2 bad usage or settings; 3 the data was refused; 4 storage failed; 5 done, but the result should not
+be trusted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+from dlcca.errors import DlccaError, StorageError
+
+UNTRUSTED = 5
+
+
+@dataclass(frozen=True)
+class Voice:
+    """How a verb speaks: words for people, or one document for machines."""
+
+    as_json: bool
+    quiet: bool
+    debug: bool
+
+    def say(self, text: str = "") -> None:
+        """Words for people."""
+        if not (self.as_json or self.quiet):
+            typer.echo(text)
+
+    def warn(self, text: str) -> None:
+        """Words that are printed come what may, beside the results."""
+        typer.echo(text, err=True)
+
+    def document(self, content: Mapping[str, Any]) -> None:
+        """The result for machines."""
+        if self.as_json:
+            from dlcca.stores.arrays import plain
+
+            typer.echo(json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False, default=str))
+
+    def finish(self, content: Mapping[str, Any], doubts: Sequence[str] = ()) -> None:
+        """The document and the end: 0, or 5 if there is reason for doubt, which is printed."""
+        self.document({**content, "exit_code": UNTRUSTED if doubts else 0})
+        for doubt in doubts:
+            self.warn(f"do not trust this result: {doubt}")
+        if doubts:
+            raise typer.Exit(UNTRUSTED)
+
+    @contextmanager
+    def progress(self) -> Iterator[Callable[[str], None]]:
+        """A function that shows what is being done, on a terminal only."""
+        if self.quiet or not sys.stderr.isatty():
+            yield lambda text: None
+            return
+        from rich.console import Console
+        from rich.markup import escape
+
+        with Console(stderr=True).status("starting") as status:
+            yield lambda text: status.update(escape(text))
+
+    @contextmanager
+    def bars(self, block_s: float | None = None) -> Iterator[Callable[[str, int, int], None]]:
+        """A function that shows how far each stage is: by bars on a terminal, elsewhere by a line now and then.
+
+        If a block is so many seconds of a recording, it also shows how many times faster it is than the recording.
+        """
+        if self.quiet:
+            yield lambda stage, done, blocks: None
+            return
+        if not sys.stderr.isatty():
+            from dlcca.cli.minutes import Minutes
+
+            with Minutes(self.warn) as minutes:
+                yield minutes.tell
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = [TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+        columns.append(TextColumn("{task.fields[rate]}"))
+        with Progress(*columns, console=Console(stderr=True)) as shown:
+            tasks: dict[str, Any] = {}
+
+            def tell(stage: str, done: int, blocks: int) -> None:
+                if stage not in tasks:
+                    tasks[stage] = shown.add_task(stage, total=blocks, rate="")
+                shown.update(tasks[stage], completed=done, total=blocks)
+                speed = shown.tasks[tasks[stage]].speed
+                if speed and blocks > 1:
+                    rate = f"{speed:.2g} blocks/s" if block_s is None else f"{speed * block_s:,.0f} x real time"
+                    shown.update(tasks[stage], rate=rate)
+
+            yield tell
+
+    def fail(self, error: Exception) -> typer.Exit:
+        """Say what went wrong; what is returned ends the program with the code for it."""
+        code = getattr(error, "exit_code", StorageError.exit_code if isinstance(error, OSError) else 1)
+        known = isinstance(error, DlccaError | OSError)
+        message = str(error) if known else f"unexpected {type(error).__name__}: {error} (--debug shows where)"
+        if self.debug:
+            import traceback
+
+            traceback.print_exception(error)
+        self.document({"error": message, "kind": type(error).__name__, "exit_code": code})
+        self.warn(f"dlcca: {message}")
+        return typer.Exit(code)
+
+
+@contextmanager
+def speaking(as_json: bool, quiet: bool, debug: bool) -> Iterator[Voice]:
+    """The voice of a verb, which turns errors into a message and an exit code."""
+    voice = Voice(as_json, quiet, debug)
+    try:
+        yield voice
+    except typer.Exit:
+        raise
+    except Exception as error:
+        raise voice.fail(error) from None

@@ -1,0 +1,135 @@
+"""One recording from its files to coordinates: ingest, quality gate, transform. Each goes on where it was stopped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dlcca.errors import StaleStage, StorageError
+from dlcca.pipelines import outcome, treatment
+from dlcca.pipelines.contents import here
+from dlcca.pipelines.flow import Pipeline
+from dlcca.pipelines.outcome import HeldBack, discard
+from dlcca.pipelines.stats import stamp_of
+
+
+def embed(flow: Pipeline, number: int) -> str:
+    """All of it; the status that the recording then has. What goes wrong with it is in the catalog, not raised."""
+    recording = flow.recording(number)
+    try:
+        views = ingest(flow, number)
+        gate(flow, views)
+        facts = transform(flow, number, views)
+    except Exception as error:
+        return outcome.failed(flow, recording, error)
+    outcome.done(flow, recording, facts)
+    return "done"
+
+
+def views_place(flow: Pipeline, recording: Mapping[str, Any]) -> Path:
+    """Where the views of a recording are made: the name tells its content, and how it is treated."""
+    treated = f"g{flow.generation}-{flow.settings.fingerprint()[:8]}"
+    return flow.state / "views" / f"{recording['id']:06d}-{recording['content'][:12]}-{treated}.zarr"
+
+
+def ingest(flow: Pipeline, number: int) -> dict[str, Any]:
+    """The views of a recording, treated as all others; the header of their store, with its address as ``store``."""
+    from dlcca.stages import ingest as ingesting
+    from dlcca.stages import new_recordings
+    from dlcca.stores import views as store
+
+    recording = flow.recording(number)
+    place = views_place(flow, recording)
+    if not store.is_views(str(place)):
+        made, scaling = treatment.read(flow), str(treatment.place_of(flow))
+
+        def make(files: list[str]) -> None:
+            job, line = new_recordings.prepared(str(place), scaling, made, files)
+            ingesting.run(job, line, flow.workers.client(job.n_blocks))
+
+        _from_files(flow, recording, place, make)
+    return {**store.describe(str(place)), "store": str(place)}
+
+
+def first_views(flow: Pipeline, number: int, place: Path) -> dict[str, Any]:
+    """The views of a recording by the settings alone, scaled by itself: from it all others take their treatment."""
+    from dlcca.stages import ingest as ingesting
+    from dlcca.stores import views as store
+
+    def make(files: list[str]) -> None:
+        job, line = ingesting.prepared(str(place), treatment.recipes_for(flow, files))
+        ingesting.run(job, line, flow.workers.client(job.n_blocks))
+
+    _from_files(flow, flow.recording(number), place, make)
+    return {**store.describe(str(place)), "store": str(place)}
+
+
+def _from_files(flow: Pipeline, recording: Mapping[str, Any], place: Path, make: Any) -> None:
+    """Have views made of the files of a recording, which must not change meanwhile."""
+    from dlcca.stages import ingested
+
+    parts, read, stamp = outcome.files_of(flow, dict(recording))
+    outcome.clear(place, bool(ingested.begun(str(place))))
+    scratch = flow.state / "work" / f"files-{recording['id']}"
+    try:
+        files = here(parts, scratch)[: len(read)]
+        try:
+            make(files)
+        except StaleStage:  # begun with a file of another date: the same content, but it cannot be told from here
+            discard(place)
+            make(files)
+    finally:
+        discard(scratch)
+    if not any("://" in path for path in parts) and stamp_of(parts) != stamp:
+        discard(place)
+        raise StorageError(f"{os.path.basename(recording['path'])} changed while it was read.")
+
+
+def gate(flow: Pipeline, header: Mapping[str, Any]) -> None:
+    """An error that says why a recording is held back, if it is."""
+    asked, rows, windows = flow.settings.gate, header["rows"], header["windows"]
+    told = ", ".join(f"{count} {why}" for why, count in header["reasons"].items() if count and why != "valid")
+    if rows < asked.least_rows or rows < asked.least_valid_share * windows:
+        raise HeldBack(
+            f"{rows} of its {windows} windows are valid ({told}); [gate] asks for a share of "
+            f"{asked.least_valid_share:g}, and for {asked.least_rows}."
+        )
+    missing = [name for name in flow.settings.recipes if name not in header["views"]]
+    if missing and asked.all_views:
+        raise HeldBack(f"it lacks the channels of view {', '.join(map(repr, missing))}, and [gate] all_views is set.")
+
+
+def transform(flow: Pipeline, number: int, header: Mapping[str, Any]) -> dict[str, Any]:
+    """Coordinates of a recording by the model in use; what the catalog is told of it."""
+    from dlcca.stages import transform as transforming
+    from dlcca.stores import transformed
+
+    recording, model = flow.recording(number), flow.current_model()
+    assert model is not None, "there is no model yet"
+    views = header["store"]
+    name = f"{number:06d}-{recording['content'][:12]}-v{model['version']}.zarr"
+    place = flow.state / "results" / name
+
+    if not transformed.is_transformed(str(place)):
+        outcome.clear(place, transforming.progress(str(place)) is not None)
+
+    def make() -> dict[str, Any]:
+        job = transforming.prepared(str(place), model["address"], transforming.views_of_store(views), views)
+        return transforming.run(job, flow.workers.client(job.stage.n_blocks))
+
+    try:
+        made = make()
+    except StaleStage:  # left over from views that have been made again since
+        discard(place)
+        made = make()
+    return {
+        "settings": flow.settings.fingerprint(),
+        "model": model["version"],
+        "views": views,
+        "result": str(place),
+        "rows": made["samples"],
+        "valid": made["valid"],
+        "outside": made["outside"],
+    }

@@ -1,0 +1,120 @@
+"""What every step is given: the settings, the catalog, the time, and workers where they are worth it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from dlcca.pipelines import settings as settings_file
+from dlcca.pipelines.catalog import Catalog, iso
+from dlcca.pipelines.settings import PipelineSettings
+
+#: So few blocks are done before a cluster would have started.
+FEW_BLOCKS = 8
+
+Say = Callable[[str], None]
+
+
+def _silent(text: str) -> None:
+    """Nobody listens."""
+
+
+class Workers:
+    """A Dask client, started when the first work comes that is worth one, and ended with the block."""
+
+    def __init__(self, cluster: str | None, workers: int | None, memory_gib: float | None, say: Say = _silent) -> None:
+        self._where = cluster, workers, memory_gib
+        self._say, self._stack = say, ExitStack()
+        self._client: Any = None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.close()
+
+    def client(self, blocks: int) -> Any:
+        """A client for so many blocks; None where this process does as well."""
+        cluster, workers, memory_gib = self._where
+        if self._client is None and (cluster is not None or (workers != 1 and blocks > FEW_BLOCKS)):
+            from dlcca.clients import client_for
+
+            self._client = self._stack.enter_context(client_for(cluster, workers, memory_gib, self._say))
+        return self._client
+
+
+@dataclass
+class Pipeline:
+    """One flow, at work."""
+
+    settings: PipelineSettings
+    catalog: Catalog
+    workers: Workers
+    run: int | None = None  # its number in the catalog
+    clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    say: Say = _silent
+
+    @property
+    def now(self) -> datetime:
+        return self.clock()
+
+    @property
+    def state(self) -> Path:
+        return self.settings.state
+
+    def note(
+        self, kind: str, text: str, *, recording: int | None = None, path: str | None = None, day: str | None = None
+    ) -> None:
+        """A line of the history."""
+        line = {"run": self.run, "at": iso(self.now), "kind": kind, "text": text}
+        self.catalog.insert("history", {**line, "recording": recording, "path": path, "day": day})
+        self.say(text)
+
+    def recording(self, number: int) -> dict[str, Any]:
+        """A recording by its number."""
+        found = self.catalog.one("SELECT * FROM recordings WHERE id = ?", [number])
+        assert found is not None, number
+        return found
+
+    def current_model(self) -> dict[str, Any] | None:
+        """The model in use; None before the first fit. Its measures are no longer text."""
+        found = self.catalog.one("SELECT * FROM models WHERE status = 'current'")
+        return None if found is None else {**found, "measures": json.loads(found["measures"] or "{}")}
+
+    @property
+    def generation(self) -> int:
+        """How often everything was begun anew, counted from 1: as of the model in use; if there is none, once more."""
+        current = self.current_model()
+        if current is not None:
+            return int(current["generation"])
+        return int(self.catalog.value("SELECT max(generation) FROM models WHERE status != 'fitting'") or 0) + 1
+
+    def later(self, path: Path | str) -> None:
+        """Somebody may still be reading what was replaced: it is removed by the retention, not now."""
+        self.catalog.do("INSERT OR IGNORE INTO replaced VALUES (?, ?)", [str(path), iso(self.now)])
+
+    def since(self, moment: str) -> timedelta:
+        """How long ago; never less than 0, for clocks are set back."""
+        return max(timedelta(0), self.now - datetime.fromisoformat(moment))
+
+
+@contextmanager
+def opened(
+    path: str | Path, cluster: str | None = None, say: Say = _silent, clock: Callable[[], datetime] | None = None
+) -> Iterator[Pipeline]:
+    """The flow that a pipeline file describes."""
+    asked = settings_file.read(path)
+    near = asked.cluster
+    with (
+        Catalog(asked.state / "catalog.sqlite") as catalog,
+        Workers(cluster, near.workers, near.memory_gib, say) as workers,
+    ):
+        made = Pipeline(asked, catalog, workers, say=say)
+        if clock is not None:
+            made.clock = clock
+        yield made

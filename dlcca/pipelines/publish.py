@@ -1,0 +1,152 @@
+"""Days for those who read them: written aside, then put in place in one move, so that nobody ever sees half of one.
+
+A Zarr group is published by a link that is replaced, a Parquet file by a rename. What was there before stays readable
+for those who have it open, until the retention removes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dlcca.errors import StorageError
+from dlcca.pipelines.catalog import iso
+from dlcca.pipelines.flow import Pipeline
+from dlcca.pipelines.outcome import MOST_ATTEMPTS
+
+
+def due(flow: Pipeline) -> list[str]:
+    """The days whose partition is not what it should be, in order; days that wait for a recording are left alone."""
+    published = {row["day"]: row["version"] for row in flow.catalog.all("SELECT day, version FROM partitions")}
+    query = "SELECT DISTINCT day FROM recordings WHERE status = 'new' OR (status = 'failed' AND attempts < ?)"
+    waiting = {row["day"] for row in flow.catalog.all(query, [MOST_ATTEMPTS])}
+    wanted = {day: _version(rows) for day, rows in _contents(flow).items()}
+    found = []
+    for day in sorted((wanted.keys() | published.keys()) - waiting):
+        if wanted.get(day) != published.get(day) or not all(place.exists() for place in places(flow, day)):
+            found.append(day)
+    return found
+
+
+def _contents(flow: Pipeline, day: str | None = None) -> dict[str, list[dict[str, Any]]]:
+    """The finished recordings of every day, in the order of their starts."""
+    which, values = ("AND day = ?", [day]) if day is not None else ("", [])
+    query = f"SELECT * FROM recordings WHERE status = 'done' {which} ORDER BY day, start IS NULL, start, path"
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in flow.catalog.all(query, values):
+        found[row["day"]].append(row)
+    return found
+
+
+def _version(rows: list[dict[str, Any]]) -> str:
+    """A fingerprint of what a partition holds."""
+    told = [[row["content"], row["model"], row["settings"], row["path"]] for row in rows]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+
+def places(flow: Pipeline, day: str) -> list[Path]:
+    """Where the partition of a day is published."""
+    outputs, found = flow.settings.outputs, []
+    if outputs.zarr:
+        found.append(flow.settings.place(outputs.zarr) / f"{day}.zarr")
+    if outputs.parquet:
+        found.append(flow.settings.place(outputs.parquet) / f"date={day}" / "rows.parquet")
+    return found
+
+
+def publish(flow: Pipeline, day: str) -> None:
+    """Bring the partition of a day to what it should be."""
+    rows = _contents(flow, day).get(day, [])
+    with _storing(day):
+        if not rows:
+            _withdraw(flow, day)
+            return
+        from dlcca.pipelines.partition import Day
+
+        made = Day(day, _version(rows), rows, flow.settings.outputs.day_begins_h)
+        if flow.settings.outputs.parquet:
+            _swap_parquet(flow, made)
+        if flow.settings.outputs.zarr:
+            _swap_zarr(flow, made)
+    with flow.catalog.change():
+        n, models = sum(row["rows"] for row in rows), sorted({row["model"] for row in rows})
+        flow.catalog.do("DELETE FROM partitions WHERE day = ?", [day])
+        row = {"day": day, "version": made.version, "recordings": len(rows), "rows": n}
+        flow.catalog.insert("partitions", {**row, "models": json.dumps(models), "published": iso(flow.now)})
+        told = f"{len(rows)} recording{'s' * (len(rows) != 1)}, {n} rows"
+        flow.note("published", f"{day} is published: {told}.", day=day)
+
+
+@contextmanager
+def _storing(day: str) -> Iterator[None]:
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"{day} cannot be published: {error.strerror or error}. What was published before is untouched."
+        ) from error
+
+
+def _swap_zarr(flow: Pipeline, day: Any) -> None:
+    """Write a version of its own, and have the link of the day point to it."""
+    from dlcca.pipelines.partition import write_zarr
+    from dlcca.stores import transformed
+
+    folder = flow.settings.place(flow.settings.outputs.zarr)
+    target = folder / ".versions" / f"{day.day}-{day.version[:16]}.zarr"
+    if not transformed.is_transformed(str(target)):  # it is there if a night was stopped just after it
+        write_zarr(day, target)
+    link = folder / f"{day.day}.zarr"
+    before = os.readlink(link) if link.is_symlink() else None
+    point(link, Path(".versions") / target.name)
+    if before is not None and before != f".versions/{target.name}":
+        flow.later(folder / before)
+
+
+def point(link: Path, target: Path) -> None:
+    """Have a link point elsewhere, in one move."""
+    if link.exists() and not link.is_symlink():
+        raise StorageError(f"{link} exists and is no link that this pipeline has made; move it away.")
+    if link.is_symlink() and os.readlink(link) == str(target):
+        return
+    aside = link.with_name(f".{link.name}.new")
+    aside.unlink(missing_ok=True)
+    os.symlink(target, aside)
+    os.replace(aside, link)
+
+
+def _swap_parquet(flow: Pipeline, day: Any) -> None:
+    """Write a file aside, in no folder that a reader looks into, and move it to its place."""
+    from dlcca.pipelines.partition import write_parquet
+
+    folder = flow.settings.place(flow.settings.outputs.parquet)
+    aside = folder / ".aside" / f"{day.day}.parquet"
+    aside.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        write_parquet(day, aside)
+        with open(aside, "rb") as file:
+            os.fsync(file.fileno())
+        place = folder / f"date={day.day}" / "rows.parquet"
+        place.parent.mkdir(exist_ok=True)
+        os.replace(aside, place)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _withdraw(flow: Pipeline, day: str) -> None:
+    """A day of which nothing is left: all its recordings were replaced by ones of another day."""
+    for place in places(flow, day):
+        if place.is_symlink():
+            flow.later(place.parent / os.readlink(place))
+        place.unlink(missing_ok=True)
+    with flow.catalog.change():
+        flow.catalog.do("DELETE FROM partitions WHERE day = ?", [day])
+        flow.note("withdrawn", f"{day} is withdrawn: none of its recordings is left.", day=day)

@@ -1,0 +1,149 @@
+"""``pipeline.toml``: where recordings come from, how they are embedded, what is published, when a refit is due."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dlcca.errors import SettingsError, suggest
+from dlcca.pipelines import sections
+from dlcca.pipelines.checking import section
+from dlcca.recipes import ViewRecipe
+from dlcca.runfile import ClusterSettings
+from dlcca.settings import Settings
+
+#: Sections of this file alone, each with its class.
+OWN = {
+    "pipeline": sections.PipelineSection,
+    "sources": sections.SourceSection,
+    "model": sections.ModelSection,
+    "outputs": sections.OutputSection,
+    "gate": sections.GateSection,
+    "drift": sections.DriftSection,
+    "refit": sections.RefitSection,
+    "retention": sections.RetentionSection,
+    "notify": sections.NotifySection,
+}
+#: How recordings are embedded: here, or in the run.toml that [run] file names.
+STAGES = ("landmarks", "neighborhoods", "metric", "kernel", "spectrum")
+OF_RUN = ("views", *STAGES, "cluster")
+
+
+@dataclass(frozen=True)
+class PipelineSettings:
+    """The content of a pipeline file, paths made absolute."""
+
+    path: Path
+    pipeline: sections.PipelineSection
+    sources: sections.SourceSection
+    model: sections.ModelSection
+    outputs: sections.OutputSection
+    gate: sections.GateSection
+    drift: sections.DriftSection
+    refit: sections.RefitSection
+    retention: sections.RetentionSection
+    notify: sections.NotifySection
+    recipes: dict[str, ViewRecipe]
+    fit: Settings
+    seed: int
+    cluster: ClusterSettings
+
+    @property
+    def state(self) -> Path:
+        return self.place(self.pipeline.state)
+
+    @property
+    def models(self) -> Path:
+        return self.place(self.model.path)
+
+    def place(self, said: str) -> Path:
+        """A path that the file names, which is relative to it."""
+        return (self.path.parent / said).resolve()
+
+    def address(self, said: str) -> str:
+        """The same for what may also be an address of object storage."""
+        return said if "://" in said else str(self.path.parent.resolve() / said)
+
+    def fingerprint(self) -> str:
+        """Of everything that decides what the coordinates of a recording are."""
+        told = {"views": recipes_told(self.recipes), "fit": self.fit.to_dict(), "seed": self.seed}
+        return hashlib.sha256(json.dumps(told, sort_keys=True, default=list).encode()).hexdigest()
+
+
+def recipes_told(recipes: Mapping[str, ViewRecipe]) -> dict[str, Any]:
+    """How views are made, in plain values, without the files they are made of."""
+    return {name: recipe.to_dict() | {"source": None} for name, recipe in recipes.items()}
+
+
+def read(path: str | Path) -> PipelineSettings:
+    """The pipeline file at ``path``, checked."""
+    path = Path(path).absolute()
+    content = _toml(path)
+    known = (*OWN, "run", *OF_RUN)
+    for name in content:
+        if name not in known:
+            raise SettingsError(f"[{name}] in {path} is not a section; {suggest(name, known)}")
+    try:
+        made: dict[str, Any] = {name: section(kind, content, name) for name, kind in OWN.items()}
+        recipes, fit, seed, cluster = _run_settings(content, path)
+    except SettingsError as error:
+        raise SettingsError(f"{path.name}: {error}") from error
+    return PipelineSettings(path=path, recipes=recipes, fit=fit, seed=seed, cluster=cluster, **made)
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not TOML: {error}.") from error
+
+
+def _run_settings(content: Mapping[str, Any], path: Path) -> tuple[dict[str, ViewRecipe], Settings, int, Any]:
+    """Views, settings of the fit, seed and cluster: from here, or from the run.toml that is named."""
+    run = _keys(content, "run", ("file", "seed"))
+    seed = run.get("seed", 0)
+    if "file" in run:
+        here = [name for name in OF_RUN if name in content]
+        if here:
+            raise SettingsError(f"[{here[0]}] is said here and [run] file = {run['file']!r} besides; say it there.")
+        place = (path.parent / str(run["file"])).resolve()
+        content = _toml(place)
+        for name in content:
+            if name not in ("store", *OF_RUN):
+                raise SettingsError(f"[{name}] in {place} is not a section; {suggest(name, ('store', *OF_RUN))}")
+        seed = run.get("seed", content.get("store", {}).get("seed", 0))
+    if not isinstance(seed, int):
+        raise SettingsError(f"seed = {seed!r}; a whole number is needed.")
+    cluster = ClusterSettings(**_keys(content, "cluster", ("workers", "memory_gib")))
+    fit = Settings.from_dict({name: content[name] for name in STAGES if name in content})
+    return _recipes(content.get("views", {})), fit, seed, cluster
+
+
+def _recipes(views: Any) -> dict[str, ViewRecipe]:
+    if not views or not isinstance(views, Mapping):
+        raise SettingsError("no views are named; add [views.NAME] channels = [...] for each sensor, or [run] file.")
+    made = {}
+    for name, values in views.items():
+        if not isinstance(values, Mapping):
+            raise SettingsError(f"[views.{name}] is {values!r}; a section is needed.")
+        if "/" in name or name.startswith("."):
+            raise SettingsError(f"[views.{name}]: a name that begins with a point or holds a / is no name of a view.")
+        made[name] = ViewRecipe.of(values, f"[views.{name}]")
+    return made
+
+
+def _keys(content: Mapping[str, Any], name: str, known: tuple[str, ...]) -> dict[str, Any]:
+    values = content.get(name, {})
+    if not isinstance(values, Mapping):
+        raise SettingsError(f"{name} = {values!r}; a section [{name}] is needed.")
+    for key in values:
+        if key not in known:
+            raise SettingsError(f"[{name}] {key} is not a setting; {suggest(key, known)}")
+    return dict(values)

@@ -1,0 +1,145 @@
+"""Figures of a fitted model on matplotlib, as ``model.plot.embedding()``; each may be put on axes of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DataError, SettingsError
+from dlcca.report import axes
+from dlcca.report.moments import Moments
+from dlcca.report.spectrum import Rhythms
+from dlcca.report.strength import of_landmarks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Points that are drawn; of more rows, as many evenly.
+MOST_POINTS = 20_000
+#: Rows of an embedding on disk that are held at a time.
+ROWS = 1 << 18
+
+
+class Plots:
+    """What can be drawn of a fitted `LocalCCA`.
+
+    Every figure takes ``ax``, the axes to draw on; without it, it is drawn on new ones of matplotlib's pyplot. The axes
+    are returned.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def embedding(
+        self,
+        ax: Axes | None = None,
+        *,
+        coordinates: Sequence[int] = (0, 1),
+        color: Any = None,
+        label: str | None = None,
+        **style: Any,
+    ) -> Axes:
+        """The samples in two of their coordinates, or in three on axes with ``projection="3d"``.
+
+        Parameters
+        ----------
+        coordinates : which ones, counted from 0; the first three on axes in space if not said otherwise
+        color : (n,) a number for each sample; their order if not said
+        label : of the colours
+        style : for matplotlib's scatter
+        """
+        ax = _axes(ax)
+        n, q = self._model.embedding_.shape
+        in_space = getattr(ax, "name", "") == "3d"
+        shown = (0, 1, 2) if in_space and tuple(coordinates) == (0, 1) else tuple(coordinates)
+        _check_coordinates(shown, q, 3 if in_space else 2)
+        rows = np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int))
+        values = rows if color is None else _of_rows(color, n, rows)
+        points = axes.draw_embedding(ax, np.asarray(self._model.embedding_[rows]), values, coordinates=shown, **style)
+        if "c" not in style and ax.figure is not None:
+            ax.figure.colorbar(points, ax=ax, label=label or ("sample" if color is None else ""))
+        return ax
+
+    def eigenvalues(self, ax: Axes | None = None) -> Axes:
+        """The eigenvalues of the coordinates, without the trivial 1, and the largest gap between two of them."""
+        ax = _axes(ax)
+        axes.draw_eigenvalues(ax, np.asarray(self._model.eigenvalues_, float))
+        return ax
+
+    def spectrum(
+        self, ax: Axes | None = None, *, step: float | None = None, marks: Mapping[str, float] | None = None
+    ) -> Axes:
+        """Which oscillations the coordinates hold; see `dlcca.report.spectrum`.
+
+        Parameters
+        ----------
+        step : seconds between two samples; without it, frequencies are in cycles per sample
+        marks : known frequencies by name, marked with dashed lines
+        """
+        if step is not None and not step > 0:
+            raise SettingsError(f"step={step}; the time between two samples in seconds is needed, more than 0.")
+        ax = _axes(ax)
+        n, q = self._model.embedding_.shape
+        rhythms = Rhythms(n, q)
+        for block in self._blocks():
+            rhythms.take(block)
+        found = rhythms.finished(step or 1.0)
+        if found is None:
+            raise DataError("the embedding has no samples without gaps, of which a spectrum could be made.")
+        axes.draw_spectrum(ax, found, "cycles per sample" if step is None else "Hz", marks=marks, most=q)
+        ax.legend()
+        return ax
+
+    def strength(self, ax: Axes | None = None, *, time: Any = None) -> Axes:
+        """How strongly the views move together in the course of the recording, and what chance reaches.
+
+        ``time`` (n,) are the moments of the samples in seconds; without it, they are counted.
+        """
+        model = self._model
+        landmarks = np.asarray(model.landmarks_)
+        n = model.embedding_.shape[0]
+        moments = Moments("sample", 0, n - 1)
+        at = landmarks.astype(float)
+        if time is not None:
+            at = _of_rows(time, n, landmarks)
+            moments = Moments("s", float(np.min(at)), float(np.max(at)))
+        edge = model.quality_.get("null_edge")
+        found = of_landmarks(at, np.asarray(model.correlations_), getattr(model, "local_quality_", {}), edge)
+        if not found or len(model.model_.names) < 2:
+            raise DataError("strength is of two or more views; this model has one.")
+        ax = _axes(ax)
+        axes.draw_strength(ax, found[0], moments)
+        ax.legend()
+        return ax
+
+    def _blocks(self) -> Iterator[NDArray[np.float64]]:
+        """The embedding some rows at a time: it may lie on disk."""
+        E = self._model.embedding_
+        for first in range(0, E.shape[0], ROWS):
+            yield np.asarray(E[first : first + ROWS], np.float64)
+
+
+def _axes(ax: Any) -> Any:
+    """The axes that were given, or new ones."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(layout="constrained")[1]
+
+
+def _check_coordinates(shown: Sequence[int], q: int, needed: int) -> None:
+    if len(shown) < needed or any(not 0 <= i < q for i in shown):
+        advice = f" Fit with n_components={needed} or more." if q < needed else ""
+        raise SettingsError(f"coordinates={tuple(shown)}; {needed} of 0 to {q - 1} are needed here.{advice}")
+
+
+def _of_rows(values: Any, n: int, rows: NDArray) -> NDArray[np.float64]:
+    """A number for each of some rows, from an array (n,)."""
+    values = np.asarray(values)
+    if values.shape != (n,):
+        raise DataError(f"an array of shape {values.shape} was given; a value for each of {n} samples is needed.")
+    return np.asarray(values[rows], np.float64)

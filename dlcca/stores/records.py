@@ -1,0 +1,73 @@
+"""What a stage writes down of itself and of its blocks: sealed JSON, opened only if nothing has changed in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DamagedBlock
+from dlcca.stores.chunks import crc32c
+from dlcca.stores.files import files_at
+from dlcca.stores.sealing import unsealed
+
+#: The name of the record of a finished block; anything else beside it is nobody's.
+RECORD = re.compile(r"(\d{5,})\.json")
+#: Stages whose work is done by other verbs than `dlcca run --from STAGE`.
+_OF_RECORDINGS = ("drafts", "clock", "pca", "views")
+
+
+def known_stage(address: str, name: str) -> dict[str, Any] | None:
+    """What a stage has written down of itself: fingerprint, blocks, settings, arrays; None if it was not begun."""
+    found = files_at(address).get(f"stages/{name}/stage.json")
+    return None if found is None else opened(found, f"stage.json of stage {name!r} in {address}", name)
+
+
+def opened(found: bytes, what: str, stage: str) -> dict[str, Any]:
+    """The content of a record, without its cost."""
+    for attempt in (unsealed, _unsealed_before):
+        try:
+            content = attempt(found)
+        except (ValueError, KeyError, AttributeError, TypeError):
+            continue
+        content.pop("cost", None)
+        return content
+    raise DamagedBlock(f"{what} is damaged. {remedy(stage)}.")
+
+
+def _unsealed_before(found: bytes) -> dict[str, Any]:
+    """A record of an earlier dlcca, whose checksum was one of the values and left the cost out."""
+    content = json.loads(found)
+    cost = content.pop("cost", None)
+    if content.pop("crc") != zlib.crc32(json.dumps(content, sort_keys=True).encode()):
+        raise ValueError("the checksum does not fit")
+    return {**content, "cost": cost}
+
+
+def cost_in(found: bytes) -> dict[str, Any] | None:
+    """The cost in a record; None if there is none that can be read, which is no harm."""
+    try:
+        noted = json.loads(found)["cost"]
+        return {"seconds": float(noted["seconds"]), **{key: int(noted[key]) for key in ("peak_bytes", "tasks")}}
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def remedy(stage: str) -> str:
+    """What to do about damage in a stage."""
+    first = stage.partition("/")[0]
+    if first in _OF_RECORDINGS:
+        return "Ingest again into another store, or dlcca run --from ingest"
+    return "Transform again into another store" if first == "transform" else f"Run with --from {first}"
+
+
+def is_same(X: NDArray, part: Mapping[str, Any]) -> bool:
+    """Whether these are the rows that were written."""
+    if "crc32c" in part:
+        return part["crc32c"] == crc32c(X)
+    return part["crc"] == (zlib.crc32(np.ascontiguousarray(X).view(np.uint8).data) if X.size else 0)

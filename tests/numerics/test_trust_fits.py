@@ -1,0 +1,150 @@
+"""What a fit says about itself: whether anything is common, and every reason not to trust it."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from dlcca import LocalCCA, open_model, simulate
+from dlcca.errors import Untrusted
+from tests.realdata.arrays import beats, digits
+
+KNN = {"neighborhoods": "knn", "random_state": 0}
+
+
+def fitted(views, **options):
+    """The fit, whatever it warns of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Untrusted)
+        return LocalCCA(**options).fit(views)
+
+
+@pytest.mark.parametrize("smoothness", [0.0, 0.95])
+@pytest.mark.parametrize("options", [KNN, {"window": 8}, {"window": 31}], ids=["knn", "windows", "long windows"])
+def test_independent_views_share_nothing_and_no_landmark_says_otherwise(smoothness, options):
+    views, _truth = simulate.independent(800, smoothness=smoothness, random_state=1)
+    with pytest.warns(Untrusted, match="nothing common found"):
+        model = LocalCCA(landmarks=100, **options).fit(views)
+    assert model.n_common_ == 0
+    assert model.quality_["p_common"] > 0.05
+    assert model.quality_["landmarks_common"] <= 0.02
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_pendulums_are_common_though_a_shift_would_not_part_them(private):
+    views, _truth = simulate.pendulums(private=private, random_state=1)
+    model = LocalCCA().fit(views)
+    assert (model.n_common_, model.warnings_) == (1, [])
+    assert model.quality_["common_against"] == "speeds"
+    assert model.quality_["p_common"] <= 0.05
+
+
+@pytest.mark.parametrize("n_common", [1, 2, 3])
+def test_common_dimensions_are_counted_and_every_landmark_has_its_numbers(n_common):
+    views, _truth = simulate.linear(3000, n_common=n_common, random_state=0)
+    model = LocalCCA(landmarks=150, **KNN).fit(views)
+    assert model.n_common_ == n_common
+    shapes = {name: X.shape for name, X in model.local_quality_.items()}
+    alone, by_view = ("n_common", "p_value", "strength", "null_edge"), ("rank", "radius", "condition")
+    assert shapes == dict.fromkeys(alone, (150,)) | dict.fromkeys(by_view, (150, 2))
+    assert (model.local_quality_["condition"] >= 1).all()
+    assert (model.local_quality_["rank"] == n_common + 1).all()
+
+
+def test_strength_is_large_where_views_share_and_small_where_they_do_not():
+    rng = np.random.default_rng(0)
+    z, *noise = rng.standard_normal((4, 2000, 2))
+    z, *noise = (np.cumsum(x, axis=0) * 0.05 + x for x in (z, *noise))
+    second = np.where(np.arange(2000)[:, None] < 1000, z + 0.2 * noise[0], noise[1])
+    model = fitted([z + 0.2 * noise[2], second], window=31, landmarks=400)
+    strength = model.common_strength_
+    assert strength.shape == (2000,)
+    assert strength[:950].mean() > 0.6
+    assert strength[1050:].mean() < 0.2
+    assert model.n_common_ >= 1
+    here = model.local_quality_["n_common"][model.landmarks_ > 1050]
+    assert (here > 0).mean() < 0.1
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_digits_are_found_to_be_common_to_their_features(seed):
+    model = LocalCCA(n_components=9, neighborhoods="knn", landmarks=300, random_state=seed).fit(digits())
+    assert model.n_common_ >= 1
+    assert not any("nothing common" in reason for reason in model.warnings_)
+
+
+def test_a_coordinate_of_one_outlier_is_told():
+    with pytest.warns(Untrusted, match="coordinate 1: less than 1% of the samples carry half of it"):
+        model = LocalCCA(n_components=5, **KNN).fit(beats(20))
+    assert model.quality_["carriers"][0] < 0.01
+    assert 0 not in model.quality_["independent_coordinates"]
+    assert model.n_common_ >= 1
+
+
+def test_harmonics_are_named_and_do_not_spoil_the_result():
+    views, _truth = simulate.swiss_roll(1500, random_state=0)
+    model = LocalCCA(n_components=3, **KNN).fit(views)
+    assert model.warnings_ == []
+    assert model.quality_["independent_coordinates"] == [0]
+    assert "2, 3 follow from earlier ones (harmonics); independent: 1" in "".join(model.notes_)
+    assert "Note: " in model.summary()
+
+
+def test_the_number_of_separate_pieces_is_exact():
+    rng = np.random.default_rng(0)
+    z = rng.uniform(0, 1, 600) + 1000 * np.repeat(np.arange(4), 150)
+    views = [np.column_stack([z, rng.uniform(0, 1, 600)]) for _ in range(2)]
+    model = fitted(views, n_links=8, n_neighbors=32, **KNN)
+    assert model.quality_["pieces"] == 4
+    assert any("4 separate pieces" in reason for reason in model.warnings_)
+
+
+def test_samples_far_from_all_landmarks_are_told():
+    views, _truth = simulate.linear(1000, random_state=0)
+    far = [np.concatenate([X, 40 + 0.01 * X[:40]]) for X in views]
+    model = fitted(far, landmarks=np.arange(0, 1000, 5), n_neighbors=32, **KNN)
+    assert model.quality_["far_rows"] > 0.01
+    assert any("lie far from every landmark" in reason for reason in model.warnings_)
+    assert fitted(views, landmarks=200, n_neighbors=32, **KNN).quality_["far_rows"] == 0
+
+
+@pytest.mark.parametrize(("bandwidth", "word"), [(1e-9, "lower"), (1e9, "upper")])
+def test_a_bandwidth_at_its_end_is_told(bandwidth, word):
+    views, _truth = simulate.pendulums(200, random_state=0)
+    model = fitted(views, bandwidth=bandwidth, n_components=1)
+    assert any(f"the bandwidth is at its {word} end" in reason for reason in model.warnings_)
+
+
+def test_too_few_landmarks_are_told_by_half_of_them():
+    views, _truth = simulate.swiss_roll(2000, random_state=0)
+    few = fitted(views, landmarks=24, n_links=16, **KNN)
+    many = fitted(views, landmarks=600, **KNN)
+    assert min(few.quality_["told_by_half"]) < 0.8
+    assert min(many.quality_["told_by_half"]) > 0.95
+
+
+def test_equal_eigenvalues_at_the_end_are_told():
+    views, _truth = simulate.torus(2000, common="big", random_state=0)
+    split = LocalCCA(n_components=1, **KNN).fit(views)
+    whole = LocalCCA(n_components=2, **KNN).fit(views)
+    assert split.quality_["eigengap"] < whole.quality_["eigengap"] / 3
+    assert any("nearly equal eigenvalues" in note for note in split.notes_) == (split.quality_["eigengap"] < 0.05)
+
+
+def test_what_is_known_of_a_fit_is_saved_with_it(tmp_path):
+    views, _truth = simulate.torus(600, random_state=0)
+    model = LocalCCA(landmarks=100, **KNN).fit(views)
+    model.save(tmp_path / "model.zarr")
+    opened = open_model(tmp_path / "model.zarr")
+    assert (opened.quality_, opened.notes_, opened.warnings_) == (model.quality_, model.notes_, model.warnings_)
+    np.testing.assert_array_equal(opened.common_strength_, model.common_strength_)
+    assert opened.local_quality_.keys() == model.local_quality_.keys()
+    for name, X in model.local_quality_.items():
+        np.testing.assert_array_equal(opened.local_quality_[name], X)
+
+
+def test_one_view_has_nothing_to_share_and_is_not_asked():
+    views, _truth = simulate.metric_square(400, random_state=0)
+    model = fitted(views, neighborhoods="knn", n_neighbors=20)
+    assert "p_common" not in model.quality_
+    assert model.common_strength_ is None
