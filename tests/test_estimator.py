@@ -137,6 +137,7 @@ def test_a_kernel_in_two_pieces_is_said_to_be_so():
         LocalCCA(neighborhoods="knn", n_links=8, random_state=0).fit(views)
 
 
+@pytest.mark.filterwarnings("ignore::dlcca.errors.Untrusted")  # too short to tell, which is not the question here
 def test_ordinary_oddities_are_fitted():
     rng = np.random.default_rng(0)
     views, _truth = simulate.torus(600, common="big", random_state=0)

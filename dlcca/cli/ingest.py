@@ -74,5 +74,5 @@ def ingest(
             voice.say(line)
         if recipes:
             voice.say("Next:")
-            voice.say(f"  use it in Python          zarr.open_group({place!r})['views/{next(iter(recipes))}']")
+            voice.say(f"  use it in Python          dlcca.open_views({place!r})[{next(iter(recipes))!r}]")
         voice.finish({"store": place, **header})

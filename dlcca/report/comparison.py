@@ -58,7 +58,7 @@ def told(facts: Mapping[str, Any]) -> str:
 def section(made: Comparison, time: NDArray) -> str:
     """The comparison as a part of a page; ``time`` of the compared rows colours them where no truth is known."""
     figures = "\n".join(
-        f'<figure class="wide">\n<h3>{escape(panel.title)}</h3>\n{panel.picture}\n'
+        f'<figure class="wide">\n<h3>{escape(panel.title)}</h3>\n<div class="scroll">\n{panel.picture}\n</div>\n'
         f"<figcaption>{escape(panel.caption)}</figcaption>\n</figure>"
         for panel in panels(made, time)
     )
@@ -148,15 +148,15 @@ def _colors(made: Comparison) -> Any:
 
 def _table(made: Comparison) -> str:
     shown = columns(made)
-    head = "".join(f'<th title="{escape(why)}">{escape(heading)}</th>' for _, heading, why in shown)
+    kind = 'scope="col" class="number"'
+    head = "".join(f'<th {kind} title="{escape(why)}">{escape(heading)}</th>' for _, heading, why in shown)
     lines = "\n".join(_line(entry, [key for key, _, _ in shown]) for entry in made.table)
     means = "".join(f"<li>{escape(heading)}: {escape(why)}</li>" for _, heading, why in shown)
-    return (
-        f'<div class="scroll">\n<table>\n<thead><tr><th>method</th>{head}<th></th></tr></thead>\n<tbody>\n{lines}\n'
-        f"</tbody>\n</table>\n</div>\n<ul>{means}</ul>"
-    )
+    heads = f'<tr><th scope="col">method</th>{head}<th scope="col">note</th></tr>'
+    table = f"<table>\n<thead>{heads}</thead>\n<tbody>\n{lines}\n</tbody>\n</table>"
+    return f'<div class="scroll">\n{table}\n</div>\n<ul>{means}</ul>'
 
 
 def _line(entry: Mapping[str, Any], keys: Sequence[str]) -> str:
-    cells = "".join(f"<td>{cell(entry[key])}</td>" for key in keys)
-    return f"<tr><td>{escape(entry['method'])}</td>{cells}<td>{escape(entry['note'])}</td></tr>"
+    cells = "".join(f'<td class="number">{cell(entry[key])}</td>' for key in keys)
+    return f'<tr><th scope="row">{escape(entry["method"])}</th>{cells}<td>{escape(entry["note"])}</td></tr>'

@@ -146,7 +146,7 @@ def _facts(found: Overview) -> str:
 def _figures(made: Iterable[Panel]) -> str:
     return "\n".join(
         f'<figure class="{"wide" if panel.wide else "narrow"}{" still" if panel.still else ""}">\n'
-        f"<h3>{escape(panel.title)}</h3>\n{panel.picture}\n"
+        f'<h3>{escape(panel.title)}</h3>\n<div class="{"scroll" if panel.wide else "fit"}">\n{panel.picture}\n</div>\n'
         f"<figcaption>{escape(panel.caption)}</figcaption>\n</figure>"
         for panel in made
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from dlcca.report.words import counted, duration, number
 
 #: Coordinates that are drawn over time; lines of more would cover each other.
 MOST_COORDINATES = 4
+#: Where all is slower than this, cycles are counted by the hour.
+SLOW_HZ = 0.005
 
 
 def panels(found: Overview, marks: Mapping[str, float] | None = None) -> list[Panel]:
@@ -128,6 +131,9 @@ def spectra(found: Overview, marks: Mapping[str, float]) -> Panel | None:
     if spectrum is None:
         return None
     unit = "Hz" if found.moments.unit == "s" else "cycles per sample"
+    if unit == "Hz" and max([spectrum.enough, *marks.values()]) < SLOW_HZ:
+        unit, marks = "cycles per hour", {name: 3600 * mark for name, mark in marks.items()}
+        spectrum = replace(spectrum, frequency=3600 * spectrum.frequency)
     count = min(spectrum.amplitude.shape[1], MOST_COORDINATES)
 
     def paint(figure: Any) -> Reading:

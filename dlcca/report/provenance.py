@@ -46,7 +46,8 @@ def provenance(found: Overview) -> Iterator[tuple[str, ...]]:
         yield "size of the store", escape(size(found.stored_bytes))
     for name, value in found.quality.items():
         if name != "notes" and not isinstance(value, Mapping) and (not isinstance(value, list) or len(value) <= 12):
-            yield escape(name.replace("_", " ")), escape(_shown(value))
+            counted_from_1 = [i + 1 for i in value] if name == "independent_coordinates" else value
+            yield escape(name.replace("_", " ")), escape(_shown(counted_from_1))
 
 
 def moment(found: Overview) -> str:
@@ -126,7 +127,7 @@ def _section(
     end = f'\n<p class="after">{escape(after)}</p>' if after else ""
     return (
         f'<section aria-labelledby="{name}">\n<h2 id="{name}">{escape(title)}</h2>\n'
-        f'<div class="scroll" role="region" aria-labelledby="{name}" tabindex="0">\n'
+        '<div class="scroll">\n'
         f"<table>\n<thead><tr>{head}</tr></thead>\n"
         f"<tbody>\n{body}\n</tbody>\n</table>\n</div>{end}\n</section>"
     )

@@ -17,8 +17,8 @@ from dlcca.stores.arrays import open_sealed, read_array
 LOCAL = ("strength", "null_edge")
 #: Stretches of the recording that are held against each other to say when strength was largest.
 PARTS = 48
-#: How far the strongest part must stand above the typical one to be worth a word.
-WORTH_A_WORD = 0.08
+#: How far the strongest part must stand above the typical one to be worth a word, and how many times its own error.
+WORTH_A_WORD, SURE = 0.08, 4.0
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Strength:
         if known.sum() < 8:
             return None
         top, usual = np.nanmax(medians), np.nanmedian(medians)
-        if top - usual < WORTH_A_WORD:
+        if top - usual < max(WORTH_A_WORD, SURE * self._error_of_medians(len(medians))):
             return None
         above = np.where(known, medians, -np.inf) >= (top + usual) / 2
         peak = int(np.nanargmax(medians))
@@ -64,6 +64,12 @@ class Strength:
             return None
         half = (middles[1] - middles[0]) / 2
         return float(middles[first] - half), float(middles[last] + half)
+
+    def _error_of_medians(self, parts: int) -> float:
+        """The standard error of a median over one of so many parts, from how much values differ from the next."""
+        known = self.value[np.isfinite(self.value)]
+        spread = 1.4826 * float(np.median(np.abs(np.diff(known)))) / np.sqrt(2)
+        return 1.2533 * spread / np.sqrt(max(1, len(known) / parts))
 
 
 def of_landmarks(time: NDArray, correlations: NDArray, local: Mapping[str, NDArray], edge: Any) -> list[Strength]:

@@ -40,8 +40,9 @@ def read(address: str, names: Sequence[str], form: Format) -> list[NDArray]:
 
 
 def names(address: str, folder: str) -> list[str]:
-    """The arrays in a folder, by the records of the stages that wrote them."""
-    return sorted(array[1:] for array in _stages_of(address) if array.startswith(f"/{folder}/"))
+    """The arrays in a folder, by the header of the store and the records of the stages that wrote them."""
+    known = {*_digests(address), *(array.removeprefix("/") for array in _stages_of(address))}
+    return sorted(name for name in known if name.startswith(f"{folder}/"))
 
 
 def _digests(address: str) -> dict[str, str]:

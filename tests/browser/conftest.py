@@ -34,6 +34,15 @@ class Opened:
     errors: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)  # besides the file itself
 
+    def keeps_out(self) -> list[tuple[str, list[str]]]:
+        """What axe-core finds that would keep someone out: the rule, and the elements that break it."""
+        axe = pytest.importorskip(
+            "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
+        )
+        found = axe.Axe().run(self.page).response["violations"]
+        serious = [rule for rule in found if rule["impact"] in ("serious", "critical")]
+        return [(rule["id"], [node["html"][:120] for node in rule["nodes"]]) for rule in serious]
+
     def shot(self, name: str, *, full: bool = True) -> None:
         SCREENSHOTS.mkdir(exist_ok=True)
         self.page.screenshot(path=str(SCREENSHOTS / f"{name}.png"), full_page=full)

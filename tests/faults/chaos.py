@@ -21,14 +21,12 @@ import numpy as np
 import psutil
 import zarr
 
-from tests.faults.processes import Cluster, Family, workers_below
+from tests.faults.killing import Kill, moment_comes, victim_of
+from tests.faults.processes import Cluster, Family
 from tests.stages.jobs import recordings, written
 
-KINDS = ("worker", "nanny", "scheduler", "client")
 #: What a run may take, killed or not, on a machine that has other things to do.
 PATIENCE_S = 180
-#: After the last block that is waited for, the kill follows within so many seconds: about what a block takes.
-LONGEST_DELAY_S = 0.08
 ROWS = 8192  # in 8 blocks
 TOLERANCE = 1e-8
 
@@ -65,34 +63,6 @@ class Reference:
     views: Path  # the folder of its recordings
     embedding: np.ndarray
     blocks: dict[str, int]  # of every stage, in the order of the stages
-
-
-@dataclass(frozen=True)
-class Kill:
-    """What a seed says."""
-
-    seed: int
-    kind: str
-    stage: str
-    finished: int  # blocks of the stage that are waited for
-    delay_s: float
-    which: int  # of two workers or nannies
-    separate: bool  # whether scheduler and workers are processes of their own
-
-    @classmethod
-    def of(cls, seed: int, blocks: dict[str, int]) -> Kill:
-        rng = np.random.default_rng(seed)
-        kind = KINDS[seed % len(KINDS)]
-        stage = str(rng.choice(list(blocks)))
-        return cls(
-            seed=seed,
-            kind=kind,
-            stage=stage,
-            finished=int(rng.integers(blocks[stage])),
-            delay_s=float(rng.uniform(0, LONGEST_DELAY_S)),
-            which=int(rng.integers(2)),
-            separate=kind in ("nanny", "scheduler") or bool(rng.integers(2)),
-        )
 
 
 @dataclass(frozen=True)
@@ -184,11 +154,11 @@ def _killed_run(
 ) -> tuple[str, dict[str, Record], set[Path]]:
     """Start a run and kill what is to be killed: the stage that was hit, the blocks of then, and the shared memory."""
     run = _command(family, cluster)
-    if not _moment_comes(kill, store, run):
+    if not moment_comes(kill, store, run, PATIENCE_S):
         faults.append(f"the run was over before {kill.finished} blocks of {kill.stage!r} were seen")
     shared = family.shared_memory()
     hit, known = _stage_at_hand(store), records(store)
-    victim = _victim(kill, run, cluster)
+    victim = victim_of(kill, run, cluster)
     if victim is None:
         faults.append(f"there was no {kill.kind} to kill")
     else:
@@ -211,41 +181,10 @@ def _command(family: Family, cluster: Cluster | None) -> subprocess.Popen[bytes]
     return family.start(sys.executable, "-m", "dlcca", "run", "run.toml", "--quiet", *where, log="run.log")
 
 
-def _moment_comes(kill: Kill, store: Path, run: subprocess.Popen[bytes]) -> bool:
-    """Wait for the blocks, and then a little."""
-    stage, end = store / "stages" / kill.stage, time.monotonic() + PATIENCE_S
-    while not (stage / "stage.json").exists() or len(_names(stage / "done")) < kill.finished:
-        if run.poll() is not None or time.monotonic() > end:
-            return False
-        time.sleep(0.002)
-    time.sleep(kill.delay_s)
-    return run.poll() is None
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return [name for name in os.listdir(folder) if not name.startswith(".")]
-    except FileNotFoundError:
-        return []
-
-
 def _stage_at_hand(store: Path) -> str:
     """The stage that was begun last."""
     begun = {file.parent: file.stat().st_mtime_ns for file in (store / "stages").rglob("stage.json")}
     return str(max(begun, key=begun.__getitem__).relative_to(store / "stages")) if begun else "none"
-
-
-def _victim(kill: Kill, run: subprocess.Popen[bytes], cluster: Cluster | None) -> int | None:
-    """The number of the process to kill."""
-    if kill.kind == "client":
-        return run.pid
-    if kill.kind == "worker":
-        nannies = [run.pid] if cluster is None else [nanny.pid for nanny in cluster.nannies]
-        workers = [worker.pid for nanny in nannies for worker in workers_below(nanny)]
-        return workers[kill.which % len(workers)] if workers else None
-    assert cluster is not None
-    process = cluster.scheduler if kill.kind == "scheduler" else cluster.nannies[kill.which]
-    return None if process is None else process.pid
 
 
 def _ended(run: subprocess.Popen[bytes], expected: tuple[int, ...], family: Family, what: str) -> list[str]:

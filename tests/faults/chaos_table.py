@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.faults.chaos import KINDS, Kill, Outcome, survive, undisturbed
+from tests.faults.chaos import Outcome, survive, undisturbed
+from tests.faults.killing import KINDS, Kill
 
 #: The table of a page lies between these lines.
 BEGIN, END = "<!-- begin of the table: written by make chaos -->", "<!-- end of the table -->"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults import chaos, chaos_table
-from tests.faults.chaos import KINDS, Kill, Outcome
+from tests.faults.chaos import Outcome
+from tests.faults.killing import KINDS, Kill
 from tests.faults.processes import Family
 
 BLOCKS = {"scan": 8, "moments": 1, "near": 8}

@@ -82,6 +82,7 @@ def processes():
     for process in some:
         if process.poll() is None:
             process.kill()
+        if not process.stdout.closed:  # also of one that ended by itself, and was not asked for its words
             process.communicate(timeout=60)
 
 

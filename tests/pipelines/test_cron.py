@@ -78,6 +78,8 @@ def ended_run(catalog: Path):
     if not catalog.exists():
         return None
     with closing(sqlite3.connect(catalog)) as base:
+        if not base.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs'").fetchone():  # it is being made
+            return None
         return base.execute("SELECT verb, exit_code FROM runs WHERE ended IS NOT NULL ORDER BY id").fetchone()
 
 

@@ -103,14 +103,14 @@ def test_a_command_gets_the_summary(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("code", "complaint"),
+    ("code", "timeout_s", "complaint"),
     [
-        ("import sys; sys.exit('no such mailbox')", "in 2 attempts: it ended with 1 no such mailbox"),
-        ("import time; time.sleep(60)", "longer than timeout_s = 1"),
+        ("import sys; sys.exit('no such mailbox')", 60.0, "in 2 attempts: it ended with 1 no such mailbox"),
+        ("import time; time.sleep(60)", 0.5, "longer than timeout_s = 0.5"),
     ],
 )
-def test_a_command_that_fails_or_hangs_is_tried_again_and_given_up(code, complaint):
-    asked = NotifySection(command=told_by_command(code), timeout_s=1.0, attempts=2)
+def test_a_command_that_fails_or_hangs_is_tried_again_and_given_up(code, timeout_s, complaint):
+    asked = NotifySection(command=told_by_command(code), timeout_s=timeout_s, attempts=2)
     (trouble,) = notify.tell(asked, SUMMARY)
     assert complaint in trouble
 

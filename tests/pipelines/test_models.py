@@ -175,6 +175,7 @@ def test_a_pipeline_may_begin_with_a_model_that_is_there(tmp_path):
     assert changed.refit["promoted"]  # without any old rows: the landmarks stand for them
 
 
+@pytest.mark.filterwarnings("ignore::dlcca.errors.Untrusted")  # a model of noise, which is not the question here
 def test_a_model_of_arrays_or_of_other_views_is_no_beginning(tmp_path):
     X = np.random.default_rng(0).normal(size=(200, 3))
     LocalCCA(neighborhoods="knn", n_neighbors=40, random_state=0).fit([X, X]).save(tmp_path / "arrays.zarr")

@@ -323,24 +323,6 @@ def test_two_stores_with_one_client_do_not_take_each_others_blocks_for_their_own
         assert_same(job, fitted("time view dense", 150))
 
 
-def test_a_block_takes_fewer_than_twenty_tasks_and_a_task_is_small(clients, tmp_path, monkeypatch):
-    import cloudpickle
-
-    client = clients(1)
-    sizes = []
-    submit = client.submit
-
-    def counting(*args, **kwargs):
-        sizes.append(len(cloudpickle.dumps(args)))
-        return submit(*args, **kwargs)
-
-    monkeypatch.setattr(client, "submit", counting)
-    job = small_job(tmp_path, recordings(2), 7, block_rows=14, **KNN)
-    pipeline.run(job, client)
-    assert len(sizes) < 20 * job.n_blocks
-    assert max(sizes) < 1 << 20
-
-
 @pytest.mark.cluster
 def test_workers_in_processes_of_their_own_give_the_same_to_the_bit(tmp_path):
     sources = written(tmp_path, recordings(2), 7)

@@ -75,10 +75,15 @@ class PointMap {
       }
       return;
     }
-    const size = Math.max(rx[1] - rx[0], ry[1] - ry[0], rz[1] - rz[0]);
     const centre = [rx, ry, rz].map((r) => (r[0] + r[1]) / 2);
-    const unit = Math.min(w, h) / size / 1.25;
-    this.box = { left, top, w, h, unit, centre, size };
+    let farthest = 0;
+    for (let i = 0; i < X.length; i++) {
+      const away = (X[i] - centre[0]) ** 2 + (Y[i] - centre[1]) ** 2 + (Z[i] - centre[2]) ** 2;
+      if (away > farthest) farthest = away;
+    }
+    // However it is turned, every point stays on the sheet.
+    const unit = Math.min(w, h) / 2 / (1.05 * Math.sqrt(farthest) || 1);
+    this.box = { left, top, w, h, unit, rods: [rx, ry, rz].map((r) => (r[1] - r[0]) / 2) };
     const [a, b, c] = this.turned();
     for (let i = 0; i < X.length; i++) {
       const u = X[i] - centre[0], v = Y[i] - centre[1], t = Z[i] - centre[2];
@@ -163,7 +168,7 @@ class PointMap {
     pen.font = `12px ${this.sheet.font}`;
     pen.textAlign = "center";
     pen.textBaseline = "top";
-    const step = niceStep((w / unit) / Math.max(3, w / 90));
+    const step = niceStep((w / unit) / Math.max(4, w / 90));
     const lines = (centre, extent) => {
       const found = [];
       for (let v = Math.ceil((centre - extent / unit / 2) / step); v * step <= centre + extent / unit / 2; v++) found.push(v * step);
@@ -195,13 +200,13 @@ class PointMap {
   }
 
   paintRods(pen) {
-    const { left, top, w, h, unit, size } = this.box;
+    const { left, top, w, h, unit, rods } = this.box;
     const [a, b] = this.turned();
     pen.font = `12px ${this.sheet.font}`;
     pen.textAlign = "center";
     pen.textBaseline = "middle";
     for (let axis = 0; axis < 3; axis++) {
-      const dx = a[axis] * unit * size * 0.5, dy = -b[axis] * unit * size * 0.5;
+      const dx = a[axis] * unit * rods[axis], dy = -b[axis] * unit * rods[axis];
       const x = left + w / 2, y = top + h / 2;
       pen.strokeStyle = this.sheet.faint;
       pen.lineWidth = 1.5;

@@ -57,3 +57,17 @@ function readable(block) {
 }
 
 document.querySelectorAll("script.reading").forEach(readable);
+
+// What is wider than the page is scrolled, by keys too: then it can be reached by them, and has a name.
+function scrollable(place) {
+  const title = place.parentElement.querySelector("h2, h3");
+  new ResizeObserver(() => {
+    const needed = place.scrollWidth > place.clientWidth;
+    const given = { tabindex: "0", role: "region", "aria-label": `${title ? title.textContent : "table"}, to be scrolled` };
+    for (const [name, value] of Object.entries(given)) {
+      if (needed) place.setAttribute(name, value); else place.removeAttribute(name);
+    }
+  }).observe(place);
+}
+
+document.querySelectorAll(".scroll").forEach(scrollable);
