@@ -295,7 +295,7 @@ def test_sigterm_ends_the_run_its_jobs_and_its_keys(submitting, pendulums):
 def test_the_jobs_of_a_run_that_was_killed_end_by_themselves(submitting, pendulums, like_local_run):
     command = [sys.executable, "-m", "dlcca", "run", str(pendulums / "run.toml")]
     with subprocess.Popen([*command, "--cluster", str(pendulums / "slurm.toml")], stderr=subprocess.PIPE) as run:
-        until(lambda: (pendulums / "run.zarr" / "stages").exists())
+        until(lambda: (pendulums / "run.zarr" / "stages" / "scan").exists())
         run.kill()
     until(lambda: submitting.jobs() == [], patience_s=180)
     assert len(keys_in(pendulums)) == 1  # nobody was left to remove them; the next run does
