@@ -26,11 +26,12 @@ demo: $(VENV)/core.stamp
 test: check system
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m ""
 
-# A queue and a network for the tests that need real ones; elsewhere than on Debian as root they skip, and say why.
-SYSTEM = slurm-wlm munge iproute2
+# A queue, a network, a cron and a browser for the tests that need real ones; elsewhere than on Debian as root they
+# skip, and say why.
+SYSTEM = slurm-wlm munge iproute2 cron chromium
 system:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
-			&& ! { command -v slurmctld && command -v ip; } >/dev/null; then \
+			&& ! { command -v slurmctld && command -v ip && command -v cron && command -v chromium; } >/dev/null; then \
 		export DEBIAN_FRONTEND=noninteractive; \
 		apt-get install -y -qq --no-install-recommends $(SYSTEM) >/dev/null 2>&1 \
 			|| { apt-get update -qq && apt-get install -y -qq --no-install-recommends $(SYSTEM); } >/dev/null 2>&1 \

@@ -94,7 +94,7 @@ def from_mne(
     Parameters
     ----------
     raw : mne.io.Raw of any kind; its samples are read part by part
-    views : for each view its channels: names, patterns ("EEG *"), types ("eeg", without those marked as bad), numbers
+    views : for each view its channels: names, patterns (``"EEG *"``), types ("eeg", but those marked bad), numbers
     model : a fitted model instead of views: the same channels, windows, features and scaling as those of its fit
     out : the store that is written, as by ``dlcca ingest``; by default one that goes with the result
     recipe : window_s, step_s, features, scaling, and whatever else a view of ``run.toml`` may say

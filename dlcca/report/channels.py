@@ -37,11 +37,29 @@ class ViewChannels:
     labels: list[str]  # (d,) of those that were looked at
     values: NDArray[np.float64]  # (l, d)
     explained: NDArray[np.float64] | None  # (d,) R², at least 0; None if landmarks are too few
+    recorded: tuple[str, ...] = ()  # the channels of the recording, of which the columns are features
 
     @property
     def share(self) -> float | None:
         """How much of the view the coordinates tell, every channel at unit variance."""
         return None if self.explained is None else float(np.mean(self.explained))
+
+    @property
+    def carriers(self) -> dict[str, float]:
+        """R² by channel of the recording, in falling order; the mean over its features, where it has several.
+
+        Features that are of no single channel, such as principal components, are told one by one.
+        """
+        if self.explained is None:
+            return {}
+        owners = [_owner(label, self.recorded) for label in self.labels]
+        if any(owner is None for owner in owners) or len(set(owners)) == len(owners):
+            owners = list(self.labels)
+        shares: dict[str, list[float]] = {}
+        for owner, share in zip(owners, self.explained, strict=True):
+            shares.setdefault(str(owner), []).append(float(share))
+        means = {owner: float(np.mean(each)) for owner, each in shares.items()}
+        return dict(sorted(means.items(), key=lambda entry: -entry[1]))
 
     @property
     def ranked(self) -> NDArray[np.int64]:
@@ -55,16 +73,17 @@ def of_arrays(
     arrays: Mapping[str, NDArray],
     E: NDArray,
     time: NDArray | None,
-    labels: Mapping[str, Sequence[str]] | None = None,
+    recorded: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[ViewChannels]:
     """From the channels (l, d) of each view at some landmarks.
 
     ``E`` (l, q) are the coordinates there, ``time`` (l,) their moments; None where the order of rows means nothing.
+    ``recorded`` says of views that were made of recordings what their channels and features are called.
     """
     n = len(E)
     places = np.random.default_rng(0).permutation(n) if time is None else np.argsort(np.argsort(time, kind="stable"))
     fold = blocked_folds(n)[places]
-    return [_view(name, X, E, fold, list((labels or {}).get(name, ()))) for name, X in arrays.items()]
+    return [_view(name, X, E, fold, (recorded or {}).get(name, {})) for name, X in arrays.items()]
 
 
 def in_store(store: str, E: NDArray, time: NDArray | None) -> list[ViewChannels]:
@@ -81,7 +100,7 @@ def in_store(store: str, E: NDArray, time: NDArray | None) -> list[ViewChannels]
         if len(kept) != len(E):  # the model of a refit has landmarks of its own
             return []
         arrays[name] = picked(group, f"points_{v}", kept, digests, place, model_store.FORM)
-    return of_arrays(arrays, E, time, _labels(facts))
+    return of_arrays(arrays, E, time, (facts.get("recordings") or {}).get("views"))
 
 
 def explained(E: NDArray, X: NDArray, fold: NDArray[np.int64], *, k: int = NEIGHBORS) -> NDArray[np.float64]:
@@ -97,17 +116,19 @@ def explained(E: NDArray, X: NDArray, fold: NDArray[np.int64], *, k: int = NEIGH
     return np.where(total > 0, np.maximum(0, 1 - left / np.where(total > 0, total, 1)), 0)
 
 
-def _view(name: str, X: NDArray, E: NDArray, fold: NDArray[np.int64], labels: Sequence[str]) -> ViewChannels:
+def _view(name: str, X: NDArray, E: NDArray, fold: NDArray[np.int64], recorded: Mapping[str, Any]) -> ViewChannels:
     d = X.shape[1]
+    channels = recorded.get("channels") or ()
+    labels = recorded.get("feature_names") or channels
     kept = np.unique(np.linspace(0, d - 1, min(d, MOST_CHANNELS)).round().astype(np.int64))
     X = np.asarray(X[:, kept], np.float64)
     named = [labels[i] if len(labels) == d else f"channel {i + 1}" for i in kept]
     known = np.isfinite(E).all(axis=1) & np.isfinite(X).all(axis=1)
     share = explained(E[known], X[known], fold[known]) if known.sum() >= FEWEST_LANDMARKS else None
-    return ViewChannels(name, d, named, X, share)
+    return ViewChannels(name, d, named, X, share, tuple(channels))
 
 
-def _labels(facts: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Names of the columns of each view, where it was made of recordings."""
-    views = (facts.get("recordings") or {}).get("views", {})
-    return {name: list(view.get("feature_names") or view.get("channels") or ()) for name, view in views.items()}
+def _owner(feature: str, channels: Sequence[str]) -> str | None:
+    """The channel that a feature is of, by its name; None if it is of several, or of none that is known."""
+    of = [name for name in channels if feature.startswith((f"{name} at ", f"log power of {name}, "))]
+    return max(of, key=len) if of else None

@@ -85,6 +85,7 @@ def _strength(found: Overview) -> dict[str, Any] | None:
         return None
     known = found.strengths[0]
     time, value = known.course(parts=400)
+    time, value = time[np.isfinite(value)], value[np.isfinite(value)]
     chance = None if known.band is None else float(np.nanmedian(known.band[:, 1]))
     return {"time": packed(time, "<f8"), "value": packed(value, "<f4"), "chance": chance, "label": known.label}
 

@@ -57,9 +57,10 @@ def render(
         lead="\n".join(f'<p class="lead">{escape(text)}</p>' for text in leads if text),
         notes=_notes(found),
         facts=_facts(found),
-        known=_beside(found, known, compared),
+        known=_known(known),
         explorer=explorer.section(found),
         panels=_figures(panels.panels(found, marks)),
+        compared=_compared(found, compared),
         provenance=provenance.sections(found),
         moments=data_block(explorer.moments(found), "moments"),
         script=script,
@@ -116,12 +117,17 @@ def _notes(found: Overview) -> str:
     return f'<div class="notes">\n<strong>Good to know</strong>\n<ul>\n{items}\n</ul>\n</div>'
 
 
-def _beside(found: Overview, known: Sequence[Panel], compared: Comparison | None) -> str:
-    """What the run is held against: what is known from elsewhere, and other methods."""
-    first = f'<h2>Against what is known</h2>\n<div class="panels">\n{_figures(known)}\n</div>' if known else ""
+def _known(made: Sequence[Panel]) -> str:
+    """What the result is held against that is known from elsewhere."""
+    return f'<h2>Against what is known</h2>\n<div class="panels">\n{_figures(made)}\n</div>' if made else ""
+
+
+def _compared(found: Overview, compared: Comparison | None) -> str:
+    """Other methods beside ours."""
     if compared is None:
-        return first
-    return first + comparison.section(compared, found.rows.sample.time[found.rows.sample.at(compared.rows)])
+        return ""
+    sample = found.rows.sample
+    return comparison.section(compared, sample.time[sample.at(compared.rows)])
 
 
 def _facts(found: Overview) -> str:

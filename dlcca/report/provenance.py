@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from html import escape
@@ -52,7 +53,7 @@ def provenance(found: Overview) -> Iterator[tuple[str, ...]]:
 
 def moment(found: Overview) -> str:
     """When the result was made."""
-    return found.created.replace("T", " ").replace("+00:00", " UTC")
+    return re.sub(r"\.\d+", "", found.created).replace("T", " ").replace("+00:00", " UTC")
 
 
 def costs(found: Overview) -> tuple[list[str], list[tuple[str, ...]]]:

@@ -14,7 +14,7 @@ from dlcca.stores.arrays import Format
 from dlcca.stores.files import is_remote, trouble
 
 #: Bytes of all arrays together that are held at a time, about.
-AT_ONCE = 96 << 20
+AT_ONCE = 24 << 20
 
 
 def rows_of(
@@ -50,10 +50,10 @@ def picked(
 
 
 def _rows_at_once(arrays: Mapping[str, Any]) -> int:
-    """Whole chunks of the array with the longest ones, of which none is unpacked twice; as many as may be held."""
-    longest = max(array.chunks[0] for array in arrays.values())
-    row_bytes = sum(array.dtype.itemsize * int(np.prod(array.shape[1:])) for array in arrays.values())
-    return longest * max(1, AT_ONCE // max(1, longest * row_bytes))
+    """Whole chunks of the widest array, as many as may be held; the chunks of narrow ones are unpacked again."""
+    width = {name: array.dtype.itemsize * int(np.prod(array.shape[1:])) for name, array in arrays.items()}
+    chunk = arrays[max(width, key=lambda name: width[name])].chunks[0]
+    return chunk * max(1, AT_ONCE // max(1, chunk * sum(width.values())))
 
 
 def _opened(group: Any, name: str, address: str, form: Format) -> Any:

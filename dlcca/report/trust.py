@@ -48,10 +48,10 @@ def strength(found: Overview) -> Panel | None:
 
 def carriers(found: Overview) -> Panel | None:
     """The channels of each view that can be told from the coordinates."""
-    views = [view for view in found.channels if view.explained is not None and len(view.labels)]
+    views = [view for view in found.channels if view.carriers]
     if not views:
         return None
-    bars = max(min(len(view.labels), MOST_BARS) for view in views)
+    bars = max(min(len(view.carriers), MOST_BARS) for view in views)
 
     def paint(figure: Any) -> None:
         for ax, view in zip(figure.subplots(1, len(views), squeeze=False)[0], views, strict=True):
@@ -61,23 +61,24 @@ def carriers(found: Overview) -> Panel | None:
     caption += "Channels that share nothing stay near 0."
     if found.settings.get("neighborhoods", {}).get("kind") == "time":
         caption += " Views that only move together need not be functions of each other: one may be told much less."
-    more = [view for view in views if view.count > MOST_BARS]
+    if any(set(view.carriers) <= set(view.recorded) and len(view.carriers) < view.count for view in views):
+        caption += " Of a channel with several features it is their mean."
+    more = [view for view in views if len(view.carriers) > MOST_BARS]
     if more:
         caption += f" The {MOST_BARS} that carry most are shown of "
-        caption += ", ".join(f"{number(view.count)} in {view.name}" for view in more) + "."
+        caption += ", ".join(f"{number(len(view.carriers))} in {view.name}" for view in more) + "."
     height = max(2.2, 0.27 * bars + 1.1)
     picture = drawn(paint, "Channels that carry the common variable", size=(WIDE[0], height))
     return Panel("Which channels carry what is common", caption, picture, wide=True)
 
 
 def _bars(ax: Any, view: ViewChannels) -> None:
-    assert view.explained is not None
-    best = view.ranked[:MOST_BARS]
+    best = list(view.carriers.items())[:MOST_BARS]
     at = np.arange(len(best))[::-1]
-    shown = ax.barh(at, view.explained[best], height=0.7, color=COLORS[0])
+    shown = ax.barh(at, [share for _, share in best], height=0.7, color=COLORS[0])
     ax.bar_label(shown, fmt="%.2f", padding=4, fontsize=10, color=INK)
-    ax.set_yticks(at, [_clipped(view.labels[i]) for i in best])
-    ax.set(xlim=(0, 1.12), title=f"{view.name}: {percent(view.share or 0)} of all channels", xlabel="R²")
+    ax.set_yticks(at, [_clipped(name) for name, _ in best])
+    ax.set(xlim=(0, 1.12), title=f"{view.name}: {percent(view.share or 0)} of its variance", xlabel="R²")
 
 
 def _clipped(label: str, most: int = 26) -> str:

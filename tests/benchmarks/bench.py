@@ -25,6 +25,7 @@ from tests.benchmarks import (
     peers,
     pipeline,
     plan,
+    report,
     trust,
 )
 from tests.benchmarks.measure import Row, table, write_json
@@ -44,6 +45,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "trust": trust.rows,
     "load": load.rows,
     "nightly": nightly.rows,
+    "report": report.rows,
 }
 
 

@@ -1,5 +1,6 @@
 """What a fit says about itself: whether anything is common, and every reason not to trust it."""
 
+import re
 import warnings
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 from dlcca import LocalCCA, open_model, simulate
 from dlcca.errors import Untrusted
+from dlcca.numerics.cca import LocalMetric
+from dlcca.quality import Checks, assess
 from tests.realdata.arrays import beats, digits
 
 KNN = {"neighborhoods": "knn", "random_state": 0}
@@ -148,3 +151,37 @@ def test_one_view_has_nothing_to_share_and_is_not_asked():
     model = fitted(views, neighborhoods="knn", n_neighbors=20)
     assert "p_common" not in model.quality_
     assert model.common_strength_ is None
+
+
+def found_with(**checks):
+    """The reasons for a fit that is well but for what is said."""
+    metric = LocalMetric([], np.full((4, 1), 0.99), np.ones((4, 2), np.int64), np.ones((4, 2)))
+    well = {"carriers": np.full(2, 0.2), "told_by_more": np.ones(2), "independent": [0, 1]}
+    return assess(metric, 64, np.array([1.0, 0.9, 0.8]), checks=Checks(**{**well, **checks}))
+
+
+@pytest.mark.parametrize(
+    ("checks", "sentence"),
+    [
+        ({"told_by_more": np.array([0.3, 1.0])}, r"too few landmarks: half of them give another .* \(R² 0.30\)"),
+        ({"pieces": 3}, "falls into at least 3 separate pieces"),
+        ({"far": 0.02}, "2.0% of the samples lie far"),
+        ({"seen": 1.1, "could_see": 32}, "at its lower end"),
+        ({"seen": 32.0, "could_see": 32}, "at its upper end"),
+        ({"carriers": np.array([0.2, 0.001])}, "coordinate 2: less than 1%"),
+    ],
+)
+def test_every_reason_is_a_sentence_of_its_own(checks, sentence):
+    (reason,) = found_with(**checks).reasons
+    assert re.search(sentence, reason)
+
+
+def test_a_fit_that_is_well_has_no_reasons():
+    quality = found_with()
+    assert (quality.reasons, quality.notes, quality.measures["trusted"]) == ([], [], True)
+
+
+def test_the_landmarks_are_not_to_blame_for_a_coordinate_of_one_row():
+    quality = found_with(told_by_more=np.array([0.0, 1.0]), carriers=np.array([0.001, 0.2]))
+    assert len(quality.reasons) == 1
+    assert "coordinate 1" in quality.reasons[0]

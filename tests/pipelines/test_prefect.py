@@ -100,7 +100,20 @@ def asked(http, path: str, **body):
     return answer.json() if answer.status_code == 200 else None
 
 
+def bad_night(folder: Path, environment: dict[str, str]) -> str:
+    """What Prefect says of a night with a file that is no recording."""
+    file = pipeline_file(folder)
+    (folder / "incoming" / "night-01-0.edf").write_bytes(b"not a recording" * 100)
+    code = f"from dlcca.pipelines.prefect_flow import night\nstate = night({str(file)!r}, return_state=True)\n"
+    code += "print(state.type.value, '|', state.message)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    return done.stdout or done.stderr
+
+
 def test_a_schedule_of_prefect_fires_and_ends_with_the_published_partition(tmp_path, settings_of_prefect):
+    """And a night that ends badly fails there as well; it is called while the schedule lets us wait."""
     import httpx
     from distributed import LocalCluster
 
@@ -127,8 +140,10 @@ def test_a_schedule_of_prefect_fires_and_ends_with_the_published_partition(tmp_p
 
             def ended():
                 runs = asked(http, "/flow_runs/filter") or []
-                return [run for run in runs if run["state_type"] in ("COMPLETED", "FAILED", "CRASHED")]
+                over = [run for run in runs if run["state_type"] in ("COMPLETED", "FAILED", "CRASHED")]
+                return [run for run in over if run["auto_scheduled"]]
 
+            bad = bad_night(tmp_path / "bad", environment)
             (night, *_) = wait_for("the first night", ended, until, served, log)
             tasks = asked(http, "/task_runs/filter", flow_runs={"id": {"any_": [night["id"]]}})
 
@@ -140,26 +155,13 @@ def test_a_schedule_of_prefect_fires_and_ends_with_the_published_partition(tmp_p
     names = {task["name"].rsplit("-", 1)[0] for task in tasks}
     assert {"discover", "first fit", f"embed {day_of(1)}", "publish", "drift", "retention"} <= names
     assert computed.count > 0
+    assert bad.startswith("FAILED | exit code 3: "), bad[-3000:]
+    assert "night-01-0.edf" in bad
     rows = zarr.open_group(str(file.parent / f"published/zarr/{day_of(1)}.zarr"), mode="r")["embedding"]
     assert rows.shape[0] == 640
     with closing(sqlite3.connect(file.parent / "state" / "catalog.sqlite")) as base:
         first = base.execute("SELECT verb, exit_code FROM runs ORDER BY id").fetchone()
     assert first == ("prefect", 0)
-
-
-def test_a_night_of_prefect_that_ends_badly_fails_there_and_says_why(tmp_path, settings_of_prefect):
-    """Without a server of its own: Prefect starts one for the process, as it does for any flow that is just called."""
-    file = pipeline_file(tmp_path / "laboratory")
-    (file.parent / "incoming" / "night-01-0.edf").write_bytes(b"not a recording" * 100)
-    code = f"from dlcca.pipelines.prefect_flow import night\nstate = night({str(file)!r}, return_state=True)\n"
-    code += "print(state.type.value, '|', state.message)"
-    environment = {**settings_of_prefect}
-    del environment["PREFECT_API_URL"]
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
-    assert done.stdout.startswith("FAILED | exit code 3: "), done.stdout + done.stderr[-3000:]
-    assert "night-01-0.edf" in done.stdout
 
 
 def test_without_prefect_the_message_names_the_extra(tmp_path, monkeypatch):

@@ -51,6 +51,23 @@ def test_few_landmarks_cannot_tell(landmarks):
     assert view.share is None
 
 
+def test_a_channel_with_several_features_is_told_once():
+    E = np.random.default_rng(0).standard_normal((200, 2))
+    X = np.column_stack([E[:, 0], np.random.default_rng(1).standard_normal(200), 2 * E[:, 0], E[:, 1]])
+    names = ["II at 0 s", "II b at 0 s", "II at 0.1 s", "II b at 0.1 s"]
+    (view,) = channels.of_arrays({"a": X}, E, None, {"a": {"channels": ["II", "II b"], "feature_names": names}})
+    assert list(view.carriers) == ["II", "II b"]
+    assert view.carriers["II"] == pytest.approx(view.explained[[0, 2]].mean())
+    assert view.labels == names
+
+
+def test_features_of_no_single_channel_are_told_one_by_one():
+    E = np.random.default_rng(0).standard_normal((200, 2))
+    names = ["principal component 1", "principal component 2"]
+    (view,) = channels.of_arrays({"a": E}, E, None, {"a": {"channels": ["II", "V"], "feature_names": names}})
+    assert sorted(view.carriers) == names
+
+
 def test_of_very_many_channels_some_are_looked_at():
     E = np.random.default_rng(0).standard_normal((50, 2))
     (view,) = channels.of_arrays({"a": np.repeat(E, 400, axis=1)}, E, None)

@@ -17,6 +17,11 @@ def store(tmp_path_factory):
     return str(stored(tmp_path_factory.mktemp("report") / "run.zarr", night(1500)))
 
 
+@pytest.fixture(scope="module")
+def html(store):
+    return page.render(overview.of_store(store))
+
+
 @pytest.mark.parametrize("at_once", [1, 96 << 20])
 def test_a_store_is_told_as_the_run_in_memory_is(store, at_once, monkeypatch):
     monkeypatch.setattr(reading, "AT_ONCE", at_once)
@@ -42,7 +47,7 @@ def test_rows_in_any_order_are_picked_from_an_array(store):
     np.testing.assert_array_equal(made, run.read(store).time[rows])
 
 
-def test_what_the_stages_took_stands_beside_what_was_planned(store):
+def test_what_the_stages_took_stands_beside_what_was_planned(store, html):
     heads, rows = provenance.costs(overview.of_store(store))
     assert heads == [
         "stage", "tasks", "workers' time", "by the clock", "planned", "largest memory", "planned",
@@ -51,18 +56,18 @@ def test_what_the_stages_took_stands_beside_what_was_planned(store):
         ("<code>metric</code>", "8", "12.5 s", "14 s", "10 s", "805 MB", "300 MB"),
         ("<code>kernel</code>", "16", "40 s", "–", "35 s", "1.34 GB", "700 MB"),
     ]
-    text = parsed(page.render(overview.of_store(store))).text
+    text = parsed(html).text
     assert "61 s by the clock; 50 s had been planned, by rates that were measured here." in text
     assert "On the way: 1 task begun again." in text
 
 
 def test_a_run_without_a_plan_or_a_cost_tells_of_neither(tmp_path):
     found = overview.of_store(str(stored(tmp_path / "run.zarr", night(500), finished=False)))
-    assert "What it took" not in page.render(found)
+    assert "What it took" not in provenance.sections(found)
 
 
-def test_gaps_are_told_and_counted(store):
-    text = parsed(page.render(overview.of_store(store))).text
+def test_gaps_are_told_and_counted(html):
+    text = parsed(html).text
     assert "30 left out" in text
     assert "2 % of the rows were left out: 2 % gap." in text
 
