@@ -15,7 +15,7 @@ from dlcca.errors import ModelFileError, NotFittedYet, SettingsError, Untrusted,
 from dlcca.fitting import Fit, fit_views
 from dlcca.model import Model, Recordings
 from dlcca.numerics.alignment import change, rotation
-from dlcca.quality import Quality
+from dlcca.quality import UNDECIDABLE, Quality
 from dlcca.refitting import Known, aligned, refit_alone, refit_together
 from dlcca.settings import OPTIONS, Settings
 from dlcca.stages import lazy
@@ -285,12 +285,13 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         """The result and every choice made on the way, in plain sentences."""
         self._fitted()
         spectrum = " ".join(f"{value:.3f}" for value in self.eigenvalues_)
+        tells = self.quality_["null_edge"] < UNDECIDABLE
         lines = [
             f"{len(self.embedding_)} samples, {len(self.landmarks_)} landmarks, {self.n_common_} common "
             f"dimension{'s' * (self.n_common_ != 1)} at the typical landmark.",
             f"Top correlation {self.quality_['top_correlation']:.2f}; independent views would reach "
             f"{self.quality_['null_edge']:.2f} by chance"
-            + ("." if self.quality_["decidable"] else ", so neighborhoods this small cannot prove that it is common."),
+            + ("." if tells else ", so neighborhoods this small cannot by themselves prove that it is common."),
             *self._common_lines(),
             f"Eigenvalues {spectrum}.",
             *(f"Warning: {reason}" for reason in self.warnings_),

@@ -82,6 +82,7 @@ def common_of(
         radius=radius,
         condition=condition,
         samples=samples,
+        by_chance=by_chance,
     )
 
 

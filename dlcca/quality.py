@@ -17,6 +17,8 @@ LEVEL = 0.05
 CONNECTED = 1 - 1e-9
 #: Where independent views reach this by chance, neighborhoods are too small to tell whether anything is common.
 UNDECIDABLE = 0.95
+#: Where shifted views reach this much of a correlation (squared) at the typical neighborhood, no others can reach more.
+NO_ROOM = 0.7
 #: Where an approximate search finds a smaller share of the true neighbours than this, metrics are fitted to others.
 LEAST_RECALL = 0.95
 #: Coordinates of which half the landmarks tell less than this (R²) depend on the landmarks.
@@ -41,10 +43,14 @@ class Common:
     radius: NDArray[np.float64]  # (m, K) of the neighborhood: root of its total variance
     condition: NDArray[np.float64]  # (m, K) its largest variance over the least that is not zero
     samples: float  # independent samples that a neighborhood is worth
+    by_chance: float = 0.0  # the largest squared correlation that shifted views reach, the mean
 
     @property
     def found(self) -> bool | None:
-        return None if self.p is None else self.p <= LEVEL
+        """Whether anything is common; None if it cannot be told."""
+        if self.p is None or self.p <= LEVEL:
+            return None if self.p is None else True
+        return None if self.by_chance >= NO_ROOM else False
 
     @property
     def dimensions(self) -> int:
@@ -100,9 +106,11 @@ def assess(
     above = metric.correlations > np.minimum(edge, UNDECIDABLE - 0.05)[:, None]
     share = float(above.any(axis=1).mean())
     decidable = typical_edge < UNDECIDABLE
+    tested = common is not None and common.p is not None
     checks = checks or Checks(pieces=int((eigenvalues > CONNECTED).sum()))
-    if common is not None and common.found is not None:
+    if common is not None and tested:
         n_common, reasons = common.dimensions, _nothing_common(common)
+        decidable = common.found is not None
     else:
         n_common = int(np.median(above.sum(axis=1)))
         reasons = _below_edge(share, typical_edge) if decidable and share < 0.5 else []
@@ -149,6 +157,7 @@ def _measures(common: Common | None, checks: Checks) -> dict[str, Any]:
         found |= {
             "p_common": common.p,
             "common_against": common.against,
+            "common_by_chance": common.by_chance,
             "common_strength": float(np.median(common.strength)),
             "landmarks_common": float((common.count > 0).mean()),
             "effective_neighbors": common.samples,
@@ -171,6 +180,12 @@ def _measures(common: Common | None, checks: Checks) -> dict[str, Any]:
 def _nothing_common(common: Common) -> list[str]:
     if common.found:
         return []
+    if common.found is None:
+        return [
+            "it cannot be told whether anything is common: shifted against each other in time, these views are nearly "
+            f"as much alike (squared correlation {common.by_chance:.2f}) as views can be. Take a longer recording, or "
+            "widen the neighborhoods (window or n_neighbors)."
+        ]
     how = {
         "shifted": "views shifted against each other in time show as much as these do in step",
         "speeds": "both repeat themselves, and at other speeds they are as much alike",

@@ -37,6 +37,12 @@ def evidence(found: Overview) -> str:
     top, edge, share = (found.quality.get(name) for name in ("top_correlation", "null_edge", "landmarks_above_edge"))
     if len(found.views) == 1 or top is None or edge is None or share is None:
         return ""
+    chance = found.quality.get("common_by_chance")
+    if not decidable(found) and chance is not None and found.quality.get("p_common") is not None:
+        return (
+            "Shifted against each other in time, where they share nothing, these views are nearly as much alike "
+            f"(squared correlation {chance:.2f}) as views can be. Take a longer recording to be sure."
+        )
     if not decidable(found):
         return (
             f"The neighborhoods are so small that independent views would reach a correlation of {edge:.2f} by "
@@ -57,7 +63,7 @@ def evidence(found: Overview) -> str:
 
 
 def decidable(found: Overview) -> bool:
-    """Whether neighborhoods are large enough to tell common from chance; runs that do not say are taken to be."""
+    """Whether recording and neighborhoods are large enough to tell common from chance; of older runs it is taken so."""
     return bool(found.quality.get("decidable", True))
 
 

@@ -185,3 +185,25 @@ def test_the_landmarks_are_not_to_blame_for_a_coordinate_of_one_row():
     quality = found_with(told_by_more=np.array([0.0, 1.0]), carriers=np.array([0.001, 0.2]))
     assert len(quality.reasons) == 1
     assert "coordinate 1" in quality.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("views", "options"),
+    [
+        (lambda: simulate.pendulums(100, random_state=0)[0], {"neighborhoods": "time"}),
+        (
+            lambda: [
+                np.linspace(0, 1, 300)[:, None] + 0.002 * np.random.default_rng(v).standard_normal((300, 1))
+                for v in range(2)
+            ],
+            {"window": 15},
+        ),
+    ],
+    ids=["a swing or two", "two ramps"],
+)
+def test_a_recording_too_short_to_tell_is_not_said_to_share_nothing(views, options):
+    with pytest.warns(Untrusted, match="cannot be told whether anything is common"):
+        model = LocalCCA(random_state=0, **options).fit(views())
+    assert model.n_common_ == 0
+    assert not model.quality_["decidable"]
+    assert not any("nothing common" in reason for reason in model.warnings_)
