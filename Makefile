@@ -6,7 +6,7 @@ VENV = .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --disable-pip-version-check -q --prefer-binary -c constraints.txt
 
-.PHONY: help demo test system check bench chaos docs format clean
+.PHONY: help demo test system check bench chaos suite docs release format clean
 
 help:
 	@echo "make demo    install, simulate two sensors and find what they have in common, in demo-output/"
@@ -14,7 +14,9 @@ help:
 	@echo "make check   lint, format, types and layers"
 	@echo "make bench   one table of ratios, and bench-output/bench.json"
 	@echo "make chaos   kill a hundred runs at random moments and resume them; the table in docs/"
+	@echo "make suite   problems with known answers, ours and other methods side by side; the table in docs/"
 	@echo "make docs    the documentation, in docs/_build/html"
+	@echo "make release wheel and source archive in dist/, checked, and the demo run from the wheel alone"
 	@echo "make format  put the code in the form that check asks for"
 	@echo "make clean   remove all that the other targets made"
 	@echo "With another Python (3.11 or newer): make PYTHON=/path/to/python demo"
@@ -51,16 +53,34 @@ chaos: $(VENV)/dev.stamp
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python tests/faults/chaos_table.py \
 		--page docs/explanation/chaos.md
 
+suite: $(VENV)/dev.stamp
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python -m tests.suite \
+		--page docs/explanation/suite.md
+
 docs: $(VENV)/docs.stamp
 	$(BIN)/python -m sphinx -W --keep-going -E -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# The wheel is built from the source archive, as others will build it, and the demo is run where nothing else is.
+release: $(VENV)/release.stamp
+	rm -rf dist
+	$(BIN)/python -m hatchling build -t sdist -d dist
+	$(BIN)/python -m pip wheel --disable-pip-version-check -q --no-deps --no-build-isolation -w dist dist/dlcca-*.tar.gz
+	$(BIN)/python -m twine check --strict dist/*
+	rm -rf dist/empty && $(PYTHON) -m venv dist/empty
+	dist/empty/bin/python -m pip install --disable-pip-version-check -q --prefer-binary -c constraints.txt dist/dlcca-*.whl
+	cd dist/empty && bin/dlcca demo --out demo-output
+	cd dist/empty && bin/dlcca report demo-output/run.zarr --out report.html && bin/dlcca verify demo-output/run.zarr
+	cd dist/empty && bin/dlcca cluster profiles --out my-cluster && bin/dlcca pipeline examples --out my-settings
+	rm -rf dist/empty
+	@ls -l dist
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) docs/_build demo-output reproduce-output build dist
+	rm -rf $(VENV) docs/_build docs/_figures demo-output reproduce-output build dist
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find dlcca tests docs -type d -name __pycache__ -prune -exec rm -rf {} +
 
@@ -81,6 +101,10 @@ $(VENV)/core.stamp: $(VENV)/made.stamp pyproject.toml constraints.txt
 
 $(VENV)/dev.stamp: $(VENV)/made.stamp pyproject.toml constraints.txt
 	$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/core.stamp
+
+$(VENV)/release.stamp: $(VENV)/made.stamp pyproject.toml constraints.txt
+	$(PIP) -e '.[release]'
 	@touch $@ $(VENV)/core.stamp
 
 $(VENV)/docs.stamp: $(VENV)/made.stamp pyproject.toml constraints.txt

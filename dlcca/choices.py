@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import log2
+from math import isqrt, log2
 from typing import Any
 
 from dlcca.errors import SettingsError
@@ -14,8 +14,9 @@ from dlcca.settings import Settings
 DENSE_ENTRIES = 1 << 27
 #: Gram matrices up to this many bytes; above, no worker should hold them.
 GRAM_BYTES = 1 << 30
-#: Landmarks for windows of time; for nearest neighbours in recordings up to LARGE samples, and in longer ones.
-TIME_LANDMARKS, KNN_LANDMARKS, KNN_LANDMARKS_LARGE, LARGE = 2000, 1000, 2000, 20_000
+#: Landmarks for windows of time; for nearest neighbours at least, and at most, as sqrt(200 n) samples ask for: the more
+#: samples, the finer the common variable is told, and the smaller a trace of a private one shows.
+TIME_LANDMARKS, KNN_LANDMARKS, KNN_LANDMARKS_LARGE, LANDMARKS_GROW = 2000, 1000, 2000, 200
 
 #: The exact search is by a tree where there are more landmarks than this, and no more channels in all views together.
 TREE_LANDMARKS, TREE_CHANNELS = 8192, 8
@@ -93,7 +94,8 @@ def _landmarks(known: _Known) -> Choice:
                 "name the landmark of each row in landmarks."
             )
         return n, "the neighborhood of every sample was given"
-    most = TIME_LANDMARKS if known.kind == "time" else KNN_LANDMARKS if n <= LARGE else KNN_LANDMARKS_LARGE
+    growing = min(max(KNN_LANDMARKS, isqrt(LANDMARKS_GROW * n)), KNN_LANDMARKS_LARGE)
+    most = TIME_LANDMARKS if known.kind == "time" else growing
     return (n, "every sample") if n <= most else (most, f"enough to cover {n} samples")
 
 

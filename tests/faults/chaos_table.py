@@ -1,19 +1,24 @@
 """Many runs that are killed and resumed, and the table of what came of them.
 
-PYTHONPATH=. python tests/faults/chaos_table.py [--seeds 100] [--first 0] [--page docs/explanation/chaos.md]
+PYTHONPATH=. python tests/faults/chaos_table.py [--seeds 100] [--first 0] [--at-once 3] [--page PAGE]
+
+Several at once: a run that was killed mostly waits, for a scheduler that does not answer or for workers that start.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
-from tests.faults.chaos import Outcome, survive, undisturbed
+from tests.faults.chaos import Outcome, Reference, survive, undisturbed
 from tests.faults.killing import KINDS, Kill
 
 #: The table of a page lies between these lines.
@@ -25,7 +30,7 @@ def main() -> int:
     """Kill and resume; 1 if a run was not as it should be."""
     asked = arguments()
     outcomes = []
-    for outcome in outcomes_of(range(asked.first, asked.first + asked.seeds)):
+    for outcome in outcomes_of(range(asked.first, asked.first + asked.seeds), asked.at_once):
         outcomes.append(outcome)
         print(line(outcome), flush=True)
     text = table(outcomes)
@@ -35,13 +40,21 @@ def main() -> int:
     return int(not all(outcome.is_unharmed for outcome in outcomes))
 
 
-def outcomes_of(seeds: Sequence[int]) -> Iterator[Outcome]:
-    with tempfile.TemporaryDirectory(prefix="dlcca-chaos-") as scratch:
+def outcomes_of(seeds: Sequence[int], at_once: int = 1) -> Iterator[Outcome]:
+    fresh = multiprocessing.get_context("spawn")  # a copy of this process would lack the threads that Zarr waits for
+    with (
+        tempfile.TemporaryDirectory(prefix="dlcca-chaos-") as scratch,
+        ProcessPoolExecutor(at_once, mp_context=fresh) as several,
+    ):
         reference = undisturbed(_made(Path(scratch) / "undisturbed"))
-        for seed in seeds:
-            folder = _made(Path(scratch) / str(seed))
-            yield survive(Kill.of(seed, reference.blocks), reference, folder)
-            shutil.rmtree(folder)
+        yield from several.map(partial(_outcome, reference, Path(scratch)), seeds)
+
+
+def _outcome(reference: Reference, scratch: Path, seed: int) -> Outcome:
+    folder = _made(scratch / str(seed))
+    found = survive(Kill.of(seed, reference.blocks), reference, folder)
+    shutil.rmtree(folder)
+    return found
 
 
 def line(outcome: Outcome) -> str:
@@ -102,6 +115,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=100, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--at-once", type=int, default=3, help="runs that are killed at the same time")
     parser.add_argument("--page", type=Path, help="a page whose table is written anew")
     return parser.parse_args()
 
