@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dlcca.choices import Choices, choose, search_by
 from dlcca.errors import DataError, NeighborhoodTooSmall, SettingsError, Untrusted
-from dlcca.judging import SOME_ROWS, Half, checks_of, common_of, strength_of_rows
+from dlcca.judging import SOME_ROWS, Half, checks_of
 from dlcca.model import Model, fused_rows
 from dlcca.numerics import landmarks as landmark_rules
 from dlcca.numerics.affinity import closest_links, kernel_rows, nearest_links, relative_rows, sparse_rows
@@ -28,8 +28,9 @@ from dlcca.numerics.signs import signs
 from dlcca.numerics.spectra import balanced_spectrum, landmark_spectrum
 from dlcca.numerics.tcca import tcca_metric
 from dlcca.numerics.windows import roomy, time_windows
-from dlcca.quality import Quality, assess
+from dlcca.quality import Common, Quality, assess
 from dlcca.settings import Settings
+from dlcca.sharing import at_landmarks, chance_of, common_of, strength_of_rows
 from dlcca.views import Views
 from dlcca.windowing import auto_window
 
@@ -87,7 +88,7 @@ def fit_views(
     model = replace(model, values=[V * flip for V in model.values], reach=reach)
     embedding = embedding * flip
     half = half_fit(views, rows, metric.factors, embedding, choices.settings)
-    common = common_of(arrays, neighbors, metric.ranks, choices.settings, segments)
+    common = shared(arrays, neighbors, metric.ranks, choices.settings, segments)
     checks = checks_of(model, arrays, embedding, eigenvalues, half)
     quality = assess(metric, neighbors.shape[1], eigenvalues, neighbor_recall=recall, common=common, checks=checks)
     if common is not None:
@@ -105,6 +106,21 @@ def fit_views(
         quality=quality,
         choices=choices,
     )
+
+
+def shared(
+    arrays: list[NDArray],
+    neighbors: NDArray[np.int64],
+    ranks: NDArray,
+    settings: Settings,
+    segments: NDArray[np.int64] | None,
+) -> Common | None:
+    """What the views share; None for one view, which is not asked."""
+    if len(arrays) < 2:
+        return None
+    given = None if isinstance(settings.neighborhoods.kind, str) else neighbors
+    chance = chance_of(arrays, neighbors.shape[1], settings, segments, given)
+    return common_of(chance, at_landmarks(arrays, neighbors, ranks))
 
 
 def settle(settings: Settings, arrays: list[NDArray]) -> Choices:

@@ -25,14 +25,16 @@ PICTURE: dict[str, set[str] | None] = {
     "choices": {"errors", "settings"},
     "quality": {"errors", "numerics"},
     "windowing": {"errors", "numerics"},
+    "sharing": {"numerics", "quality", "settings"},
     "judging": {"errors", "model", "numerics", "quality", "settings"},
-    "fitting": {"choices", "errors", "judging", "model", "numerics", "quality", "settings", "views", "windowing"},
+    "fitting": {"choices", "errors", "judging", "model", "numerics", "quality", "settings", "sharing", "views"}
+    | {"windowing"},
     "refitting": {"choices", "errors", "fitting", "model", "numerics", "quality", "settings", "views"},
     "chunked": {"errors", "numerics"},
     "readers": {"errors", "stores"},  # a recording in object storage is read as patiently as a store
     "stores": {"errors", "model", "settings"},
     "stages": {"chunked", "choices", "errors", "fitting", "model", "numerics", "quality", "readers"}
-    | {"recipes", "refitting", "settings", "stores", "views"},
+    | {"recipes", "refitting", "settings", "sharing", "stores", "views"},
     "clients": {"errors", "settings"},
     "checkup": {"clients", "errors", "stores"},
     "estimator": {"errors", "fitting", "model", "numerics", "quality", "refitting", "settings", "stages", "stores"}

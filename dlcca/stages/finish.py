@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from dlcca.choices import Choices
 from dlcca.model import Model
 from dlcca.quality import Quality, assess
-from dlcca.stages import embedding, kernel, landmarks, members, metric, neighborhoods, spectrum
+from dlcca.stages import embedding, kernel, landmarks, members, metric, neighborhoods, sharing, spectrum
 from dlcca.stages.job import Job, fingerprint
 from dlcca.stores import events, groups
 from dlcca.stores import model as model_store
@@ -43,8 +44,11 @@ def model_of(job: Job) -> Model:
 
 
 def quality_of(job: Job) -> Quality:
-    recall = neighborhoods.neighbor_recall(job)
-    return assess(metric.result(job), members.width(job), spectrum.eigenvalues(job), neighbor_recall=recall)
+    recall, found = neighborhoods.neighbor_recall(job), sharing.common(job, metric.stage_of(job))
+    quality = assess(
+        metric.result(job), members.width(job), spectrum.eigenvalues(job), neighbor_recall=recall, common=found
+    )
+    return quality if found is None else replace(quality, strength=sharing.strength(job, found))
 
 
 def run(job: Job, choices: Choices, cost: dict[str, Any] | None = None) -> Quality:
@@ -65,9 +69,12 @@ def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
         "eigenvalues": spectrum.eigenvalues(job)[1:],
         "landmarks": landmarks.rows(job) if clock is None else clock.rows[landmarks.rows(job)],
         "quality/correlations": metric.result(job).correlations,
+        **{f"quality/{name}": X for name, X in quality.local.items()},
     }
     if clock is not None:
         small["reason"] = clock.reason
+    if quality.strength is not None:
+        small["strength"] = quality.strength
     manifest = {name: write_array(group, name, X) for name, X in small.items()}
     manifest |= {"embedding": _embedding_digest(job), "quality": digest_of_facts(told)}
     manifest["model"] = _write_model(group, job, choices, quality, small)
@@ -112,8 +119,8 @@ def _write_model(group: Any, job: Job, choices: Choices, quality: Quality, small
     return model_store.write(group.create_group("model"), model_of(job), arrays, plain(facts))
 
 
-#: What is written here, and may be left of an earlier run; "correlations" goes with "quality".
-RESULTS = ("time", "eigenvalues", "landmarks", "reason", "quality", "model")
+#: What is written here, and may be left of an earlier run; what is of each landmark goes with "quality".
+RESULTS = ("time", "eigenvalues", "landmarks", "reason", "strength", "quality", "model")
 
 
 def _emptied(job: Job) -> Any:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dlcca.fitting import fit_metric, refuse_degenerate
 from dlcca.numerics.cca import LocalMetric
-from dlcca.stages import landmarks, members, neighborhoods
+from dlcca.stages import landmarks, members, neighborhoods, sharing
 from dlcca.stages.job import Job
 from dlcca.stages.members import LANDMARKS as LANDMARKS  # of a task, at least
 from dlcca.stages.work import Tell, do_missing
@@ -17,7 +17,7 @@ from dlcca.stores.blocks import Stage
 
 
 def depends(job: Job) -> list[Any]:
-    return [*members.depends(job), *(job.options[name] for name in ("metric", "ridge", "rank"))]
+    return [*members.depends(job), *(job.options[name] for name in ("metric", "ridge", "rank")), "tested"]
 
 
 def stage_of(job: Job) -> Stage:
@@ -43,6 +43,7 @@ def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
         "correlations": ((m, r), "float64", size),
         "ranks": ((m, job.K), "int64", size),
         "effective": ((m, job.K), "float64", size),
+        **{name: (shape, "float64", size) for name, shape in sharing.shapes(job).items()},
     }
     says = f"{job.options['metric']} of {k} neighbours, ridge {job.options['ridge']}, rank {r}"
     do_missing(compute, job, stage_of(job).prepare(arrays, says=says), client, tell)
@@ -54,7 +55,8 @@ def compute(job: Job, stage: Stage, block: int) -> None:
     g, place = divmod(first, landmarks.GROUP)
     rows = neighborhoods.neighbors(job, g)[place : place + size]
     unique, where = np.unique(rows, return_inverse=True)
-    found = fit_metric(members.values(job, unique), where.reshape(rows.shape), job.settings)
+    views, where = members.values(job, unique), where.reshape(rows.shape)
+    found = fit_metric(views, where, job.settings)
     if job.options["ridge"] == 0:
         refuse_degenerate(found, rows.shape[1], job.dims, job.settings, first)
     parts = {f"factors_{v}": (first, F) for v, F in enumerate(found.factors)}
@@ -62,6 +64,7 @@ def compute(job: Job, stage: Stage, block: int) -> None:
         "correlations": (first, found.correlations.astype(np.float64)),
         "ranks": (first, found.ranks.astype(np.int64)),
         "effective": (first, found.effective.astype(np.float64)),
+        **{name: (first, part) for name, part in sharing.tested(job, views, where, found.ranks).items()},
     }
     stage.write(block, parts, {})
 

@@ -16,6 +16,7 @@ from dlcca.stages import (
     scales,
     scan,
     shards,
+    sharing,
     spectrum,
 )
 from dlcca.stages.job import Job
@@ -29,6 +30,7 @@ STAGES: dict[str, Callable[..., Any]] = {
     "neighborhoods": neighborhoods.run,
     "members": members.run,
     "metric": metric.run,
+    "chance": sharing.run,
     "units": scales.run_units,
     "kernel": kernel.run,
     "spectrum": spectrum.run,

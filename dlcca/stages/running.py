@@ -42,6 +42,7 @@ ON_DISK = (
     "asked",
     "members",
     "metric",
+    "chance",
     "units",
     "kernel",
     "bandwidth",

@@ -7,12 +7,14 @@
     ├── embedding        (n, q)
     ├── time             (n,) in samples; of recordings, in seconds since `start`
     ├── reason           (n,) of recordings only: why a row of the embedding is NaN, see `dlcca.stores.views.Reason`
+    ├── strength         (n,) of several views only: how much they share around each row beyond chance, 0 to 1
     ├── eigenvalues      (q,)
     ├── landmarks        (L,)
     ├── model            what new recordings need, see `dlcca.stores.model`
     ├── compare          what the baselines found, if it was asked for, see `dlcca.stores.comparison`
     └── quality          attributes: the measures, n_common, warnings
-        └── correlations (L, r)
+        ├── correlations (L, r)
+        └── ...          of each landmark, where it is known: see `LOCAL`
 """
 
 from __future__ import annotations
@@ -56,8 +58,10 @@ ARRAYS = {
     "landmarks": "landmarks",
     "quality/correlations": "correlations",
 }
-#: Of runs on recordings only: array in the store, and field of `Run`.
-SOMETIMES = {"reason": "reason"}
+#: Of some runs only: array in the store, and field of `Run`.
+SOMETIMES = {"reason": "reason", "strength": "strength"}
+#: What may be known of each landmark, (L,) or (L, K), in the group "quality".
+LOCAL = ("n_common", "p_value", "strength", "null_edge", "rank", "radius", "condition")
 _FACTS = ("views", "settings", "choices", "fingerprint", "time_unit", "versions", "created")
 PACKAGES = ("dlcca", "numpy", "scipy", "scikit-learn", "zarr", "dask")
 
@@ -92,6 +96,8 @@ class Run:
     created: str = field(default_factory=_now)
     reason: NDArray | None = None  # (n,) why a row is NaN; 0 where it is not
     start: str | None = None  # ISO: when the time of recordings is 0
+    strength: NDArray | None = None  # (n,) how much the views share around each row beyond chance, 0 to 1
+    local: dict[str, NDArray] = field(default_factory=dict)  # of each landmark, by the names in `LOCAL`
 
     def __post_init__(self) -> None:
         n, q, L = len(self.time), len(self.eigenvalues), len(self.landmarks)
@@ -120,6 +126,7 @@ def write(path: str | Path, run: Run) -> None:
         quality = plain({**run.quality, "n_common": run.n_common, "warnings": run.warnings})
         group.create_group("quality").attrs.update(quality)
         held = {name: getattr(run, attribute) for name, attribute in (ARRAYS | SOMETIMES).items()}
+        held |= {f"quality/{name}": X for name, X in run.local.items()}
         manifest = {name: write_array(group, name, X) for name, X in held.items() if X is not None}
         manifest["quality"] = digest_of_facts(quality)
         facts = {fact: plain(getattr(run, fact)) for fact in (*_FACTS, "start")}
@@ -134,8 +141,13 @@ def read(path: str | Path) -> Run:
         attribute: read_array(group, name, _expected(header, name, path), path, FORM)
         for name, attribute in _arrays(header).items()
     }
+    local = {
+        name.rpartition("/")[2]: read_array(group, name, _expected(header, name, path), path, FORM)
+        for name in _local(header)
+    }
     return Run(
         **arrays,
+        local=local,
         start=header.get("start"),
         n_common=quality.pop("n_common"),
         warnings=quality.pop("warnings"),
@@ -149,7 +161,7 @@ def damages(path: str | Path) -> dict[str, str | None]:
     group, header = open_sealed(path, FORM)
     wrong = header_damages(path, header)
     found: dict[str, str | None] = {"header": wrong.pop("header", None)}
-    for name in (*_arrays(header), "quality"):
+    for name in (*_arrays(header), *_local(header), "quality"):
         try:
             if name == "quality":
                 _quality(group, header, path)
@@ -222,6 +234,11 @@ def _arrays(header: Mapping[str, Any]) -> dict[str, str]:
     """The arrays that this run has, each with its field of `Run`."""
     held = header.get("manifest", {})
     return ARRAYS | {name: attribute for name, attribute in SOMETIMES.items() if name in held}
+
+
+def _local(header: Mapping[str, Any]) -> list[str]:
+    """The arrays of each landmark that this run has."""
+    return [f"quality/{name}" for name in LOCAL if f"quality/{name}" in header.get("manifest", {})]
 
 
 def _expected(header: Mapping[str, Any], name: str, path: str | Path) -> str:

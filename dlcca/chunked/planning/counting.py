@@ -21,6 +21,7 @@ def counted_stages(sizes: Sizes) -> list[StagePlan]:
         neighborhoods.asked(sizes),
         metric.members(sizes),
         metric.metric(sizes),
+        metric.chance(sizes),
         kernel.passes("units", sizes, sizes.unit_passes),
         kernel.kernel(sizes),
         kernel.passes("bandwidth", sizes, sizes.bandwidth_passes),

@@ -1,4 +1,4 @@
-"""What the local metrics cost, and gathering the rows that they are fitted to."""
+"""What the local metrics cost, gathering the rows that they are fitted to, and telling them from chance."""
 
 from __future__ import annotations
 
@@ -31,6 +31,22 @@ def metric(sizes: Sizes) -> StagePlan:
         memory=local * sizes.width * sizes.itemsize * 4.0
         + -(-sizes.m // sizes.landmark_groups) * k * 24.0
         + (0 if _metric_rows(sizes)[1] else sizes.reading_bytes),
+    )
+
+
+def chance(sizes: Sizes) -> StagePlan:
+    """Shifted views: nearest neighbours of a few samples among some stretches, anew for each shift; or windows."""
+    shifts, looked_at, stretches = 39.0, 64, min(sizes.n, 20_000)
+    width = sum(min(d, 24) for d in sizes.dims)
+    rows = stretches if sizes.sought else 512 * sizes.k
+    return StagePlan(
+        "chance",
+        1 if len(sizes.dims) > 1 else 0,
+        products=shifts * 2.0 * looked_at * stretches * width if sizes.sought else 0.0,
+        selections=shifts * looked_at * stretches * 4.0 if sizes.sought else 0.0,
+        decompositions=(shifts if sizes.sought else 1.0) * 64 * sum(20.0 * min(sizes.k, d) ** 3 for d in sizes.dims),
+        reads=min(float(rows), float(sizes.n)) * sizes.width * sizes.itemsize,
+        memory=rows * sizes.width * 3.0 * 8 + looked_at * stretches * 4.0 * (len(sizes.dims) + 1),
     )
 
 

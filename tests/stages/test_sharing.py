@@ -1,0 +1,83 @@
+"""What the views share, told by a staged run as it is by a fit in memory."""
+
+import warnings
+
+import numpy as np
+import pytest
+import zarr
+
+from dlcca import LocalCCA, simulate
+from dlcca.choices import choose
+from dlcca.errors import Untrusted
+from dlcca.settings import Settings
+from dlcca.stages import running
+from dlcca.stores import run as run_store
+from tests.stages.jobs import KNN, TIME, recordings, small_job
+
+N = 400
+
+
+def given(n, k=12):
+    """Neighborhoods of every fourth row, that neither time nor values would give."""
+    return np.arange(0, n, 4)[:, None] // 2 + np.arange(k) * 7 % n
+
+
+CASES = {
+    "nearest": (2, KNN),
+    "nearest, 3 views": (3, KNN),
+    "windows": (2, TIME),
+    "windows, 3 views": (3, TIME),
+    "given": (2, {"neighborhoods": given(N), "landmarks": np.arange(0, N, 4), "n_components": 3}),
+}
+
+
+def run(folder, views, options):
+    """Memory and stages: the fitted estimator, and the run that was written."""
+    job = small_job(folder, views, 64, block_rows=128, **options)
+    choices = choose(Settings.from_options(**options), job.n, job.K)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Untrusted)
+        running.run(job, choices)
+        model = LocalCCA(random_state=0, **options).fit(views)
+    return model, run_store.read(job.address)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_staged_run_finds_what_a_fit_in_memory_finds(case, tmp_path):
+    K, options = CASES[case]
+    model, found = run(tmp_path, recordings(K, N), options)
+    assert found.n_common == model.n_common_
+    for name in ("p_common", "effective_neighbors", "common_by_chance", "common_strength"):
+        assert found.quality[name] == pytest.approx(model.quality_[name], rel=1e-8), name
+    assert found.quality["common_against"] == model.quality_["common_against"]
+    assert set(found.local) == set(model.local_quality_)
+    for name, values in model.local_quality_.items():
+        np.testing.assert_allclose(found.local[name], values, rtol=1e-6, atol=1e-8, err_msg=name)
+    if "nearest" not in case:  # rows in no neighborhood are told by state in memory then, by time in stages
+        np.testing.assert_allclose(found.strength, model.common_strength_, atol=1e-8)
+    assert found.strength.shape == (N,)
+    assert ((found.strength >= 0) & (found.strength <= 1)).all()
+
+
+def test_views_that_share_nothing_are_told_so_by_a_staged_run(tmp_path):
+    views, _truth = simulate.independent(N, random_state=0)
+    _model, found = run(tmp_path, views, KNN)
+    assert found.n_common == 0
+    assert any("nothing common found" in reason for reason in found.warnings)
+
+
+def test_one_view_has_no_strength(tmp_path):
+    _model, found = run(tmp_path, recordings(1, N), TIME)
+    assert found.strength is None
+    assert "p_common" not in found.quality
+
+
+def test_a_damaged_strength_is_found(tmp_path):
+    run(tmp_path, recordings(2, N), TIME)
+    place = str(tmp_path / "run.zarr")
+    assert not any(run_store.damages(place).values())
+    for name in ("strength", "quality/p_value"):
+        array = zarr.open_array(f"{place}/{name}", mode="r+")
+        array[:3] = 0.123
+    wrong = {name for name, problem in run_store.damages(place).items() if problem}
+    assert wrong >= {"strength", "quality/p_value"}
