@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dlcca.choices import Choices, choose, search_by
 from dlcca.errors import DataError, NeighborhoodTooSmall, SettingsError, Untrusted
-from dlcca.judging import SOME_ROWS, Half, checks_of
+from dlcca.judging import SOME_ROWS, Half, checks_of, kernels_of
 from dlcca.model import Model, fused_rows
 from dlcca.numerics import landmarks as landmark_rules
 from dlcca.numerics.affinity import closest_links, kernel_rows, nearest_links, relative_rows, sparse_rows
@@ -24,11 +24,12 @@ from dlcca.numerics.distances import landmark_distances, linked_distances
 from dlcca.numerics.extension import extend
 from dlcca.numerics.maxvar import maxvar_metric
 from dlcca.numerics.neighborhoods import joint_neighbors, joint_space
+from dlcca.numerics.pieces import n_pieces
 from dlcca.numerics.signs import signs
 from dlcca.numerics.spectra import balanced_spectrum, landmark_spectrum
 from dlcca.numerics.tcca import tcca_metric
 from dlcca.numerics.windows import roomy, time_windows
-from dlcca.quality import Common, Quality, assess
+from dlcca.quality import CONNECTED, Checks, Common, Quality, assess
 from dlcca.settings import Settings
 from dlcca.sharing import at_landmarks, chance_of, common_of, strength_of_rows
 from dlcca.views import Views
@@ -87,9 +88,9 @@ def fit_views(
     reach = reach_of(model, arrays, rows, choices.settings)
     model = replace(model, values=[V * flip for V in model.values], reach=reach)
     embedding = embedding * flip
-    half = half_fit(views, rows, metric.factors, embedding, choices.settings)
     common = shared(arrays, neighbors, metric.ranks, choices.settings, segments)
-    checks = checks_of(model, arrays, embedding, eigenvalues, half)
+    pieces = n_pieces(kernels_of(model, arrays)) if (eigenvalues[1:] > CONNECTED).any() else 1
+    checks = looked_at(model, arrays, embedding, choices.settings, pieces)
     quality = assess(metric, neighbors.shape[1], eigenvalues, neighbor_recall=recall, common=common, checks=checks)
     if common is not None:
         strength = strength_of_rows(arrays, rows, neighbors, common.strength, choices.settings)
@@ -304,11 +305,16 @@ def fit_spectrum(
 
 def draft_of(views: Views, rows: NDArray[np.int64], factors: list[NDArray], settings: Settings) -> Model:
     """The landmarks with their metrics, before there is a kernel."""
+    return draft_from(views.names, [X[rows] for X in views.present], factors, settings)
+
+
+def draft_from(names: tuple[str, ...], points: list[NDArray], factors: list[NDArray], settings: Settings) -> Model:
+    """The same from the landmarks' values (L, d_v)."""
     return Model(
-        names=views.names,
+        names=names,
         fusion=settings.kernel.fusion,
-        n_links=min(int(settings.kernel.n_links), len(rows)) if settings.kernel.kind == "sparse" else None,
-        points=[X[rows] for X in views.present],
+        n_links=min(int(settings.kernel.n_links), len(points[0])) if settings.kernel.kind == "sparse" else None,
+        points=points,
         factors=factors,
         units=np.ones(len(factors)),
         weights=[],
@@ -323,21 +329,25 @@ def solved(draft: Model, arrays: list[NDArray], settings: Settings) -> tuple[Mod
     return build(draft, arrays, settings)
 
 
-def half_fit(
-    views: Views, rows: NDArray[np.int64], factors: list[NDArray], embedding: NDArray, settings: Settings
-) -> Half | None:
+def looked_at(model: Model, views: list[NDArray], embedding: NDArray, settings: Settings, pieces: int) -> Checks:
+    """What some rows of the views, and all coordinates (n, q), tell of a fitted model."""
+    some = landmark_rules.evenly(len(embedding), min(len(embedding), SOME_ROWS))
+    arrays = [X[some] for X in views]
+    return checks_of(model, arrays, embedding, half_fit(model, arrays, embedding[some], settings), pieces)
+
+
+def half_fit(fitted: Model, arrays: list[NDArray], embedding: NDArray, settings: Settings) -> Half | None:
     """What every other landmark gives at some of the samples, held against the embedding: is it the landmarks' doing?
 
-    None if there are too few landmarks to halve, or so many that half would do.
+    None if there are too few landmarks to halve, or so many that half would do. ``arrays`` are the views, and
+    ``embedding`` (s, q) the coordinates, of these samples.
     """
-    q = int(settings.spectrum.n_components)
-    kept = np.arange(0, len(rows), 2)
-    if not FEWEST_HALVED <= len(rows) <= MOST_HALVED or q + 2 > len(kept):
+    q, L = int(settings.spectrum.n_components), fitted.n_landmarks
+    kept = np.arange(0, L, 2)
+    if not FEWEST_HALVED <= L <= MOST_HALVED or q + 2 > len(kept):
         return None
-    some = landmark_rules.evenly(views.n, min(views.n, SOME_ROWS))
-    arrays = [X[some] for X in views.present]
     wider = settings.with_options(n_components=q + 1, solver="gram")
-    draft = draft_of(views, rows[kept], [F[kept] for F in factors], wider)
+    draft = draft_from(fitted.names, [P[kept] for P in fitted.points], [F[kept] for F in fitted.factors], wider)
     try:
         model, eigenvalues, _sigma = solved(draft, arrays, wider)
     except DataError:  # the distances of these samples are all zero
@@ -346,7 +356,7 @@ def half_fit(
         return None
     other = model.coordinates(arrays)
     gap = (eigenvalues[q] - eigenvalues[q + 1]) / max(1 - eigenvalues[q + 1], LEAST_EIGENVALUE)
-    return told_by(embedding[some], other[:, :q]), told_by(embedding[some], other), float(gap)
+    return told_by(embedding, other[:, :q]), told_by(embedding, other), float(gap)
 
 
 def refuse_rounding(eigenvalues: NDArray) -> None:

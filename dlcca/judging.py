@@ -12,8 +12,8 @@ from dlcca.numerics.coordinates import carriers, independent
 from dlcca.numerics.landmarks import evenly
 from dlcca.numerics.neighborhoods import squared_distances
 from dlcca.numerics.novelty import nearest_distances
-from dlcca.numerics.pieces import landmarks_seen, n_pieces
-from dlcca.quality import CONNECTED, FEWEST_CARRIERS, Checks
+from dlcca.numerics.pieces import landmarks_seen
+from dlcca.quality import FEWEST_CARRIERS, Checks
 
 #: R² of the coordinates by those of half the landmarks, the same with one coordinate more there, and the eigengap.
 Half = tuple[NDArray, NDArray, float]
@@ -24,17 +24,22 @@ SOME_ROWS = 1024
 FAR = 3.0
 
 
-def checks_of(
-    model: Model, arrays: list[NDArray], embedding: NDArray, eigenvalues: NDArray, half: Half | None
-) -> Checks:
-    """What the kernel and the coordinates look like; ``half`` is what `fitting.half_fit` found, or None."""
+def checks_of(model: Model, arrays: list[NDArray], embedding: NDArray, half: Half | None, pieces: int = 1) -> Checks:
+    """What the kernel and the coordinates look like.
+
+    Parameters
+    ----------
+    arrays : the views at some rows, about `SOME_ROWS`
+    embedding : (n, q) of all rows, or of many
+    half : what `fitting.half_fit` found, or None
+    pieces : into which the kernel falls
+    """
     told, more, gap = half or (None, None, None)
-    some = evenly(len(arrays[0]), min(len(arrays[0]), SOME_ROWS))
-    kernels = kernels_of(model, [X[some] for X in arrays])
+    kernels = kernels_of(model, arrays)
     carried = carriers(embedding)
     return Checks(
-        pieces=n_pieces(kernels_of(model, arrays)) if (eigenvalues[1:] > CONNECTED).any() else 1,
-        far=_far(model, arrays, some),
+        pieces=pieces,
+        far=_far(model, arrays),
         seen=float(min(np.median(landmarks_seen(W)) for W in kernels)),
         could_see=model.n_links or model.n_landmarks,
         told=told,
@@ -52,14 +57,14 @@ def kernels_of(model: Model, arrays: list[NDArray]) -> list[Any]:
     return [fused_rows(model.distances(arrays), model.n_links)]
 
 
-def _far(model: Model, arrays: list[NDArray], some: NDArray[np.int64]) -> float:
+def _far(model: Model, arrays: list[NDArray]) -> float:
     """The share of the rows whose nearest landmark is far, in the view in which it is farthest."""
-    far = np.zeros(len(some), bool)
+    far = np.zeros(len(arrays[0]), bool)
     for v in model.needed:
         points = model.points[v]
         picked = points[evenly(len(points), min(len(points), SOME_ROWS))]
         # Of a landmark to the nearest other: the second nearest of all, itself being the nearest.
         apart = np.sqrt(np.partition(squared_distances(picked, points), 1, axis=1)[:, 1])
         unit = np.quantile(apart, 0.95)
-        far |= nearest_distances(arrays[v][some], points) > FAR * unit if unit > 0 else False
+        far |= nearest_distances(arrays[v], points) > FAR * unit if unit > 0 else False
     return float(far.mean())

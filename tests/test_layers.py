@@ -33,7 +33,7 @@ PICTURE: dict[str, set[str] | None] = {
     "chunked": {"errors", "numerics"},
     "readers": {"errors", "stores"},  # a recording in object storage is read as patiently as a store
     "stores": {"errors", "model", "settings"},
-    "stages": {"chunked", "choices", "errors", "fitting", "model", "numerics", "quality", "readers"}
+    "stages": {"chunked", "choices", "errors", "fitting", "judging", "model", "numerics", "quality", "readers"}
     | {"recipes", "refitting", "settings", "sharing", "stores", "views"},
     "clients": {"errors", "settings"},
     "checkup": {"clients", "errors", "stores"},

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.choices import Choices
-from dlcca.model import Model
 from dlcca.quality import Quality, assess
-from dlcca.stages import embedding, kernel, landmarks, members, metric, neighborhoods, sharing, spectrum
+from dlcca.stages import checking, embedding, landmarks, members, metric, neighborhoods, sharing, spectrum
+from dlcca.stages.checking import model_of
 from dlcca.stages.job import Job, fingerprint
 from dlcca.stores import events, groups
 from dlcca.stores import model as model_store
@@ -23,30 +23,15 @@ from dlcca.stores.files import files_at, zarr_store
 from dlcca.stores.views import recordings_of
 
 
-def model_of(job: Job) -> Model:
-    """The fitted model, which gives any sample its coordinates."""
-    sign, scale = embedding.sign_and_scale(job)
-    draft, sigma = kernel.model(job), spectrum.sigmas(job)
-    values = [V * sign for V in spectrum.values(job)]
-    units = np.array(sigma) if job.options["fusion"] == "alternating" else draft.units * sigma[0]
-    return Model(
-        names=draft.names,
-        fusion=draft.fusion,
-        n_links=draft.n_links,
-        points=draft.points,
-        factors=draft.factors,
-        units=units,
-        weights=[np.ones(len(V)) for V in values],
-        values=values,
-        scale=scale,
-        reach=embedding.reaches(job),
-    )
-
-
 def quality_of(job: Job) -> Quality:
-    recall, found = neighborhoods.neighbor_recall(job), sharing.common(job, metric.stage_of(job))
+    found = sharing.common(job, metric.stage_of(job))
     quality = assess(
-        metric.result(job), members.width(job), spectrum.eigenvalues(job), neighbor_recall=recall, common=found
+        metric.result(job),
+        members.width(job),
+        spectrum.eigenvalues(job),
+        neighbor_recall=neighborhoods.neighbor_recall(job),
+        common=found,
+        checks=checking.result(job),
     )
     return quality if found is None else replace(quality, strength=sharing.strength(job, found))
 

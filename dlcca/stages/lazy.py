@@ -19,7 +19,7 @@ from dlcca.model import Model
 from dlcca.quality import Quality
 from dlcca.refitting import Known, check_old, new_landmarks, settings_for
 from dlcca.settings import Settings
-from dlcca.stages import finish, landmarks, metric, pipeline, spectrum
+from dlcca.stages import checking, finish, landmarks, metric, pipeline, spectrum
 from dlcca.stages.job import Source, make_job
 from dlcca.stages.view_array import ViewArray, is_view, view_array
 
@@ -65,7 +65,7 @@ def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any, clock
         embedding = embedding if job.moments is None else embedding[job.moments.rows]
         sigma = spectrum.sigmas(job)
         result = LazyFit(
-            model=finish.model_of(job),
+            model=checking.model_of(job),
             embedding=embedding,
             eigenvalues=spectrum.eigenvalues(job),
             landmarks=landmarks.rows(job),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dlcca.stages import (
+    checking,
     embedding,
     kernel,
     landmarks,
@@ -35,6 +36,7 @@ STAGES: dict[str, Callable[..., Any]] = {
     "kernel": kernel.run,
     "spectrum": spectrum.run,
     "embedding": embedding.run,
+    "checks": checking.run,
 }
 
 

@@ -52,6 +52,7 @@ ON_DISK = (
     "coordinates",
     "signs",
     "embedding",
+    "checks",
 )
 
 

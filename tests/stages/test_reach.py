@@ -8,7 +8,7 @@ import zarr
 
 from dlcca import LocalCCA, open_model
 from dlcca.model import Model
-from dlcca.stages import finish, pipeline
+from dlcca.stages import checking, finish, pipeline
 from dlcca.stores.arrays import digest_of_facts
 from tests.stages.jobs import KNN, TIME, recordings, small_job
 
@@ -25,7 +25,7 @@ def test_stages_store_the_reach_of_a_fit_in_memory(tmp_path, options):
     job = small_job(tmp_path, views, **options)
     pipeline.run(job)
     here = LocalCCA(random_state=0, **options).fit(views)
-    np.testing.assert_allclose(finish.model_of(job).reach, here.model_.reach, rtol=1e-9)
+    np.testing.assert_allclose(checking.model_of(job).reach, here.model_.reach, rtol=1e-9)
     used = here.model_.needed
     assert (here.model_.reach[used] > 0).all()
     # By its definition, in the last view that is used.

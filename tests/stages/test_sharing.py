@@ -1,4 +1,4 @@
-"""What the views share, told by a staged run as it is by a fit in memory."""
+"""What the views share, and what is the matter with a result: told by a staged run as by a fit in memory."""
 
 import warnings
 
@@ -50,6 +50,10 @@ def test_a_staged_run_finds_what_a_fit_in_memory_finds(case, tmp_path):
     for name in ("p_common", "effective_neighbors", "common_by_chance", "common_strength"):
         assert found.quality[name] == pytest.approx(model.quality_[name], rel=1e-8), name
     assert found.quality["common_against"] == model.quality_["common_against"]
+    assert found.warnings == model.warnings_
+    assert found.quality["notes"] == model.notes_
+    for name in ("far_rows", "landmarks_seen", "told_by_half", "eigengap", "independent_coordinates", "carriers"):
+        assert found.quality[name] == pytest.approx(model.quality_[name], rel=1e-6, abs=1e-8), name
     assert set(found.local) == set(model.local_quality_)
     for name, values in model.local_quality_.items():
         np.testing.assert_allclose(found.local[name], values, rtol=1e-6, atol=1e-8, err_msg=name)

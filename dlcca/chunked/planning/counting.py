@@ -30,6 +30,7 @@ def counted_stages(sizes: Sizes) -> list[StagePlan]:
         spectra.coordinates(sizes),
         spectra.signs(sizes),
         spectra.embedding(sizes),
+        spectra.checks(sizes),
         spectra.finish(sizes),
     ]
     return [stage for stage in stages if stage.tasks]

@@ -96,6 +96,19 @@ def embedding(sizes: Sizes) -> StagePlan:
     )
 
 
+def checks(sizes: Sizes) -> StagePlan:
+    """A fit with half the landmarks to some rows, and a look at many coordinates."""
+    half, some = sizes.m / 2, min(sizes.n, 1024)
+    return StagePlan(
+        "checks",
+        1,
+        products=2.0 * some * half * half + 4.0 * some * sizes.m * sizes.width,
+        decompositions=10.0 * half**3 if sizes.m <= 4096 else 0.0,
+        reads=float(sizes.n) * sizes.q * sizes.itemsize + sizes.touched_bytes(some),
+        memory=2.0 * sizes.m * sizes.width * sizes.r * 8 + 4 * half**2 * 8 + some * sizes.m * 16.0,
+    )
+
+
 def finish(sizes: Sizes) -> StagePlan:
     """The seal, made by the client itself."""
     return StagePlan("finish", 1, reads=float(sizes.n) * sizes.q * sizes.itemsize, writes=sizes.n * 8.0)

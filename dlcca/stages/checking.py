@@ -1,0 +1,89 @@
+"""The fitted model, and what some rows tell of it: one task, when all coordinates are there."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.fitting import half_fit
+from dlcca.judging import SOME_ROWS, checks_of
+from dlcca.model import Model
+from dlcca.numerics.landmarks import evenly
+from dlcca.quality import CONNECTED, Checks
+from dlcca.stages import embedding, kernel, spectrum
+from dlcca.stages.job import Job
+from dlcca.stages.work import Tell, do_missing
+from dlcca.stores.blocks import Stage
+
+#: Coordinates that are looked at, at most: rows of all blocks.
+MANY_ROWS = 1 << 16
+#: Entries of `Checks` that are arrays.
+ARRAYS = ("told", "told_by_more", "carriers")
+
+
+def model_of(job: Job) -> Model:
+    """The fitted model, which gives any sample its coordinates."""
+    sign, scale = embedding.sign_and_scale(job)
+    draft, sigma = kernel.model(job), spectrum.sigmas(job)
+    values = [V * sign for V in spectrum.values(job)]
+    units = np.array(sigma) if job.options["fusion"] == "alternating" else draft.units * sigma[0]
+    return Model(
+        names=draft.names,
+        fusion=draft.fusion,
+        n_links=draft.n_links,
+        points=draft.points,
+        factors=draft.factors,
+        units=units,
+        weights=[np.ones(len(V)) for V in values],
+        values=values,
+        scale=scale,
+        reach=embedding.reaches(job),
+    )
+
+
+def stage_of(job: Job) -> Stage:
+    return job.stage("checks", [*spectrum.depends(job), job.options["n_components"]], 1)
+
+
+def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
+    """Look at the result, if nobody has yet."""
+    says = f"{job.options['n_components']} coordinates"
+    do_missing(compute, job, stage_of(job).prepare({}, says=says), client, tell)
+
+
+def compute(job: Job, stage: Stage, block: int) -> None:
+    model, some = model_of(job), evenly(job.n, min(job.n, SOME_ROWS))
+    arrays = [job.read(v, some) for v in range(job.K)]
+    half = half_fit(model, arrays, model.coordinates(arrays), job.settings)
+    found = checks_of(model, arrays, _many(job), half, _pieces(job))
+    plain = {
+        name: np.asarray(x).tolist() if name in ARRAYS and x is not None else x for name, x in asdict(found).items()
+    }
+    stage.write(block, {}, plain)
+
+
+def _pieces(job: Job) -> int:
+    """Every piece has an eigenvalue of one; of more pieces than coordinates, as many as there are."""
+    return int((spectrum.eigenvalues(job) > CONNECTED).sum())
+
+
+def _many(job: Job) -> NDArray[np.float64]:
+    """Coordinates of rows from every block, evenly; all of them if they are not too many."""
+    done = embedding.stage_of(job)
+    step = -(-job.n_moments // MANY_ROWS)
+    parts = []
+    for number in range(done.n_blocks):
+        E = done.read("/embedding", number)
+        parts.append(E[-(number * job.rows) % step :: step])
+    E = np.concatenate(parts).astype(np.float64)
+    return E[np.isfinite(E).all(axis=1)]
+
+
+def result(job: Job) -> Checks:
+    """What was found."""
+    facts: dict[str, Any] = stage_of(job).facts(0)
+    known = {name: np.array(facts[name]) for name in ARRAYS if facts[name] is not None}
+    return Checks(**{**facts, **known})
