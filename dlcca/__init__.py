@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from dlcca import baselines as baselines
     from dlcca import export as export
     from dlcca import simulate as simulate
+    from dlcca.aligning import lags as lags
     from dlcca.estimator import LocalCCA as LocalCCA
     from dlcca.estimator import fit as fit
     from dlcca.estimator import open_model as open_model
     from dlcca.estimator import refit as refit
     from dlcca.estimator import transform as transform
+    from dlcca.private_view import private as private
     from dlcca.recorded import from_mne as from_mne
     from dlcca.recorded import open_views as open_views
     from dlcca.settings import Settings as Settings
@@ -31,6 +33,8 @@ _HOME = {
     "transform": "dlcca.estimator",
     "open_model": "dlcca.estimator",
     "refit": "dlcca.estimator",
+    "lags": "dlcca.aligning",
+    "private": "dlcca.private_view",
     "from_mne": "dlcca.recorded",
     "open_views": "dlcca.recorded",
     "Settings": "dlcca.settings",
@@ -49,8 +53,10 @@ __all__ = [
     "export",
     "fit",
     "from_mne",
+    "lags",
     "open_model",
     "open_views",
+    "private",
     "refit",
     "simulate",
     "transform",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from dlcca.aligning import lag_lines, paired, settled_lags, spread
 from dlcca.errors import ModelFileError, NotFittedYet, SettingsError, Untrusted, suggest
 from dlcca.fitting import Fit, fit_views
 from dlcca.model import Model, Recordings
@@ -42,6 +44,8 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     window : samples in a time window, or "auto"
     n_neighbors : neighbours in "knn"
     neighbor_index : how they are searched, "auto", "exact" or "pynndescent" (approximate, for very many landmarks)
+    lags : rows that each view runs behind the first, (K,); "auto" to estimate them; None for views that are in step
+    max_lag : the largest lag that "auto" looks at, in rows; None for a tenth of them, at most 500
     landmarks : "auto", "all", a count, or an array of row numbers
     landmark_rule : how a count is chosen, "even" in time, at "random", by "kmeans++" or "farthest" point, or "auto"
     metric : "cca" for two views, "maxvar" for two or more, "tcca" (the paper's tensor method), "mahalanobis" for one
@@ -73,6 +77,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     common_strength_ : (n,) how much the views share around each sample beyond chance, from 0 to 1
     warnings_ : reasons not to trust the result, in sentences; empty if there are none
     notes_ : what to know about it all the same, such as coordinates that are functions of earlier ones
+    lags_ : (K,) rows that each view runs behind the first; rows without a partner have NaN in ``embedding_``
     change_ : after `refit`, how much the coordinates of the old samples changed: r2, correlations of the axes, relative
         (root mean square), largest, and how many landmarks were kept and added
     settings_ : the settings used, without any "auto"
@@ -94,6 +99,8 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         window: Any = 8,
         n_neighbors: int = 64,
         neighbor_index: str = "auto",
+        lags: Any = None,
+        max_lag: int | None = None,
         landmarks: Any = "auto",
         landmark_rule: str = "auto",
         metric: str = "auto",
@@ -113,6 +120,8 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         self.window = window
         self.n_neighbors = n_neighbors
         self.neighbor_index = neighbor_index
+        self.lags = lags
+        self.max_lag = max_lag
         self.landmarks = landmarks
         self.landmark_rule = landmark_rule
         self.metric = metric
@@ -149,7 +158,35 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         views = checked(views)
         check_varies(views)
         segments = None if made is None else made.segments
+        if self.lags is not None:
+            return self._fit_in_step(views, settings, segments, made)
         self._take(fit_views(views, settings, _generator(self.random_state), segments=segments), made)
+        return self
+
+    def _fit_in_step(self, views: Views, settings: Settings, segments: NDArray | None, made: Any) -> LocalCCA:
+        """The fit to views that run behind each other; results are told by the rows of the first."""
+        found = settled_lags(views, settings)
+        views, rows, segments = paired(views, found.rows, segments)
+        result = fit_views(views, settings, _generator(self.random_state), segments=segments)
+        quality, choices = result.quality, result.choices
+        told = replace(
+            result,
+            embedding=spread(result.embedding, rows, found.n),
+            landmarks=rows[result.landmarks],
+            quality=replace(
+                quality,
+                measures={**quality.measures, "lags": found.measures},
+                notes=[*quality.notes, *found.notes],
+                strength=None if quality.strength is None else spread(quality.strength, rows, found.n),
+            ),
+            choices=replace(
+                choices,
+                settings=choices.settings.with_options(lags=found.rows.tolist()),
+                reasons={**choices.reasons, "lags": found.why},
+            ),
+        )
+        self._take(told, made)
+        self.lags_ = found.rows
         return self
 
     def fit_transform(self, views: Any, y: Any = None, **_: Any) -> NDArray:
@@ -162,10 +199,10 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         The rows of the training data get exactly the coordinates in ``embedding_``.
         """
         model = self._fitted()
-        if lazy_views := _lazy(_in_order(views, model.names)):
+        if (lazy_views := _lazy(_in_order(views, model.names))) and not self.lags_.any():
             return lazy.transform(model, lazy_views)
-        views = checked(_in_order(views, model.names), may_be_none=True)
-        return model.coordinates(views.arrays).astype(views.present[0].dtype)
+        views, rows, n = in_step(self, views)
+        return spread(model.coordinates(views.arrays).astype(views.present[0].dtype), rows, n)
 
     def distance(self, views: Any) -> NDArray:
         """How far samples lie from what the fit has seen, (n,): beyond 1 is outside, as are 0.1 % of the fit's own.
@@ -174,9 +211,10 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         several views the largest counts. A view that is missing may be None.
         """
         model = self._fitted()
-        if lazy_views := _lazy(_in_order(views, model.names)):
+        if (lazy_views := _lazy(_in_order(views, model.names))) and not self.lags_.any():
             return lazy.distance(model, lazy_views)
-        return model.distance(checked(_in_order(views, model.names), may_be_none=True).arrays)
+        views, rows, n = in_step(self, views)
+        return spread(model.distance(views.arrays), rows, n)
 
     def outside(self, views: Any) -> NDArray:
         """Which samples are unlike all that the fit has seen, (n,); their coordinates are guesses."""
@@ -198,6 +236,8 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         """
         if align not in ("rotation", "sign", "none"):
             raise SettingsError(f"align={align!r} is not known; {suggest(align, ('rotation', 'sign', 'none'))}")
+        if self._fitted() and self.lags_.any():
+            raise SettingsError("refit does not know lags yet; fit old and new rows together, with lags as they are.")
         known, names = self._known(new, old), self._fitted().names
         new, old = _in_order(new, names), _in_order(old, names) if old is not None else None
         again = self._refit_lazily if _lazy(new) or (old is not None and _lazy(old)) else self._refit_here
@@ -268,8 +308,9 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         from sklearn.model_selection import cross_val_predict
         from sklearn.neighbors import KNeighborsRegressor
 
+        views, _, _ = in_step(self, views)
         arrays = checked(views).present
-        E = self.transform(views)
+        E = self._fitted().coordinates(arrays)
         regressor = KNeighborsRegressor(n_neighbors=min(10, max(1, len(E) // 5)), weights="distance")
         return min(float(r2_score(E, cross_val_predict(regressor, X, E, cv=min(5, len(E))))) for X in arrays)
 
@@ -293,6 +334,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
             f"{self.quality_['null_edge']:.2f} by chance"
             + ("." if tells else ", so neighborhoods this small cannot by themselves prove that it is common."),
             *self._common_lines(),
+            *lag_lines(self.quality_),
             f"Eigenvalues {spectrum}.",
             *(f"Warning: {reason}" for reason in self.warnings_),
             *(f"Note: {note}" for note in self.notes_),
@@ -324,6 +366,8 @@ class LocalCCA(TransformerMixin, BaseEstimator):
             "n_common": self.n_common_,
             "quality": self.quality_,
             "warnings": self.warnings_,
+            "notes": self.notes_,
+            "lags": self.lags_.tolist(),
             "versions": _versions(),
             "recordings": None if self.recordings_ is None else self.recordings_.facts,
         }
@@ -337,6 +381,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     def _take(self, result: Fit | lazy.LazyFit, recorded: Any = None) -> None:
         """The results of a fit, under the names that users know."""
         self.model_ = result.model
+        self.lags_ = np.zeros(len(result.model.names), np.int64)
         self.embedding_ = result.embedding
         self.eigenvalues_ = result.eigenvalues[1:]
         self.landmarks_ = result.landmarks
@@ -409,7 +454,8 @@ def open_model(path: str | Path) -> LocalCCA:
     estimator.n_common_ = facts["n_common"]
     estimator.quality_ = facts["quality"]
     estimator.warnings_ = facts["warnings"]
-    estimator.notes_ = facts["quality"].get("notes", [])
+    estimator.notes_ = facts.get("notes", facts["quality"].get("notes", []))
+    estimator.lags_ = np.array(facts.get("lags", [0] * len(model.names)), np.int64)
     estimator.local_quality_ = {
         name.removeprefix("local_quality/"): X for name, X in arrays.items() if name.startswith("local_quality/")
     }
@@ -434,6 +480,18 @@ def _in_order(views: Any, names: tuple[str, ...]) -> Any:
         if name not in names:
             raise SettingsError(f"the model has no view {name!r}; {suggest(name, names)}")
     return {name: views.get(name) for name in names}
+
+
+def in_step(model: LocalCCA, views: Any) -> tuple[Views, NDArray[np.int64], int]:
+    """Views for a fitted model, checked and shifted by its lags; the rows of the first that they are, of how many."""
+    asked = _in_order(views, model._fitted().names)
+    if model.lags_.any() and _lazy(asked):
+        raise SettingsError("this model has lags, and shifts arrays in memory only; give NumPy arrays.")
+    found = checked(asked, may_be_none=True)
+    if not model.lags_.any():
+        return found, np.arange(found.n), found.n
+    shifted, rows, _ = paired(found, model.lags_, getattr(views, "segments", None))
+    return shifted, rows, found.n
 
 
 def _lazy(views: Any) -> dict[str, Any] | None:

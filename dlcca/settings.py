@@ -73,6 +73,10 @@ class NeighborhoodSettings:
     """Neighbours in "knn", the landmark itself included."""
     neighbor_index: str = "auto"
     """How neighbours are searched: "exact", "pynndescent", or "auto"."""
+    lags: Any = None
+    """Rows that each view runs behind the first, "auto" to estimate them, or None for views that are in step."""
+    max_lag: int | None = None
+    """The largest lag that "auto" looks at, in rows; None for a tenth of them, at most 500."""
 
     def __post_init__(self) -> None:
         if not _is_rows(self.kind):
@@ -81,6 +85,12 @@ class NeighborhoodSettings:
             _check_count("window", self.window, 2)
         _check_count("n_neighbors", self.n_neighbors, 2)
         _check_name("neighbor_index", self.neighbor_index, ("auto", "exact", "pynndescent"))
+        if isinstance(self.lags, str):
+            _check_name("lags", self.lags, ("auto",))
+        elif self.lags is not None and not _is_rows(self.lags):
+            raise SettingsError(f"lags={self.lags!r}; a whole number of rows for each view is needed, 'auto', or None.")
+        if self.max_lag is not None:
+            _check_count("max_lag", self.max_lag, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +224,8 @@ OPTIONS = {
     "window": ("neighborhoods", "window"),
     "n_neighbors": ("neighborhoods", "n_neighbors"),
     "neighbor_index": ("neighborhoods", "neighbor_index"),
+    "lags": ("neighborhoods", "lags"),
+    "max_lag": ("neighborhoods", "max_lag"),
     "landmarks": ("landmarks", "choice"),
     "landmark_rule": ("landmarks", "rule"),
     "metric": ("metric", "kind"),

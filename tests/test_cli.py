@@ -22,7 +22,7 @@ VERBS += ("status", "verify")
 NOT_YET: tuple[str, ...] = ()
 #: Verbs with verbs of their own.
 GROUPS = {
-    "pipeline": ("run", "backfill", "status", "history", "rollback", "retain"),
+    "pipeline": ("run", "backfill", "status", "history", "rollback", "retain", "examples", "page", "install", "serve"),
     "cluster": ("profiles", "check"),
 }
 EVERY_VERB = [*VERBS, *(f"{group} {verb}" for group, verbs in GROUPS.items() for verb in verbs)]
@@ -252,6 +252,16 @@ def test_an_error_is_one_message_with_the_code_of_its_kind(error, code, monkeypa
     assert len(result.stderr.splitlines()) == 1
     assert "Traceback" in call("status", "x", "--debug").stderr
     assert call("status", "x", "--debug").exit_code == code
+
+
+def test_what_is_stopped_by_hand_says_so_without_a_traceback(monkeypatch):
+    def stop(path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_store, "describe", stop)
+    result = call("status", "x")
+    assert result.exit_code == 130
+    assert result.stderr == "dlcca: stopped. What was finished is kept: the same command goes on from there.\n"
 
 
 # Reproduce.

@@ -1,22 +1,62 @@
 """The code in the README and in the documentation runs, page by page, as it stands."""
 
+import importlib.util
 import re
-from pathlib import Path
+from dataclasses import fields
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+from dlcca import Settings, readers
+from dlcca.readers import opening
+from tests import doc_pages
+from tests.doc_pages import PAGES, ROOT
+
+#: Pages whose code needs more than a folder; who runs it instead.
+ELSEWHERE = {"docs/tutorials/slurm.md": "tests/clients/test_slurm_tutorial.py"}
+#: What the code of a page needs that the tests of the package do not bring.
+NEEDS = {"docs/tutorials/sleep.md": "edfio", "docs/tutorials/video.md": "av"}
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=lambda p: p.stem)
-def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+RUN_HERE = [page for page in PAGES if name_of(page) not in ELSEWHERE and any(doc_pages.blocks(page))]
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """A folder of its own; files that a page puts into dlcca/readers are read from there, and forgotten after it."""
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    for block in BLOCK.findall(page.read_text()):
-        exec(compile(block, str(page), "exec"), names)
-    assert names
+    monkeypatch.setattr(readers, "__path__", [*readers.__path__, str(tmp_path / "dlcca" / "readers")])
+    monkeypatch.setattr(opening, "READERS", dict(opening.READERS))
+
+
+@pytest.mark.parametrize("page", RUN_HERE, ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs(page, elsewhere):
+    if name_of(page) in NEEDS:
+        pytest.importorskip(NEEDS[name_of(page)])
+    doc_pages.do(page)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if doc_pages.said_commands(p)], ids=lambda page: page.stem)
+def test_the_command_line_knows_every_command_of_a_page(page):
+    for command in doc_pages.said_commands(page):
+        doc_pages.check_known(command)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["dlcca rum run.toml", "dlcca run run.toml --clutser x", "dlcca run", "dlcca run a b"]
+)
+def test_a_wrong_command_would_be_noticed(wrong):
+    with pytest.raises(AssertionError):
+        doc_pages.check_known(wrong.split())
+
+
+@pytest.mark.parametrize(("page", "test"), ELSEWHERE.items())
+def test_pages_that_do_not_run_here_run_in_a_test_of_their_own(page, test):
+    assert (ROOT / page).exists()
+    assert page in (ROOT / test).read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
@@ -24,3 +64,32 @@ def test_links_between_pages_lead_somewhere(page):
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
     missing = [link for link in links if not (page.parent / link).exists()]
     assert missing == []
+
+
+def test_the_map_of_the_code_is_that_of_the_tree():
+    said = (ROOT / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"`((?:dlcca|docs|tests|pipelines|cluster)/[\w./]*)`", said))
+    assert [path for path in named if not (ROOT / path).exists()] == []
+    parts = [path for path in (ROOT / "dlcca").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
+    expected = {f"dlcca/{path.name}{'/' if path.is_dir() else ''}" for path in parts if not path.stem.startswith("__")}
+    assert expected - named == set()
+
+
+def test_every_setting_of_a_run_is_in_the_reference_with_a_sentence():
+    settings_table = import_extension("settings_table")
+    page = (ROOT / "docs/reference/settings.md").read_text()
+    for name in re.findall(r"^```{settings} (dlcca\.(?:settings|recipes|runfile)\.\w+)", page, re.MULTILINE):
+        module, _, kind = name.rpartition(".")
+        rows = settings_table.rows_of(getattr(importlib.import_module(module), kind))
+        assert [key for key, _, sentence in rows if not sentence] == [], name
+    stages = {stage.name for stage in fields(Settings)}
+    assert stages <= set(re.findall(r"^## `\[(\w+)\]`", page, re.MULTILINE))
+
+
+def import_extension(name):
+    """A module of docs/extensions, which is no package."""
+    pytest.importorskip("sphinx", reason="sphinx is not installed (pip install -e .[docs])")
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "extensions" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -21,6 +21,7 @@ PICTURE: dict[str, set[str] | None] = {
     "numerics": {"errors"},
     "simulate": {"errors", "numerics"},
     "baselines": {"errors", "numerics", "views"},
+    "aligning": {"errors", "numerics", "settings", "views"},
     "model": {"errors", "numerics", "settings"},
     "choices": {"errors", "settings"},
     "quality": {"errors", "numerics"},
@@ -38,7 +39,8 @@ PICTURE: dict[str, set[str] | None] = {
     "clients": {"errors", "settings"},
     "checkup": {"clients", "errors", "stores"},
     "estimator": {"errors", "fitting", "model", "numerics", "quality", "refitting", "settings", "stages", "stores"}
-    | {"plotting", "views"},
+    | {"aligning", "plotting", "views"},
+    "private_view": {"errors", "estimator", "model", "numerics", "views"},
     "plotting": {"errors", "report"},
     "report": {"errors", "model", "numerics", "settings", "stores"},
     "compare": {"baselines", "errors", "fitting", "numerics", "report", "runfile", "settings", "stages", "stores"}

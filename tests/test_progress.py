@@ -1,4 +1,4 @@
-"""Progress in a log, where there is no terminal."""
+"""Progress: bars on a terminal, now and then a line in a log."""
 
 import os
 import subprocess
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dlcca.cli.bars import Whole
 from dlcca.cli.minutes import Minutes, _Stage
 
 
@@ -49,21 +50,27 @@ def test_a_line_tells_the_rate_and_the_time_that_is_left():
 
 
 SHOW = """
+import time
 from dlcca.cli.voice import Voice
-with Voice(as_json=False, quiet=False, debug=False).bars() as tell:
+voice = Voice(as_json=False, quiet=False, debug=False)
+with voice.bars(expected={"scan": 1.0, "near": 3.0}) as tell:
+    tell("scan", 0, 1)
+    tell("scan", 1, 1)
     for done in range(41):
         tell("near", done, 40)
+        time.sleep(0.01)
+voice.next_steps({"look": "dlcca report run.zarr"})
 """
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
-def test_on_a_terminal_there_are_bars_with_rate_and_time():
+def test_on_a_terminal_there_are_bars_with_rate_and_time_and_a_line_stays_of_them():
     import pty
 
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     shown = subprocess.Popen(
-        [sys.executable, "-c", SHOW], stderr=theirs, cwd=Path(__file__).parents[1], env=environment
+        [sys.executable, "-c", SHOW], stderr=theirs, stdout=theirs, cwd=Path(__file__).parents[1], env=environment
     )
     os.close(theirs)
     text = b""
@@ -77,5 +84,54 @@ def test_on_a_terminal_there_are_bars_with_rate_and_time():
         text += part
     os.close(ours)
     assert shown.wait(timeout=60) == 0
-    for words in (b"near", b"40/40", b"blocks/s", b"0:00:00"):
+    for words in (b"starting", b"all stages", b"near", b"/40", b"blocks/s", b"s left"):
         assert words in text
+    *_, last, following, step = text.decode().strip().splitlines()
+    assert "2 stages in" in last
+    assert "longest: near" in last
+    assert (following, step) == ("Next:", "  look   dlcca report run.zarr")
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_what_is_left_of_all_stages_follows_from_what_was_done_and_from_the_plan():
+    clock = Clock()
+    whole = Whole({"scan": 1.0, "near": 4.0, "kernel": 5.0}, clock)
+    whole.tell("scan", 0, 10)
+    assert whole.left_s() is None
+    clock.now = 3.0
+    whole.tell("scan", 10, 10)
+    assert whole.share() == pytest.approx(0.1)
+    assert whole.left_s() == pytest.approx(27.0)  # three times slower than planned
+    whole.tell("near", 0, 8)
+    clock.now = 9.0
+    whole.tell("near", 4, 8)
+    assert whole.share() == pytest.approx(0.3)
+    assert whole.left_s() == pytest.approx(21.0)
+    assert whole.sentence() == "2 stages in 9.0 s; longest: near 6.0 s, scan 3.0 s"
+
+
+def test_what_an_earlier_run_did_is_neither_awaited_nor_counted():
+    clock = Clock()
+    whole = Whole({"scan": 100.0, "near": 4.0, "kernel": 4.0}, clock)
+    whole.tell("scan", 10, 10)
+    whole.tell("near", 4, 8)
+    assert whole.share() == 0
+    clock.now = 2.0
+    whole.tell("near", 8, 8)
+    assert whole.share() == pytest.approx(2 / 6)
+    assert whole.left_s() == pytest.approx(4.0)
+    assert whole.sentence() == "1 stage in 2.0 s; longest: near 2.0 s"
+
+
+def test_of_a_run_that_found_all_done_no_line_stays():
+    whole = Whole({"scan": 1.0})
+    whole.tell("scan", 3, 3)
+    assert (whole.sentence(), whole.share(), whole.left_s()) == ("", 0.0, None)

@@ -11,6 +11,7 @@ from dlcca import LocalCCA, simulate
 from dlcca.cli import app
 from dlcca.errors import SettingsError
 from dlcca.runfile import read
+from dlcca.stores import events
 
 RUN = """
 [store]
@@ -75,6 +76,13 @@ def test_a_run_leaves_a_finished_store_and_a_second_one_computes_nothing(folder)
     assert status["cost"]["near"]["tasks"] == 2
     assert "of the workers' time (" in dlcca("status", folder / "run.zarr").stdout
     assert dlcca("report", folder / "run.zarr", "--out", folder / "report.html").exit_code == 0
+    plans = [event for event in events.read(str(folder / "run.zarr")) if event["event"] == "planned"]
+    assert plans[0]["workers"] == 1
+    assert plans[0]["rates"] == "a guess"
+    assert set(status["cost"]) <= set(plans[0]["stages"])  # the report holds the one against the other
+    text = (folder / "report.html").read_text()
+    assert "had been planned for all, by rates that were a guess" in text
+    assert "finished by an earlier one" in text
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from dlcca.cli import (
     export,
     ingest,
     pipeline,
+    pipeline_examples,
     pipeline_install,
     pipeline_page,
     pipeline_serve,
@@ -80,6 +81,7 @@ app.command("report", epilog=report.EXAMPLE)(report.report)
 app.command("compare", epilog=compare.EXAMPLE)(compare.compare)
 app.command("status", epilog=status.EXAMPLE)(status.status)
 app.command("verify", epilog=verify.EXAMPLE)(verify.verify)
+pipeline.pipelines.command("examples", epilog=pipeline_examples.EXAMPLE)(pipeline_examples.examples)
 pipeline.pipelines.command("page", epilog=pipeline_page.EXAMPLE)(pipeline_page.page)
 pipeline.pipelines.command("install", epilog=pipeline_install.EXAMPLE)(pipeline_install.install)
 pipeline.pipelines.command("serve", epilog=pipeline_serve.EXAMPLE)(pipeline_serve.serve)

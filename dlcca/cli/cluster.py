@@ -46,7 +46,7 @@ def cluster_profiles(
         voice.finish({"files": [str(file) for file in files]})
 
 
-@clusters.command("check", epilog="Example: dlcca cluster check slurm.toml --store /shared/run.zarr")
+@clusters.command("check", epilog="Example: dlcca cluster check my-cluster/local.toml --store run.zarr")
 def cluster_check(
     file: Annotated[str, typer.Argument(metavar="FILE|ADDRESS", help="A cluster file, or a Dask scheduler.")],
     store: Annotated[str | None, typer.Option(help="A place that every worker must read and write.")] = None,

@@ -49,4 +49,11 @@ def compare(
         for line in output.lines(made):
             voice.say(line)
         voice.say(f"The comparison is in {out / output.PAGE} and {out / output.TABLE}.")
+        voice.next_steps(
+            {
+                "open it in a browser": str(out / output.PAGE),
+                "see it beside the result": f"dlcca report {asked.store}",
+                "against what you know": f"dlcca compare {runfile} --truth FILE:NAME",
+            }
+        )
         voice.finish({"store": asked.store, "out": str(out), **output.document(made)})

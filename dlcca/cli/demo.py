@@ -31,10 +31,13 @@ def demo(
             made = demonstration.run(out, step)
         voice.say(made.summary)
         voice.say(f"\n{demonstration.sentence(made.found)}\n")
-        voice.say("Next:")
-        voice.say(f"  look at the report                 {made.report}")
-        voice.say("  find what your recordings share    from dlcca import LocalCCA; LocalCCA().fit([X, Y]).embedding_")
-        voice.say("  rerun the paper's experiments      dlcca reproduce")
+        voice.next_steps(
+            {
+                "look at the report": str(made.report),
+                "find what your recordings share": "from dlcca import LocalCCA; LocalCCA().fit([X, Y]).embedding_",
+                "rerun the paper's experiments": "dlcca reproduce",
+            }
+        )
         found = {"store": str(made.store), "report": str(made.report), "correlations": made.found}
         voice.finish({**found, **_result(made.run)}, made.run.warnings)
 

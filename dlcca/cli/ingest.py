@@ -11,7 +11,8 @@ from dlcca.cli.options import AsJson, Cluster, Debug, Quiet
 from dlcca.cli.views import ingested
 from dlcca.cli.voice import speaking
 
-EXAMPLE = "Example: dlcca ingest night*.edf --out views.zarr --view eeg='EEG*' --view ecg=type:ecg"
+#: Longer than a line of a narrow terminal: without the mark help would break it in two.
+EXAMPLE = "\b\nExample: dlcca ingest night*.edf --out views.zarr --view eeg='EEG*' --view ecg=type:ecg"
 
 
 def ingest(
@@ -73,6 +74,18 @@ def ingest(
         for line in ingesting.summary(header):
             voice.say(line)
         if recipes:
-            voice.say("Next:")
-            voice.say(f"  use it in Python          dlcca.open_views({place!r})[{next(iter(recipes))!r}]")
+            voice.next_steps(_next(files, place, next(iter(recipes))))
         voice.finish({"store": place, **header})
+
+
+def _next(files: list[str], place: str, view: str) -> dict[str, str]:
+    """What is done with views: for a run they go on to it, of their own they are for a model that is there."""
+    in_python = {"use it in Python": f"dlcca.open_views({place!r})[{view!r}]"}
+    if files[0].endswith(".toml"):
+        return {"what a run will take": f"dlcca plan {files[0]}", "run it": f"dlcca run {files[0]}", **in_python}
+    stem = place.rstrip("/").removesuffix(".zarr")
+    return {
+        "what is in it": f"dlcca status {place}",
+        "coordinates of a model": f"dlcca transform run.zarr {place} --out {stem}-coordinates.zarr",
+        **in_python,
+    }

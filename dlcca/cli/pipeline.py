@@ -120,17 +120,19 @@ def history(
 ) -> None:
     """Say what has happened, line by line: files, results, days, drift, models."""
     with speaking(as_json, quiet, debug) as voice:
-        from dlcca.pipelines import telling
-        from dlcca.pipelines.flow import opened
+        from dlcca.pipelines import telling, unusable
 
-        with opened(file) as flow:
-            lines = telling.history(flow, limit, day, name, kind)
+        catalog, wrong = unusable.catalog_of(file)
+        with catalog:
+            lines = telling.history(catalog, limit, day, name, kind)
         for line in lines:
             voice.say(f"{line['at'][:19]}  {line['kind']:<11} {line['text']}")
+        if wrong:
+            voice.warn(f"dlcca: no run can begin as it is: {wrong}")
         voice.finish({"lines": lines})
 
 
-@pipelines.command("rollback", epilog="Example: dlcca pipeline rollback pipeline.toml --to 3")
+@pipelines.command("rollback", epilog="Example: dlcca pipeline rollback pipeline.toml --to 1")
 def rollback(
     file: File,
     to: Annotated[int | None, typer.Option(help="The version to use; the one before if not said.")] = None,

@@ -11,7 +11,7 @@ from dlcca.cli.pipeline import File
 from dlcca.cli.voice import speaking
 from dlcca.errors import SettingsError
 
-EXAMPLE = "Example: dlcca pipeline install --systemd pipeline.toml --at 02:30 --apply"
+EXAMPLE = "Example: dlcca pipeline install pipeline.toml --cron --at 02:30"
 At = Annotated[str | None, typer.Option(metavar="HH:MM", help="Every day at this time; 02:00 if nothing is said.")]
 When = Annotated[str | None, typer.Option("--schedule", metavar="CRON", help="An expression of cron instead.")]
 

@@ -12,7 +12,7 @@ from dlcca.cli.pipeline_install import At, When, chosen
 from dlcca.cli.voice import speaking
 from dlcca.errors import SettingsError
 
-EXAMPLE = "Example: dlcca pipeline serve pipeline.toml --at 02:30 --cluster slurm.toml"
+EXAMPLE = "Example: dlcca pipeline serve pipeline.toml --at 02:30"
 
 
 def serve(

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dlcca.cli.amounts import duration, size
+from dlcca.cli.foreseen import kept_rates
 from dlcca.cli.options import AsJson, Debug, Quiet, RunToml
 from dlcca.cli.voice import Voice, speaking
 
@@ -81,23 +82,12 @@ def _planned_job(asked: Any, calibrate: bool) -> tuple[Any, Any, Any]:
 
 def _rates(voice: Voice, job: Any, cluster: Any, calibrate: bool, file: Path | None) -> tuple[Any, str]:
     """Rates that were measured, now or before, and where they come from, in words; None if there are none."""
-    from dlcca.errors import SettingsError
+    if not calibrate:
+        return kept_rates(job, file)
     from dlcca.stages import ratefile
 
-    place = file or ratefile.usual_place(job)
-    if calibrate:
-        found = _calibrated(voice, job, cluster)
-        ratefile.write(place, found)
-        return found.rates, found.sentence()
-    if file is None and not place.exists():
-        return None, "a guess: run with --calibrate to measure this machine"
-    try:
-        found = ratefile.read(place)
-        ratefile.refuse_other(found, job, place)
-    except SettingsError as error:
-        if file is not None:
-            raise
-        return None, f"a guess: {error}"
+    found = _calibrated(voice, job, cluster)
+    ratefile.write(file or ratefile.usual_place(job), found)
     return found.rates, found.sentence()
 
 

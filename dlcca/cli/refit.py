@@ -67,9 +67,13 @@ def refit(
         _say_change(voice, both, _count(new), alone=before is None)
         again = clock or ("FILE..." if files[0].endswith(".toml") else " ".join(files))
         first = "landmarks" if before is None else "old rows"
-        voice.say("Next:")
-        voice.say(f"  coordinates with times    dlcca transform {out} {again} --out {_stem(out)}-new.zarr")
-        voice.say(f"  use it in Python          dlcca.open_model({out!r}).embedding_, the {first} first")
+        voice.next_steps(
+            {
+                "coordinates with times": f"dlcca transform {out} {again} --out {_stem(out)}-new.zarr",
+                "use it in Python": f"dlcca.open_model({out!r}).embedding_, the {first} first",
+                "draw it in Python": f"dlcca.open_model({out!r}).plot.embedding()",
+            }
+        )
         voice.finish(
             {"store": out, "model": model, "views": clock or None, **_document(both, new, before)}, both.warnings_
         )

@@ -53,6 +53,13 @@ def report(
         headline = page.headline(found)
         voice.say(f"{headline}.")
         voice.say(f"The report is {place}.")
+        voice.next_steps(
+            {
+                "open it in a browser": str(place),
+                "for other tools": f"dlcca export {store} --to parquet --out {Path(name).stem}.parquet",
+                "new recordings into it": f"dlcca transform {store} FILE... --out new.zarr",
+            }
+        )
         voice.finish({"store": store, "report": str(place), "headline": headline})
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dlcca.cli.foreseen import foreseen, workers_of
 from dlcca.cli.options import AsJson, Cluster, Debug, Quiet, RunToml
 from dlcca.cli.views import ingested
 from dlcca.cli.voice import Voice, speaking
@@ -35,17 +36,20 @@ def run(
         doing = "dlcca run"
         with lock.held(asked.store, doing), events.recording(asked.store, doing) as log:
             job, choices, quality = _done(voice, asked, cluster, again_from, log)
-        voice.say(f"{job.n} samples, {quality.n_common} common at the typical landmark.")
+        voice.say(_found(job, quality))
         for line in choices.lines():
             voice.say(f"  {line}")
         begun_again, lost = log.counts["retry"], log.counts["worker lost"]
         if begun_again or lost:
             voice.say(f"Work was begun again {begun_again} times, and {lost} workers were lost; all is done.")
-        voice.say("Next:")
-        voice.say(f"  look at the report        dlcca report {asked.store}")
-        voice.say(f"  check that it is intact   dlcca verify {asked.store}")
-        voice.say(f"  use it in Python          zarr.open_group({asked.store!r})['embedding']")
-        voice.say(f"  see what happened when    {asked.store.rstrip('/')}/{events.FILE}")
+            voice.say(f"  see what happened when: {asked.store.rstrip('/')}/{events.FILE}")
+        voice.next_steps(
+            {
+                "look at the report": f"dlcca report {asked.store}",
+                "hold it against other methods": f"dlcca compare {runfile}",
+                "use it in Python": f"zarr.open_group({asked.store!r})['embedding']",
+            }
+        )
         voice.finish(
             {
                 "store": asked.store,
@@ -62,11 +66,18 @@ def run(
         )
 
 
+def _found(job: Any, quality: Any) -> str:
+    """What was found, in a sentence."""
+    count = quality.n_common
+    shared = "nothing" if count == 0 else f"{count} variable{'s' * (count != 1)}"
+    return f"{job.n} samples: at the typical landmark the {job.K} views share {shared}."
+
+
 def _done(voice: Voice, asked: Any, cluster: str | None, again_from: str | None, log: Any) -> tuple[Any, Any, Any]:
     """The job, its choices and its quality, after everything that was missing has been done."""
     from dlcca import checkup
     from dlcca.clients import client_of, performance, profile_for
-    from dlcca.stages import planning, running
+    from dlcca.stages import running
 
     profile = profile_for(cluster, asked.cluster.workers, asked.cluster.memory_gib)
     if asked.recordings:
@@ -76,15 +87,18 @@ def _done(voice: Voice, asked: Any, cluster: str | None, again_from: str | None,
         ingested(voice, asked.ingested, asked.recordings, cluster, *limits)
     clock = asked.ingested if asked.recordings else ""
     job, choices = running.prepared(asked.store, asked.views, asked.settings, asked.seed, clock)
+    expected = foreseen(job)
     memory_gib = getattr(profile, "memory_gib", asked.cluster.memory_gib)
     if memory_gib is not None:
-        planning.refuse_too_large(planning.plan(job, 1), memory_gib * 2**30)
+        expected.refuse_too_large(memory_gib * 2**30)
     if again_from is not None:
         running.forget(asked.store, again_from)
-    with voice.bars() as tell, client_of(profile, log.warned(voice.warn)) as client:
+    shown = voice.bars(expected=expected.stage_seconds())
+    with shown as tell, client_of(profile, log.warned(voice.warn)) as client:
         if cluster is not None:
             checkup.refuse_unfit(client, asked.store)
-        with performance.reported(client, log.keep_report, log.warned(voice.say)):
+        expected.note(log, workers_of(profile, client))
+        with performance.reported(client, log.keep_report, lambda text: log.note("warning", text=text)):
             quality = running.run(job, choices, client, tell, voice.warn)
     for doubt in quality.reasons:
         log.note("warning", text=doubt)

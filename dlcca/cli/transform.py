@@ -51,9 +51,13 @@ def transform(
         voice.say(told)
         if header["missing_views"]:
             voice.say(f"  without {', '.join(header['missing_views'])}, which the files do not have")
-        voice.say("Next:")
-        voice.say(f"  for other tools           dlcca export {out} --to parquet --out {Path(out).stem}.parquet")
-        voice.say(f"  use it in Python          zarr.open_group({out!r})['embedding']")
+        voice.next_steps(
+            {
+                "for other tools": f"dlcca export {out} --to parquet --out {Path(out).stem}.parquet",
+                "add it to the model": f"dlcca refit {model} {' '.join(files)} --out both.zarr",
+                "use it in Python": f"zarr.open_group({out!r})['embedding']",
+            }
+        )
         voice.finish({"store": out, **header}, _mostly_outside(header))
 
 

@@ -18,6 +18,8 @@ import typer
 from dlcca.errors import DlccaError, StorageError
 
 UNTRUSTED = 5
+#: By Ctrl-C: 128 and the number of the signal, as shells have it.
+STOPPED = 130
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,13 @@ class Voice:
             yield lambda text: status.update(escape(text))
 
     @contextmanager
-    def bars(self, block_s: float | None = None) -> Iterator[Callable[[str, int, int], None]]:
+    def bars(
+        self, block_s: float | None = None, expected: Mapping[str, float] | None = None
+    ) -> Iterator[Callable[[str, int, int], None]]:
         """A function that shows how far each stage is: by bars on a terminal, elsewhere by a line now and then.
 
         If a block is so many seconds of a recording, it also shows how many times faster it is than the recording.
+        With the ``expected`` seconds of each stage it shows how far all of them are.
         """
         if self.quiet:
             yield lambda stage, done, blocks: None
@@ -79,24 +84,17 @@ class Voice:
             with Minutes(self.warn) as minutes:
                 yield minutes.tell
             return
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from dlcca.cli.bars import Bars
 
-        columns = [TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
-        columns.append(TextColumn("{task.fields[rate]}"))
-        with Progress(*columns, console=Console(stderr=True)) as shown:
-            tasks: dict[str, Any] = {}
+        with Bars(expected, block_s) as bars:
+            yield bars.tell
 
-            def tell(stage: str, done: int, blocks: int) -> None:
-                if stage not in tasks:
-                    tasks[stage] = shown.add_task(stage, total=blocks, rate="")
-                shown.update(tasks[stage], completed=done, total=blocks)
-                speed = shown.tasks[tasks[stage]].speed
-                if speed and blocks > 1:
-                    rate = f"{speed:.2g} blocks/s" if block_s is None else f"{speed * block_s:,.0f} x real time"
-                    shown.update(tasks[stage], rate=rate)
-
-            yield tell
+    def next_steps(self, steps: Mapping[str, str]) -> None:
+        """What a user does next: what it is for, and the command or the line of Python."""
+        width = max(len(what) for what in steps)
+        self.say("Next:")
+        for what, how in steps.items():
+            self.say(f"  {what:<{width}}   {how}")
 
     def fail(self, error: Exception) -> typer.Exit:
         """Say what went wrong; what is returned ends the program with the code for it."""
@@ -111,6 +109,13 @@ class Voice:
         self.warn(f"dlcca: {message}")
         return typer.Exit(code)
 
+    def stopped(self) -> typer.Exit:
+        """Say that Ctrl-C has ended it, in words instead of a traceback; with the code that shells give for it."""
+        message = "stopped. What was finished is kept: the same command goes on from there."
+        self.document({"error": message, "kind": "KeyboardInterrupt", "exit_code": STOPPED})
+        self.warn(f"dlcca: {message}")
+        return typer.Exit(STOPPED)
+
 
 @contextmanager
 def speaking(as_json: bool, quiet: bool, debug: bool) -> Iterator[Voice]:
@@ -120,5 +125,7 @@ def speaking(as_json: bool, quiet: bool, debug: bool) -> Iterator[Voice]:
         yield voice
     except typer.Exit:
         raise
+    except KeyboardInterrupt:
+        raise voice.stopped() from None
     except Exception as error:
         raise voice.fail(error) from None

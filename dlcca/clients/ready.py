@@ -18,14 +18,25 @@ def folder() -> Path:
 
 
 def files() -> list[Path]:
-    return sorted(file for file in folder().rglob("*") if file.is_file() and file.name != "README.md")
+    return files_below(folder())
 
 
 def copied(out: Path) -> list[Path]:
     """The files in a folder of the user's; one that is there already stays as it is, for it may have been changed."""
+    return copied_from(folder(), out)
+
+
+def files_below(origin: Path) -> list[Path]:
+    """All files that are for users."""
+    found = (file for file in origin.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+    return sorted(file for file in found if file.name != "README.md")
+
+
+def copied_from(origin: Path, out: Path) -> list[Path]:
+    """The files of a folder in another; one that is there already stays as it is."""
     made = []
-    for file in files():
-        place = out / file.relative_to(folder())
+    for file in files_below(origin):
+        place = out / file.relative_to(origin)
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
             if not place.exists():
@@ -37,8 +48,8 @@ def copied(out: Path) -> list[Path]:
 
 
 def first_words(file: Path) -> str:
-    """What a file says that it is: its first comment."""
+    """What a file says that it is: its first comment, or the first line of its docstring."""
     for line in file.read_text(encoding="utf-8").splitlines():
-        if line.startswith("# "):
-            return line.removeprefix("# ").strip()
+        if line.startswith(("# ", '"""')):
+            return line.removeprefix("# ").strip('" ')
     return ""

@@ -46,15 +46,37 @@ def discover(flow: Pipeline) -> Found:
             continue
         batch.add(_look_at(flow, item, before, same, found))
     batch.commit()
-    gone = [path for path, row in known.items() if path not in there and row["state"] != "gone"]
+    closed = _look_at_closed(flow, known, found)
+    gone = [
+        path
+        for path, row in known.items()
+        if path not in there and row["state"] not in ("gone", "closed") and not path.startswith(closed)
+    ]
     if gone:
         with flow.catalog.change():
             flow.catalog.do_many("UPDATE files SET state = 'gone' WHERE path = ?", [[path] for path in gone])
-            flow.note("gone", f"{len(gone)} files are not there any more ({listing.names_of(gone)}); results are kept.")
+            many = "files are" if len(gone) > 1 else "file is"
+            flow.note("gone", f"{len(gone)} {many} not there any more ({listing.names_of(gone)}); results are kept.")
         _lose(flow)
     found.gone = len(gone)
     _try_with_other_settings(flow)
     return found
+
+
+def _look_at_closed(flow: Pipeline, known: dict[str, dict[str, Any]], found: Found) -> tuple[str, ...]:
+    """Tell once of folders that may not be looked into; their files are not gone. How the paths of these begin."""
+    closed = listing.closed_folders(flow.settings.sources, flow.settings.path.parent)
+    before = {path for path, row in known.items() if row["state"] == "closed"}
+    if closed.keys() != before:
+        with flow.catalog.change():
+            for path in sorted(closed.keys() - before):
+                found.unreadable.append(path)
+                why = f"{path} cannot be looked into: {closed[path]}."
+                _keep(flow, Seen(path, (), 0, 0, "", None), None, "closed", why)
+                flow.note("unreadable", f"{why} It is tried again with every run.", path=path)
+            open_now = sorted(before - closed.keys())
+            flow.catalog.do_many("DELETE FROM files WHERE path = ?", [[path] for path in open_now])
+    return tuple(f"{path}/" for path in closed)
 
 
 def _lose(flow: Pipeline) -> None:

@@ -88,7 +88,7 @@ def _probe(flow: Pipeline, recording: dict[str, Any], model: dict[str, Any]) -> 
     from dlcca.pipelines.probe import probe
     from dlcca.stores import views
 
-    if not recording["views"] or not views.is_views(recording["views"]):
+    if model["status"] == "removed" or not recording["views"] or not views.is_views(recording["views"]):
         return None
     fitted = open_model(model["address"])
     if set(views.describe(recording["views"])["views"]) != set(fitted.model_.names):

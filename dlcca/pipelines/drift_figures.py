@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -19,7 +20,7 @@ MEASURES = (
     ("eigenvalue_change", "eigenvalue_change", "Change of leading eigenvalues", "{:.2f}"),
 )
 #: In units of the figure, which are about pixels of a phone.
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 360, 190, 44, 10, 14, 28
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 360, 190, 44, 10, 26, 28
 #: Room for the name of a model.
 LABEL = 48
 
@@ -56,7 +57,8 @@ def _figure(rows: Sequence[Row], column: str, bound: float, title: str, form: st
     known = [row for row in rows if row[column] is not None]
     days = [date.fromisoformat(row["day"]).toordinal() for row in rows]
     highest = max(row[column] for row in known)
-    scale = Scale(min(days), max(days), max(1.25 * bound, 1.1 * highest, 1e-9))
+    top = rounded_up(max(1.25 * bound, 1.1 * highest, 0.02))  # below that, two figures would not tell lines apart
+    scale = Scale(min(days), max(days), min(top, 1.0) if column == "outside" else top)
     over = sum(row[column] > bound for row in known)
     told = f"{title}, {len(known)} recordings from {rows[0]['day']} to {rows[-1]['day']}: highest "
     told += f"{form.format(highest)}, alarm above {form.format(bound)}, {over} above it."
@@ -67,6 +69,12 @@ def _figure(rows: Sequence[Row], column: str, bound: float, title: str, form: st
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(told)}">\n' + "\n".join(parts) + "\n</svg>"
     )
+
+
+def rounded_up(value: float) -> float:
+    """The next number that is as tidy as its half: 0.25 becomes 0.4, and 16 becomes 20."""
+    step = 10.0 ** math.floor(math.log10(value))
+    return next(times * step for times in (1, 2, 4, 6, 8, 10) if times * step >= value * (1 - 1e-9))
 
 
 def _axes(scale: Scale, form: str) -> str:
@@ -95,15 +103,18 @@ def _bound(scale: Scale, bound: float, form: str) -> str:
 
 
 def _model_changes(rows: Sequence[Row], scale: Scale) -> str:
-    """A line where recordings begin to be held against another model."""
+    """A line where recordings begin to be held against another model; the last such place, as late files go back."""
+    begins = {
+        after["model"]: (scale.x(before["day"]) + scale.x(after["day"])) / 2
+        for before, after in pairwise(rows)
+        if after["model"] > before["model"]
+    }
     lines, labelled = [], 0.0
-    for before, row in pairwise(rows):
-        if row["model"] > before["model"]:
-            x = (scale.x(before["day"]) + scale.x(row["day"])) / 2
-            lines.append(f'<line class="change" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>')
-            if x - labelled > LABEL:
-                lines.append(f'<text x="{x:.1f}" y="{TOP - 3}" text-anchor="middle">model {row["model"]}</text>')
-                labelled = x
+    for model, x in sorted(begins.items(), key=lambda item: item[1]):
+        lines.append(f'<line class="change" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>')
+        if x - labelled > LABEL:
+            lines.append(f'<text x="{x:.1f}" y="{TOP - 12}" text-anchor="middle">model {model}</text>')
+            labelled = x
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dlcca.errors import StaleStage, StorageError
+from dlcca.errors import DataError, StaleStage, StorageError, StoreFileError
 from dlcca.pipelines import outcome, treatment
 from dlcca.pipelines.contents import here
 from dlcca.pipelines.flow import Pipeline
@@ -17,15 +17,29 @@ from dlcca.pipelines.stats import stamp_of
 
 def embed(flow: Pipeline, number: int) -> str:
     """All of it; the status that the recording then has. What goes wrong with it is in the catalog, not raised."""
+    from dlcca.stores import views as store
+
     recording = flow.recording(number)
+    place = views_place(flow, recording)
+    made_before = store.is_views(str(place))
     try:
-        views = ingest(flow, number)
-        gate(flow, views)
-        facts = transform(flow, number, views)
+        try:
+            facts = _embedded(flow, number)
+        except (DataError, StoreFileError):
+            if not made_before:
+                raise
+            discard(place)  # what an earlier run made of it may have been damaged since: its files decide
+            facts = _embedded(flow, number)
     except Exception as error:
         return outcome.failed(flow, recording, error)
     outcome.done(flow, recording, facts)
     return "done"
+
+
+def _embedded(flow: Pipeline, number: int) -> dict[str, Any]:
+    views = ingest(flow, number)
+    gate(flow, views)
+    return transform(flow, number, views)
 
 
 def views_place(flow: Pipeline, recording: Mapping[str, Any]) -> Path:

@@ -51,7 +51,7 @@ def _listed(pattern: str, folder: Path, known_before: bool) -> Iterator[tuple[st
         return _local(str(folder / pattern), known_before)
     from dlcca.pipelines import objects
 
-    return objects.listed(pattern)
+    return objects.listed(pattern, known_before)
 
 
 def _stat_of(path: str) -> Stat | None:
@@ -73,10 +73,34 @@ def _local(pattern: str, known_before: bool) -> Iterator[tuple[str, Stat]]:
             yield path, found
 
 
+def closed_folders(sources: SourceSection, folder: Path) -> dict[str, str]:
+    """Folders below the sources that may not be looked into, each with the reason: their files are not seen."""
+    closed: dict[str, str] = {}
+
+    def note(error: OSError) -> None:
+        closed[str(error.filename)] = error.strerror or str(error)
+
+    for pattern in sources.files:
+        where = str(folder / pattern).rpartition("/")[0]
+        if "://" in pattern or not glob.has_magic(where):
+            continue  # one folder alone, which was looked into, or object storage, which has none
+        root = Path(where)
+        while glob.has_magic(str(root)):
+            root = root.parent
+        for inner, folders, _names in os.walk(root, onerror=note):
+            folders[:] = [name for name in folders if not name.startswith(".")]  # no pattern matches these
+            try:
+                os.stat(f"{inner}/.")
+            except OSError as error:
+                closed[inner] = error.strerror or str(error)
+    return closed
+
+
 def _refuse_absent(root: Path, pattern: str, known_before: bool) -> None:
     try:
         if root.is_dir():
             os.scandir(root).close()
+            os.stat(f"{root}/.")  # names that can be listed are not yet files that can be reached
             return
         if root.exists():
             return

@@ -9,8 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from dlcca.errors import DlccaError
-from dlcca.pipelines import lock, notify
+from dlcca.errors import DlccaError, StoreFileError
+from dlcca.pipelines import lock, notify, unusable
 from dlcca.pipelines.catalog import iso
 from dlcca.pipelines.discover import discover
 from dlcca.pipelines.flow import Pipeline, Say, opened
@@ -40,6 +40,7 @@ def begun(
 
     Whoever drives the steps one by one does so inside of this. `lock.Busy` is raised if another driver is at work.
     """
+    unusable.refuse(path, verb, clock)
     with opened(path, cluster, say, clock) as flow:
         document: dict[str, Any] | None = None
         try:
@@ -174,6 +175,13 @@ def work_off(flow: Pipeline, summary: Summary, do: Do = _plainly) -> None:
     versions.tidy(flow)
     model = flow.current_model()
     treatment.refuse_other_settings(flow, model)
+    broken = versions.unusable(flow)
+    if broken:  # no recording is to blame: they wait, and days that need no model are published
+        flow.note("failed", broken)
+        summary.troubles.append(broken)
+        do("publish", publish_due, flow, summary)
+        collect(flow, summary)
+        return
     ordered = do("order", order, flow)
     if model is None and flow.settings.model.start:
         do("adopt model", models.adopt, flow)
@@ -210,6 +218,8 @@ def publish_due(flow: Pipeline, summary: Summary) -> None:
             summary.published.append(day)
         except DlccaError as error:
             flow.note("failed", str(error), day=day)
+            if isinstance(error, StoreFileError):
+                publish.ask_for_damaged(flow, day)
             if str(error) not in summary.troubles:
                 summary.troubles.append(str(error))
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -69,18 +71,31 @@ def _tried(asked: NotifySection, what: str, attempt: Callable[[], str]) -> str:
 
 def _run(asked: NotifySection, content: bytes, summary: Mapping[str, Any]) -> str:
     environment = {**os.environ, "DLCCA_SUMMARY": summary["text"], "DLCCA_EXIT_CODE": str(summary["exit_code"])}
+    pipe = subprocess.PIPE
     try:
-        done = subprocess.run(
-            asked.command, input=content, timeout=asked.timeout_s, capture_output=True, env=environment, check=False
+        program = subprocess.Popen(
+            asked.command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, env=environment, start_new_session=True
         )
-    except subprocess.TimeoutExpired:
-        return f"it took longer than timeout_s = {asked.timeout_s:g}"
     except OSError as error:
         return f"{asked.command[0]}: {error.strerror or error}"
-    if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        return f"it ended with {done.returncode} {' '.join(last)}".strip()
+    with program:
+        try:
+            _, said = program.communicate(content, timeout=asked.timeout_s)
+        except subprocess.TimeoutExpired:
+            _end(program)
+            return f"it took longer than timeout_s = {asked.timeout_s:g}"
+    if program.returncode:
+        last = said.decode(errors="replace").strip().splitlines()[-1:]
+        return f"it ended with {program.returncode} {' '.join(last)}".strip()
     return ""
+
+
+def _end(program: subprocess.Popen[bytes]) -> None:
+    """End a command with all that it has started: a shell alone would leave behind what hangs."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGKILL)
+    program.kill()
 
 
 def _post(asked: NotifySection, address: str, content: bytes) -> str:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dlcca.errors import SettingsError, StorageError
 from dlcca.pipelines.stats import Stat
 from dlcca.stores.files import files_at
 from dlcca.stores.patience import patiently
@@ -25,8 +26,11 @@ def _system(address: str) -> tuple[Any, str]:
     return at.fs, at.root
 
 
-def listed(pattern: str) -> Iterator[tuple[str, Stat]]:
-    """Objects whose names match; a prefix without any * stands for all that is below it."""
+def listed(pattern: str, known_before: bool = False) -> Iterator[tuple[str, Stat]]:
+    """Objects whose names match; a prefix without any * stands for all that is below it.
+
+    A prefix that holds nothing is empty, as object storage has no folders; a bucket that is not there is an error.
+    """
     protocol, _, rest = pattern.partition("://")
     magic = glob.has_magic(pattern)
     base = re.split(r"[*?\[]", rest, maxsplit=1)[0].rpartition("/")[0] if magic else rest.rstrip("/")
@@ -39,10 +43,20 @@ def listed(pattern: str) -> Iterator[tuple[str, Stat]]:
             return {}
 
     found = patiently(f"the source {pattern} cannot be listed", find)
+    if not found:
+        _refuse_absent(fs, rest.partition("/")[0], pattern, known_before)
     wanted = _matcher(rest) if magic else None
     for name in sorted(found):
         if (wanted is None or wanted(name)) and not name.endswith("/"):
             yield f"{protocol}://{name}", _stat(found[name])
+
+
+def _refuse_absent(fs: Any, bucket: str, pattern: str, known_before: bool) -> None:
+    if not bucket or patiently(f"the source {pattern} cannot be looked at", lambda: fs.exists(bucket)):
+        return
+    if known_before:
+        raise StorageError(f"the bucket {bucket} of {pattern} is not there, though it was. Nothing was changed.")
+    raise SettingsError(f"[sources] files = {pattern!r}: there is no bucket {bucket}. Mend the address, or make it.")
 
 
 def _matcher(pattern: str) -> Callable[[str], Any]:

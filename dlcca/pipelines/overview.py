@@ -70,7 +70,8 @@ def _troubles(flow: Pipeline) -> list[Row]:
         "('refused', 'held', 'failed') ORDER BY finished DESC LIMIT ?", [MOST_TROUBLES],
     )  # fmt: skip
     files = flow.catalog.all(
-        "SELECT path, NULL AS day, state AS what, reason, first_seen AS at FROM files WHERE state = 'unreadable' "
+        "SELECT path, NULL AS day, 'unreadable' AS what, reason, first_seen AS at FROM files WHERE state IN "
+        "('unreadable', 'closed') "
         "ORDER BY first_seen DESC LIMIT ?", [MOST_TROUBLES],
     )  # fmt: skip
     return sorted(recordings + files, key=lambda row: row["at"] or "", reverse=True)[:MOST_TROUBLES]

@@ -59,7 +59,12 @@ def parts(day: Day) -> Iterator[Part]:
         made = {name: hashlib.sha256(_head(group[name])) for name in transformed.ARRAYS}
         n = int(group["time"].shape[0])
         for first in range(0, n, ROWS):
-            arrays = {name: np.asarray(group[name][first : first + ROWS]) for name in transformed.ARRAYS}
+            try:
+                arrays = {name: np.asarray(group[name][first : first + ROWS]) for name in transformed.ARRAYS}
+            except OSError:
+                raise
+            except Exception as error:  # each codec complains in its own way
+                raise StoreFileError(f"{recording['result']} is damaged: {str(error).rstrip('.')}.") from error
             for name, X in arrays.items():
                 made[name].update(np.ascontiguousarray(X).data)
             arrays["time"] = arrays["time"] + day.offset_s(recording)
@@ -67,7 +72,7 @@ def parts(day: Day) -> Iterator[Part]:
             yield Part(place, arrays)
         for name, digest in made.items():
             if digest.hexdigest() != header["manifest"][name]:
-                raise StoreFileError(f"array {name!r} of {recording['result']} is damaged; embed it again (backfill).")
+                raise StoreFileError(f"array {name!r} of {recording['result']} is damaged.")
 
 
 def _head(array: Any) -> bytes:

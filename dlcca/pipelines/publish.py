@@ -11,14 +11,14 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from dlcca.errors import StorageError
+from dlcca.errors import StorageError, StoreFileError
 from dlcca.pipelines.catalog import iso
 from dlcca.pipelines.flow import Pipeline
-from dlcca.pipelines.outcome import MOST_ATTEMPTS
+from dlcca.pipelines.outcome import MOST_ATTEMPTS, discard
 
 
 def due(flow: Pipeline) -> list[str]:
@@ -70,10 +70,7 @@ def publish(flow: Pipeline, day: str) -> None:
         from dlcca.pipelines.partition import Day
 
         made = Day(day, _version(rows), rows, flow.settings.outputs.day_begins_h)
-        if flow.settings.outputs.parquet:
-            _swap_parquet(flow, made)
-        if flow.settings.outputs.zarr:
-            _swap_zarr(flow, made)
+        _put_in_place(flow, made)
     with flow.catalog.change():
         n, models = sum(row["rows"] for row in rows), sorted({row["model"] for row in rows})
         flow.catalog.do("DELETE FROM partitions WHERE day = ?", [day])
@@ -81,6 +78,27 @@ def publish(flow: Pipeline, day: str) -> None:
         flow.catalog.insert("partitions", {**row, "models": json.dumps(models), "published": iso(flow.now)})
         told = f"{len(rows)} recording{'s' * (len(rows) != 1)}, {n} rows"
         flow.note("published", f"{day} is published: {told}.", day=day)
+
+
+def ask_for_damaged(flow: Pipeline, day: str) -> None:
+    """Have recordings embedded again whose results were damaged since, by the next run, if their files are there."""
+    for row in _contents(flow, day).get(day, []):
+        there = flow.catalog.value("SELECT 1 FROM files WHERE content = ? AND state = 'known'", [row["content"]])
+        if there and not _is_sound(row["result"]):
+            discard(row["result"])
+            with flow.catalog.change():
+                flow.catalog.update("recordings", {"status": "new", "result": None, "attempts": 0}, id=row["id"])
+                text = f"The result of {row['path']} is damaged, and is made again by the next run."
+                flow.note("damaged", text, recording=row["id"], path=row["path"], day=day)
+
+
+def _is_sound(result: str) -> bool:
+    from dlcca.stores import transformed
+
+    try:
+        return not any(transformed.damages(result).values())
+    except StoreFileError:
+        return False
 
 
 @contextmanager
@@ -95,8 +113,20 @@ def _storing(day: str) -> Iterator[None]:
         ) from error
 
 
-def _swap_zarr(flow: Pipeline, day: Any) -> None:
-    """Write a version of its own, and have the link of the day point to it."""
+def _put_in_place(flow: Pipeline, day: Any) -> None:
+    """All that may fail for want of room is done aside, for both forms; only then are both moved to their places."""
+    with ExitStack() as leftovers:
+        moves: list[tuple[Path, Path]] = []
+        if flow.settings.outputs.parquet:
+            moves.append(_parquet_aside(flow, day, leftovers))
+        if flow.settings.outputs.zarr:
+            moves.append(_zarr_aside(flow, day, leftovers))
+        for aside, place in moves:
+            os.replace(aside, place)
+
+
+def _zarr_aside(flow: Pipeline, day: Any, leftovers: ExitStack) -> tuple[Path, Path]:
+    """Write a version of its own; a new link to it, and the one that it replaces."""
     from dlcca.pipelines.partition import write_zarr
     from dlcca.stores import transformed
 
@@ -106,39 +136,49 @@ def _swap_zarr(flow: Pipeline, day: Any) -> None:
         write_zarr(day, target)
     link = folder / f"{day.day}.zarr"
     before = os.readlink(link) if link.is_symlink() else None
-    point(link, Path(".versions") / target.name)
     if before is not None and before != f".versions/{target.name}":
         flow.later(folder / before)
+    aside = _link_aside(link, Path(".versions") / target.name)
+    leftovers.callback(aside.unlink, missing_ok=True)
+    return aside, link
 
 
 def point(link: Path, target: Path) -> None:
     """Have a link point elsewhere, in one move."""
+    if not (link.is_symlink() and os.readlink(link) == str(target)):
+        os.replace(_link_aside(link, target), link)
+
+
+def _link_aside(link: Path, target: Path) -> Path:
+    """A link that is to take the place of another one; an error if something else is there."""
     if link.exists() and not link.is_symlink():
         raise StorageError(f"{link} exists and is no link that this pipeline has made; move it away.")
-    if link.is_symlink() and os.readlink(link) == str(target):
-        return
     aside = link.with_name(f".{link.name}.new")
     aside.unlink(missing_ok=True)
     os.symlink(target, aside)
-    os.replace(aside, link)
+    return aside
 
 
-def _swap_parquet(flow: Pipeline, day: Any) -> None:
-    """Write a file aside, in no folder that a reader looks into, and move it to its place."""
+def _parquet_aside(flow: Pipeline, day: Any, leftovers: ExitStack) -> tuple[Path, Path]:
+    """Write a file in no folder that a reader looks into; it, and the place that it is for."""
     from dlcca.pipelines.partition import write_parquet
 
     folder = flow.settings.place(flow.settings.outputs.parquet)
     aside = folder / ".aside" / f"{day.day}.parquet"
     aside.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        write_parquet(day, aside)
-        with open(aside, "rb") as file:
-            os.fsync(file.fileno())
-        place = folder / f"date={day.day}" / "rows.parquet"
-        place.parent.mkdir(exist_ok=True)
-        os.replace(aside, place)
-    finally:
-        aside.unlink(missing_ok=True)
+    leftovers.callback(aside.unlink, missing_ok=True)
+    write_parquet(day, aside)
+    with open(aside, "rb") as file:
+        os.fsync(file.fileno())
+    place = folder / f"date={day.day}" / "rows.parquet"
+    place.parent.mkdir(exist_ok=True)
+    leftovers.callback(_remove_if_empty, place.parent)
+    return aside, place
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):  # it holds the day, as it should
+        folder.rmdir()
 
 
 def _withdraw(flow: Pipeline, day: str) -> None:
@@ -147,6 +187,8 @@ def _withdraw(flow: Pipeline, day: str) -> None:
         if place.is_symlink():
             flow.later(place.parent / os.readlink(place))
         place.unlink(missing_ok=True)
+        if place.name == "rows.parquet":
+            _remove_if_empty(place.parent)
     with flow.catalog.change():
         flow.catalog.do("DELETE FROM partitions WHERE day = ?", [day])
         flow.note("withdrawn", f"{day} is withdrawn: none of its recordings is left.", day=day)

@@ -23,7 +23,7 @@ STEPS: tuple[str, ...] = (
         parts TEXT NOT NULL,     -- JSON: all files of the recording, this one first, sidecars last
         n_read INTEGER NOT NULL, -- how many of them a reader is given
         content TEXT,            -- SHA-256; NULL as long as it was not read
-        state TEXT NOT NULL,     -- waiting, known, unreadable, gone
+        state TEXT NOT NULL,     -- waiting, known, unreadable, gone; closed: a folder
         reason TEXT,
         first_seen TEXT NOT NULL
     );

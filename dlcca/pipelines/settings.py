@@ -70,14 +70,25 @@ class PipelineSettings:
         return said if "://" in said else str(self.path.parent.resolve() / said)
 
     def fingerprint(self) -> str:
-        """Of everything that decides what the coordinates of a recording are."""
-        told = {"views": recipes_told(self.recipes), "fit": self.fit.to_dict(), "seed": self.seed}
+        """Of everything that decides what the coordinates of a recording are.
+
+        What has its default is left out: a dlcca that knows one more setting must not refuse a model for it.
+        """
+        usual = Settings().to_dict()
+        fit = {name: _unusual(values, usual[name]) for name, values in self.fit.to_dict().items()}
+        told = {"views": recipes_told(self.recipes), "fit": fit, "seed": self.seed}
         return hashlib.sha256(json.dumps(told, sort_keys=True, default=list).encode()).hexdigest()
 
 
 def recipes_told(recipes: Mapping[str, ViewRecipe]) -> dict[str, Any]:
-    """How views are made, in plain values, without the files they are made of."""
-    return {name: recipe.to_dict() | {"source": None} for name, recipe in recipes.items()}
+    """How views are made, in plain values, as far as it is not the default; without the files they are made of."""
+    usual = ViewRecipe().to_dict()
+    return {name: _unusual(recipe.to_dict() | {"source": ()}, usual) for name, recipe in recipes.items()}
+
+
+def _unusual(values: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are not the default ones."""
+    return {key: value for key, value in values.items() if key not in usual or value != usual[key]}
 
 
 def read(path: str | Path) -> PipelineSettings:
@@ -94,6 +105,20 @@ def read(path: str | Path) -> PipelineSettings:
     except SettingsError as error:
         raise SettingsError(f"{path.name}: {error}") from error
     return PipelineSettings(path=path, recipes=recipes, fit=fit, seed=seed, cluster=cluster, **made)
+
+
+def state_of(path: str | Path) -> Path | None:
+    """Where the state of a pipeline is, even if the rest of its file is wrong; None if that cannot be told."""
+    path = Path(path).absolute()
+    state: Any = sections.PipelineSection.state
+    try:
+        content = _toml(path)
+    except SettingsError:
+        usual = (path.parent / state).resolve()
+        return usual if (usual / "catalog.sqlite").is_file() else None
+    said = content.get("pipeline", {})
+    state = said.get("state", state) if isinstance(said, Mapping) else None
+    return (path.parent / state).resolve() if "sources" in content and isinstance(state, str) else None
 
 
 def _toml(path: Path) -> dict[str, Any]:

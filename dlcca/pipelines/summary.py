@@ -52,7 +52,7 @@ class Summary:
             "not complete yet": found.waiting, "unreadable": found.unreadable,
         }  # fmt: skip
         told = ", ".join(f"{len(paths)} {what}" for what, paths in counts.items() if paths)
-        said = [f"{found.files} files: {told or 'nothing new'}."]
+        said = [f"{found.files} file{'s' * (found.files != 1)}: {told or 'nothing new'}."]
         if self.done:
             said.append(f"{len(self.done)} embedded with model {self.model}: {names_of(self.done)}.")
         if self.published:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from dlcca.pipelines.catalog import Catalog
 from dlcca.pipelines.flow import Pipeline
 
 
@@ -50,7 +51,8 @@ def status_lines(found: dict[str, Any]) -> list[str]:
         told = f"{model['because']}; {model['n_rows']} rows"
         lines.append(f"Model {model['version']} of {model['created'][:10]} is in use ({told}).")
     if days["days"]:
-        lines.append(f"{days['days']} days are published, {days['first']} to {days['last']}, {days['rows']} rows.")
+        many = "days are" if days["days"] != 1 else "day is"
+        lines.append(f"{days['days']} {many} published, {days['first']} to {days['last']}, {days['rows']} rows.")
     last = found["last_run"]
     if last is not None:
         lines.append(f"The last run ({last['verb']}, {last['ended'][:19]}) ended with exit code {last['exit_code']}.")
@@ -61,10 +63,10 @@ def status_lines(found: dict[str, Any]) -> list[str]:
     return lines + [f"Drift: {row['text']}" for row in found["drift"] if row["alarm"]]
 
 
-def history(flow: Pipeline, limit: int, day: str | None, file: str | None, kind: str | None) -> list[dict[str, Any]]:
+def history(catalog: Catalog, limit: int, day: str | None, file: str | None, kind: str | None) -> list[dict[str, Any]]:
     """The latest lines, the oldest of them first; of a day, a file (part of its path) or a kind only, if asked."""
     wanted = {"day = ?": day, "path LIKE '%' || ? || '%'": file, "kind = ?": kind}
     given = {clause: value for clause, value in wanted.items() if value is not None}
     which = f"WHERE {' AND '.join(given)}" if given else ""
     query = f"SELECT * FROM history {which} ORDER BY id DESC LIMIT ?"
-    return flow.catalog.all(query, [*given.values(), limit])[::-1]
+    return catalog.all(query, [*given.values(), limit])[::-1]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dlcca.errors import SettingsError
+from dlcca.errors import SettingsError, StoreFileError
 from dlcca.pipelines.catalog import iso
 from dlcca.pipelines.flow import Pipeline
 from dlcca.pipelines.outcome import discard
@@ -25,6 +25,25 @@ def tidy(flow: Pipeline) -> None:
     current = flow.current_model()
     if current is not None:
         point(flow.settings.models / "current.zarr", Path(Path(current["address"]).name))
+
+
+def unusable(flow: Pipeline) -> str:
+    """Why the model in use cannot be read, or the treatment that goes with it; "" if both can."""
+    from dlcca.estimator import open_model
+    from dlcca.pipelines import treatment
+
+    model = flow.current_model()
+    if model is None:
+        return ""
+    try:
+        treatment.read(flow)
+        open_model(model["address"])
+    except StoreFileError as error:
+        return (
+            f"model {model['version']} cannot be used: {error} New recordings wait for it. Restore it, or go back to "
+            f"another: dlcca pipeline rollback {flow.settings.path.name}."
+        )
+    return ""
 
 
 def places(flow: Pipeline, version: int) -> dict[str, Path]:
@@ -134,6 +153,8 @@ def rollback(flow: Pipeline, to: int | None = None) -> dict[str, Any]:
     versions = [row["version"] for row in kept]
     if to is None:
         to = current["parent"] if current["parent"] in versions else next(iter(versions), None)
+    if to is None:
+        raise SettingsError(f"model {current['version']} is the only one that is kept; there is none to go back to.")
     if to not in versions:
         told = ", ".join(map(str, versions)) or "none"
         raise SettingsError(f"model {to} cannot be used in place of model {current['version']}; kept are: {told}.")

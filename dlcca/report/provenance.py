@@ -8,9 +8,10 @@ from datetime import datetime
 from html import escape
 from typing import Any
 
+from dlcca.report.measures import measures
 from dlcca.report.overview import Overview
 from dlcca.report.words import counted, duration, listed, number, size
-from dlcca.settings import OPTIONS
+from dlcca.settings import OPTIONS, Settings
 
 #: The event in the log of a run that holds its plan.
 PLANNED = "planned"
@@ -19,6 +20,7 @@ PLANNED = "planned"
 def sections(found: Overview) -> str:
     """All of it, as the last part of a page."""
     parts = [
+        _section("How far to trust it", ("measure", "value", "meaning"), measures(found)),
         _section("How it was made", ("setting", "value", "why"), settings(found)),
         _cost_section(found),
         _section("Where it comes from", ("what", "value"), provenance(found)),
@@ -28,13 +30,13 @@ def sections(found: Overview) -> str:
 
 def settings(found: Overview) -> Iterator[tuple[str, ...]]:
     """Every option with its value, and the reason if the program chose it."""
-    reasons = {}
+    reasons, usual = {}, Settings().options()
     for line in found.choices:  # "landmarks = 400: every sample"
         option, _, rest = line.partition(" = ")
         reasons[option] = rest.partition(": ")[2]
     for option, (section, key) in OPTIONS.items():
         value = found.settings.get(section, {}).get(key, "")
-        why = f"chosen: {reasons[option]}" if option in reasons else "as set"
+        why = f"chosen: {reasons[option]}" if option in reasons else "as usual" if value == usual[option] else "as set"
         yield f"<code>{escape(option)}</code>", f"<code>{escape(str(value))}</code>", escape(why)
 
 
@@ -45,10 +47,6 @@ def provenance(found: Overview) -> Iterator[tuple[str, ...]]:
     yield "versions", escape(", ".join(f"{name} {version}" for name, version in found.versions.items()))
     if found.stored_bytes is not None:
         yield "size of the store", escape(size(found.stored_bytes))
-    for name, value in found.quality.items():
-        if name != "notes" and not isinstance(value, Mapping) and (not isinstance(value, list) or len(value) <= 12):
-            counted_from_1 = [i + 1 for i in value] if name == "independent_coordinates" else value
-            yield escape(name.replace("_", " ")), escape(_shown(counted_from_1))
 
 
 def moment(found: Overview) -> str:
@@ -105,13 +103,25 @@ def _whole(found: Overview) -> str:
     text = f"Workers spent {duration(spent)} in all."
     if end is not None and "seconds" in end:
         text += f" The last run took {duration(end['seconds'])} by the clock"
+        earlier = _found_finished(found.events)
+        text += f", and found {counted(earlier, 'stage')} finished by an earlier one" if earlier else ""
         if plan is not None:
-            text += f"; {duration(plan['seconds'])} had been planned, by rates that were {plan.get('rates', 'a guess')}"
+            text += (
+                f"; {duration(plan['seconds'])} had been planned{' for all' if earlier else ''}, by rates that were "
+            )
+            text += plan.get("rates", "a guess")
         text += "."
     counts = {name: sum(event["event"] == name for event in found.events) for name in ("retry", "worker lost")}
     troubles = [f"{counted(counts['retry'], 'task')} begun again"] * bool(counts["retry"])
     troubles += [f"{counted(counts['worker lost'], 'worker')} lost"] * bool(counts["worker lost"])
     return f"{text} On the way: {listed(troubles)}." if troubles else text
+
+
+def _found_finished(events: Sequence[Mapping[str, Any]]) -> int:
+    """Stages that the last run had no more to do."""
+    names = [event["event"] for event in events]
+    begun = len(names) - 1 - names[::-1].index("started") if "started" in names else 0
+    return names[begun:].count("stage found finished")
 
 
 def _last(events: Sequence[dict[str, Any]], name: str) -> dict[str, Any] | None:
@@ -142,11 +152,3 @@ def _row(row: tuple[str, ...], numbers_from: int) -> str:
 
 def _kind(is_number: bool) -> str:
     return ' class="number"' if is_number else ""
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return ", ".join(_shown(item) for item in value)
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

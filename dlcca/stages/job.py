@@ -182,6 +182,10 @@ def refuse_early(options: dict[str, Any], n: int) -> None:
         if asked > n:
             raise SettingsError(f"{option}={asked}, but the views have {n} samples; ask for at most {n}.")
     refuse_few_landmarks(m, options["n_components"])
+    if options["lags"] is not None:
+        raise SettingsError(
+            "lags is for arrays in memory; find them with dlcca.lags(views), and shift the rows of the views before."
+        )
     if options["normalization"] == "paper":
         raise SettingsError("normalization='paper' is for arrays in memory; use 'balanced' here.")
 

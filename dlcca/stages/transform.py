@@ -174,7 +174,13 @@ def _opened(address: str, checksum: str = "") -> tuple[Model, str]:
     found = open_sealed(address, model_store.FORM)[0].attrs["checksum"]
     if checksum and found != checksum:
         raise StaleStage(f"the model {address} was replaced while it was in use; give another store, and begin again.")
-    return model_store.load(address)[0], found
+    model, _, facts = model_store.load(address)
+    if any(facts.get("lags", ())):
+        raise SettingsError(
+            f"the model {address} has lags, and dlcca transform puts rows together as they are: use open_model(...)"
+            ".transform(views) with arrays in memory."
+        )
+    return model, found
 
 
 def _refuse_unknown(sources: Mapping[str, Source], names: tuple[str, ...]) -> None:

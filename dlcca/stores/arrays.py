@@ -163,7 +163,9 @@ def open_sealed(path: str | Path, form: Format) -> tuple[Any, dict[str, Any]]:
     if files_at(address).get("zarr.json") is None if is_remote(address) else not local.exists():
         raise form.error(f"there is no {form.noun} at {path}.")
     try:
-        group = zarr.open_group(zarr_store(address), mode="r")
+        # A link may be pointed elsewhere while it is read, as that of a published day: what it is now is read.
+        place = zarr_store(address) if is_remote(address) else os.path.realpath(zarr_store(address))
+        group = zarr.open_group(place, mode="r")
         header = dict(group.attrs)
     except StorageError:  # it did not answer: nothing is known of the header
         raise

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from dlcca.errors import StoreFileError
@@ -34,6 +35,8 @@ def describe(address: str) -> dict[str, Any]:
 
 def damages(address: str) -> dict[str, str | None]:
     """For every array what is wrong with it, None if nothing is; a bad header is an error."""
+    if os.path.islink(address):  # of a published day, which may be pointed elsewhere before all of it is read
+        address = os.path.realpath(address)
     group, header = open_sealed(address, FORM)
     found: dict[str, str | None] = dict(header_damages(address, header))
     for name in ARRAYS:

@@ -337,7 +337,7 @@ def test_the_whole_run_inside_one_allocation_leaves_the_same_result(submitting, 
     options = [f"--export={exported}", "--ntasks=3", "--mem-per-cpu=1200M", f"--output={said}"]
     job = submitting.call("sbatch", "--parsable", *options, script, str(pendulums / "run.toml")).strip()
     until(lambda: job not in submitting.jobs(), patience_s=240)
-    assert "samples, " in said.read_text(), said.read_text()
+    assert " samples: " in said.read_text(), said.read_text()
     assert keys_in(pendulums) == []
     like_local_run()
 

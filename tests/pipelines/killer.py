@@ -1,8 +1,9 @@
-"""Runs nights in processes of its own, each of which may kill itself at the n-th thing that it does to a disk.
+"""Runs nights in processes of its own, each of which may be killed: at the n-th thing that it does to a disk, or after
+some time, whatever it is doing then.
 
 Started once, so that what takes long to import is imported once: every night is a fork. Asked by lines of JSON on
-standard input: the pipeline file, and at which operation to die (0 for never); answers with how the night ended, and
-how many operations it had come to.
+standard input: the pipeline file, and at which operation or after how many seconds of work to die (0 for never);
+answers with how the night ended, and writes down how many operations it had come to, and how long it worked.
 """
 
 import importlib
@@ -11,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 from dlcca.pipelines import catalog, night
@@ -40,8 +42,11 @@ class Operations:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-def one_night(file, die_at, count_file):
+def one_night(file, die_at, die_after_s, count_file):
     """In the forked process: a night, with a note of every block of coordinates that was finished."""
+    began = time.process_time()
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # which ends a process there and then, as SIGKILL does
+    signal.setitimer(signal.ITIMER_PROF, die_after_s)  # of its own time: how busy the machine is does not matter
     operations = Operations(die_at)
     do, compute = catalog.Catalog.do, transform.compute
     done = Path(file).parent / "blocks.txt"
@@ -58,7 +63,8 @@ def one_night(file, die_at, count_file):
     catalog.Catalog.do, transform.compute = counted_do, noted
     sys.addaudithook(operations.tick)
     code = night.run(file, clock=lambda: morning_after(1)).exit_code
-    Path(count_file).write_text(str(operations.count))
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    Path(count_file).write_text(f"{operations.count} {time.process_time() - began}")
     return code
 
 
@@ -71,7 +77,7 @@ def main():
         child = os.fork()
         if child == 0:
             try:
-                code = one_night(asked["file"], asked["die_at"], asked["count_file"])
+                code = one_night(**asked)
                 os._exit(code)
             except BaseException:
                 import traceback

@@ -1,6 +1,7 @@
 """What may be wrong with the settings, the sources, the data, the clock and the disk: a line in the history, the exit
 code for it, and nothing published by half."""
 
+import errno
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ import zarr
 from typer.testing import CliRunner
 
 from dlcca.cli import app
-from dlcca.pipelines import night
+from dlcca.pipelines import night, partition
 from dlcca.pipelines.flow import opened
 from tests.pipelines.nights import day_of, morning_after, pipeline_file, recorded, run_night, sensors, start_of, write
 
@@ -36,6 +37,25 @@ def test_an_unknown_key_ends_with_2_and_the_nearest_known_one(tmp_path):
     done = dlcca("pipeline", "run", file)
     assert done.exit_code == 2
     assert "[outputs] parket is not a setting; did you mean 'parquet'?" in done.output
+    told = dlcca("pipeline", "history", file)  # which can be read all the same
+    assert (told.exit_code, told.stdout.count("did you mean 'parquet'?")) == (0, 1)
+    assert "no run can begin as it is" in told.stderr
+    assert published(tmp_path) == []
+    file.write_text(file.read_text().replace("parket", "parquet"))
+    assert dlcca("pipeline", "run", file).exit_code == 0
+    assert len(lines(file, "error")) == 1
+    with opened(file) as flow:
+        assert [row["exit_code"] for row in flow.catalog.all("SELECT exit_code FROM runs")] == [2, 0]
+    file.write_text("[pipeline")
+    assert dlcca("pipeline", "run", file).exit_code == 2
+    assert "is not TOML" in dlcca("pipeline", "history", file).stdout
+
+
+def test_a_file_that_is_no_pipeline_gets_no_state(tmp_path):
+    (tmp_path / "run.toml").write_text("[store]\npath = 'x'\n")
+    assert dlcca("pipeline", "run", tmp_path / "run.toml").exit_code == 2
+    assert dlcca("pipeline", "history", tmp_path / "run.toml").exit_code == 2
+    assert not (tmp_path / "state").exists()
 
 
 def test_a_source_that_does_not_exist_ends_with_2_and_a_line(tmp_path):
@@ -87,8 +107,42 @@ def test_recordings_of_another_shape_than_the_model_are_refused_by_name(tmp_path
     assert (again.exit_code, again.refused) == (0, [])  # told once, and not tried again by itself
 
 
+@pytest.mark.slow
+def test_a_model_that_is_lost_is_no_fault_of_the_recordings_which_wait_for_it(tmp_path):
+    file = pipeline_file(tmp_path)
+    recorded(tmp_path, 1)
+    run_night(file, 1)
+    recorded(tmp_path, 2)
+    (tmp_path / "models" / "v0001.zarr").rename(tmp_path / "elsewhere")
+    (tmp_path / f"published/zarr/{day_of(1)}.zarr").unlink()
+    summary = run_night(file, 2)
+    assert (summary.exit_code, summary.refused, summary.done) == (4, [], [])
+    assert "model 1 cannot be used: there is no model" in summary.troubles[0]
+    assert summary.published == [day_of(1)]  # what needs no model is done
+    assert lines(file, "failed") == summary.troubles
+    (tmp_path / "elsewhere").rename(tmp_path / "models" / "v0001.zarr")
+    mended = run_night(file, 3)
+    assert (mended.exit_code, mended.published) == (0, [day_of(2)])
+
+
 def version(folder, number):
     return zarr.open_group(str(folder / f"published/zarr/{day_of(number)}.zarr")).attrs["fingerprint"][:16]
+
+
+@pytest.mark.slow
+def test_a_sensor_that_dies_in_the_night_is_held_back_by_the_gate_with_5(tmp_path):
+    file = pipeline_file(tmp_path)
+    recorded(tmp_path, 1)
+    run_night(file, 1)
+    for number, dies_at in ((2, 800), (3, 2000)):  # of 2560 samples
+        X, _ = sensors(number)
+        X[dies_at:, 4] = 0.5
+        write(tmp_path / "incoming" / f"dies-{number}.edf", X, start_of(number))
+    summary = run_night(file, 2)
+    assert (summary.exit_code, summary.alarms, summary.published) == (5, [], [day_of(3)])
+    (line,) = lines(file, "held")
+    assert "200 of its 640 windows are valid (440 flat); [gate] asks for a share of 0.5" in line
+    assert line.split(" is held back: ")[1] in "\n".join(summary.lines())
 
 
 @pytest.mark.slow
@@ -144,6 +198,25 @@ def test_a_full_disk_publishes_nothing_by_half_and_the_next_night_makes_up_for_i
         assert (mended.exit_code, mended.published, mended.done) == (0, [day_of(2)], [])  # embedded a night ago
     finally:
         subprocess.run(["umount", str(small)], check=True)
+
+
+@pytest.mark.slow
+def test_a_day_is_in_both_forms_or_in_none_if_there_is_no_room_for_the_second(tmp_path, monkeypatch):
+    file = pipeline_file(tmp_path)
+    recorded(tmp_path, 1)
+
+    def full(day, place):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(partition, "write_zarr", full)  # the Parquet file is written before it
+    summary = run_night(file, 1)
+    assert (summary.exit_code, summary.published) == (4, [])
+    assert "What was published before is untouched" in summary.troubles[0]
+    assert [path for path in (tmp_path / "published").rglob("*") if not path.name.startswith(".")] == [
+        tmp_path / "published" / name for name in ("index.html", "parquet")
+    ]
+    monkeypatch.undo()
+    assert run_night(file, 2).published == [day_of(1)]
 
 
 @pytest.mark.faults

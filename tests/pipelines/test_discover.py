@@ -230,3 +230,27 @@ def test_a_file_that_may_not_be_read_is_told_of_once_and_tried_again():
         with pytest.raises(StorageError, match="cannot be read: Permission denied"):
             look(file)
         (folder / "incoming").chmod(0o700)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="rights are other there")
+def test_a_folder_that_may_not_be_looked_into_is_told_of_once_and_its_files_are_not_gone():
+    with as_nobody() as folder:
+        file = pipeline_file(folder)
+        file.write_text(file.read_text().replace("incoming/*.edf", "incoming/**/*.edf"))
+        ward = folder / "incoming" / "ward 7"
+        ward.mkdir()
+        put(folder, "ward 7/a.edf")
+        assert names(look(file).new) == ["a.edf"]
+        for rights in (0, 0o600):  # may not be listed, or may be listed and not entered
+            ward.chmod(rights)
+            put(folder, "b.edf", b"%d" % rights)
+            found = look(file)
+            assert (names(found.unreadable), found.gone) == (["ward 7"], 0)
+            assert "b.edf" in names(found.new + found.changed)  # what can be reached is taken
+            assert (look(file).unreadable, statuses(file)[0]) == ([], ("a.edf", "new"))
+            ward.chmod(0o700)
+            assert (look(file).unreadable, look(file).gone) == ([], 0)
+        with looking(file) as flow:
+            told = flow.catalog.all("SELECT text FROM history WHERE kind = 'unreadable'")
+        assert len(told) == 2
+        assert "ward 7 cannot be looked into: Permission denied." in told[0]["text"]

@@ -115,6 +115,16 @@ def test_a_command_that_fails_or_hangs_is_tried_again_and_given_up(code, timeout
     assert complaint in trouble
 
 
+def test_what_a_command_that_hangs_has_started_ends_with_it(tmp_path):
+    asked = NotifySection(
+        command=("sh", "-c", f"sleep 300 & echo $! > {tmp_path / 'pid'}; wait"), timeout_s=1, attempts=1
+    )
+    (trouble,) = notify.tell(asked, SUMMARY)
+    assert "longer than timeout_s = 1" in trouble
+    left = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/stat")
+    assert not left.exists() or left.read_text().split()[2] == "Z"
+
+
 def test_a_command_that_is_not_there_is_only_told_of():
     (trouble,) = notify.tell(NotifySection(command=("no-such-program-anywhere",), attempts=1), SUMMARY)
     assert "no-such-program-anywhere: No such file" in trouble

@@ -22,8 +22,11 @@ from tests.pipelines.nights import day_of, pipeline_file, recorded
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
-#: Pipelines, and how often each is killed before it is left in peace: 20 kills in all.
-PIPELINES, KILLS = 4, 5
+#: How a night ends that was killed at an operation, or by the clock.
+KILLED = (-signal.SIGKILL, -signal.SIGPROF)
+#: Kills in all, nights of one pipeline before it is left in peace, and pipelines at most: some nights are over before
+#: their moment has come.
+KILLS, NIGHTS, MOST_PIPELINES = 20, 6, 12
 
 
 class Nights:
@@ -41,17 +44,17 @@ class Nights:
             text=True,
         )
 
-    def run(self, file, die_at=0):
+    def run(self, file, die_at=0, die_after_s=0.0):
         """How a night ended: its exit code, or minus the signal."""
-        asked = {"file": str(file), "die_at": die_at, "count_file": str(self.count_file)}
+        asked = {"file": str(file), "die_at": die_at, "die_after_s": die_after_s, "count_file": str(self.count_file)}
         self.process.stdin.write(json.dumps(asked) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())["status"]
 
-    @property
-    def operations(self):
-        """Of the last night that came to its end."""
-        return int(self.count_file.read_text())
+    def measured(self):
+        """Operations and seconds of the last night that came to its end."""
+        operations, seconds = self.count_file.read_text().split()
+        return int(operations), float(seconds)
 
     def end(self):
         self.process.stdin.close()
@@ -122,27 +125,43 @@ def fresh(arrived, folder):
 def test_a_night_killed_at_random_moments_is_finished_by_the_next_and_embeds_nothing_twice(nights, arrived, tmp_path):
     whole = fresh(arrived, tmp_path / "whole")
     assert nights.run(whole) == 5  # the second day is unlike the first
-    total, expected = nights.operations, published(whole.parent)
+    (operations, seconds), expected = nights.measured(), published(whole.parent)
     assert list(expected) == [day_of(1), day_of(2)]
     reference = {day: embedding_of(whole.parent, day) for day in expected}
-    rng, kills = np.random.default_rng(6), 0
-    for number in range(PIPELINES):
+    rng, killed = np.random.default_rng(6), Counter()
+    for number in range(MOST_PIPELINES):
         file = fresh(arrived, tmp_path / str(number))
-        for _ in range(KILLS):
-            status = nights.run(file, int(rng.integers(1, total * 0.5)))
-            kills += status == -signal.SIGKILL
-            assert status in (-signal.SIGKILL, 0, 3, 5)
+        for turn in range(NIGHTS):
+            if turn % 2:  # whatever it is doing then
+                moment = {"die_after_s": float(rng.uniform(0.01, 0.4 * seconds))}
+            else:
+                moment = {"die_at": int(rng.integers(1, 0.4 * operations))}
+            status = nights.run(file, **moment)
             check_consistent(file.parent)
-        assert nights.run(file) in (0, 5)  # 5 if the alarm was still to be raised
-        check_consistent(file.parent)
-        assert published(file.parent) == expected
-        for day, embedding in reference.items():
-            np.testing.assert_allclose(embedding_of(file.parent, day), embedding, atol=1e-5)
-        blocks = Counter((file.parent / "blocks.txt").read_text().splitlines())
-        assert set(blocks.values()) == {1}, blocks
-        assert one_result_each(file.parent)
-        assert nights.run(file) == 0  # nothing is left to do
-    assert kills >= PIPELINES * KILLS - 4, kills  # some nights were over before their moment came
+            if status not in KILLED:
+                assert status in (0, 3, 5)
+                break
+            killed[status] += 1
+            if killed.total() == KILLS:
+                break
+        finished_as(nights, file, expected, reference)
+        if killed.total() == KILLS:
+            break
+    assert killed.total() == KILLS, killed
+    assert min(killed[way] for way in KILLED) > 0, killed
+
+
+def finished_as(nights, file, expected, reference):
+    """A night that is left in peace comes to what one comes to that never was killed, and embeds nothing twice."""
+    assert nights.run(file) in (0, 5)  # 5 if the alarm was still to be raised
+    check_consistent(file.parent)
+    assert published(file.parent) == expected
+    for day, embedding in reference.items():
+        np.testing.assert_allclose(embedding_of(file.parent, day), embedding, atol=1e-5)
+    blocks = Counter((file.parent / "blocks.txt").read_text().splitlines())
+    assert set(blocks.values()) == {1}, blocks
+    assert one_result_each(file.parent)
+    assert nights.run(file) == 0  # nothing is left to do
 
 
 def embedding_of(folder, day):

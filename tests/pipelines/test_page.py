@@ -13,6 +13,7 @@ from dlcca.cli import app
 from dlcca.errors import DataError
 from dlcca.pipelines import night, page
 from dlcca.pipelines.catalog import iso
+from dlcca.pipelines.drift_figures import rounded_up
 from dlcca.pipelines.flow import opened
 from tests.pipelines.nights import day_of, pipeline_file, recorded
 
@@ -104,11 +105,18 @@ def test_drift_is_drawn_with_a_mark_for_each_recording_and_another_one_for_an_al
     assert (outside.count("<circle"), outside.count('class="alarm"')) == (8, 1)
     assert (distance.count("<circle"), distance.count('class="alarm"')) == (9, 0)
     assert "highest 60%, alarm above 20%, 1 above it" in outside
+    assert [f">{share}</text>" in outside for share in ("40%", "80%")] == [True, True]
+    assert outside.count('class="change"') == 1
     assert "model 2</text>" in correlation
     assert "2026-10-07 is unlike" in drawn  # in words as well
     places = [float(number) for number in re.findall(r'c[xy]="([-\d.]+)"', "".join(figures))]
     assert 0 <= min(places)
     assert max(places) <= 360
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0.25, 0.4), (16.0, 20.0), (0.02, 0.02), (1.0, 1.0), (9.1, 10.0)])
+def test_lines_of_height_are_at_tidy_numbers(value, expected):
+    assert rounded_up(value) == pytest.approx(expected)
 
 
 def test_the_page_stands_alone_and_is_well_formed(tmp_path):

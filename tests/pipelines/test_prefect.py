@@ -22,7 +22,7 @@ from tests.pipelines.nights import day_of, pipeline_file, recorded
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 #: From the start of the server to the end of the night; a minute of it may go by before the schedule fires.
-PATIENCE_S = 240
+PATIENCE_S = 480
 
 #: Services of the server that have no part in a schedule; without them it takes less of the machine.
 IDLE = ("EVENT_PERSISTER", "FOREMAN", "LATE_RUNS", "PAUSE_EXPIRATIONS", "TRIGGERS", "CANCELLATION_CLEANUP")

@@ -3,20 +3,24 @@
 import json
 import logging
 import os
+import threading
 from datetime import timedelta
 from pathlib import Path
 
 import edfio
 import numpy as np
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 import zarr
 from typer.testing import CliRunner
 
 from dlcca.cli import app
+from dlcca.errors import StorageError
 from dlcca.export import to_xarray
 from dlcca.pipelines import embed, publish
 from dlcca.pipelines.flow import opened
+from dlcca.stores import transformed
 from tests.pipelines.nights import RATE, day_of, pipeline_file, recorded, run_night, sensors, start_of, write
 
 pytestmark = pytest.mark.slow
@@ -27,7 +31,7 @@ def dlcca(*words):
 
 
 def test_a_day_is_read_by_everyday_tools(tmp_path):
-    file = pipeline_file(tmp_path, "[outputs]\nday_begins_h = 12\n")
+    file = pipeline_file(tmp_path, "[outputs]\nday_begins_h = 12\npage = ''\n")
     recorded(tmp_path, 1)
     after_midnight = start_of(1) + timedelta(hours=5)
     write(tmp_path / "incoming" / "late.edf", sensors(2)[0], after_midnight)
@@ -44,12 +48,13 @@ def test_a_day_is_read_by_everyday_tools(tmp_path):
     np.testing.assert_array_equal(rows[["c1", "c2"]].to_numpy(), made.embedding.values)
     told = dlcca("pipeline", "status", file)
     assert "Model 1 of" in told.output
-    assert f"1 days are published, {day_of(1)} to {day_of(1)}, 1280 rows." in told.output
+    assert f"1 day is published, {day_of(1)} to {day_of(1)}, 1280 rows." in told.output
     history = dlcca("pipeline", "history", file, "--file", "late.edf", "--kind", "done")
     assert len(history.output.splitlines()) == 1
     assert dlcca("pipeline", "run", file, "--quiet").output == ""
     assert json.loads(dlcca("pipeline", "retain", file, "--dry-run", "--json").stdout)["exit_code"] == 0
-    assert dlcca("pipeline", "rollback", file).exit_code == 2  # there is none before
+    back = dlcca("pipeline", "rollback", file)
+    assert (back.exit_code, "there is none to go back to" in back.output) == (2, True)
     assert dlcca("pipeline", "backfill", file, "--from", "yesterday").exit_code == 2
 
 
@@ -92,6 +97,62 @@ def test_what_somebody_removed_is_published_again_and_a_day_without_recordings_i
     with opened(file) as flow:
         assert flow.catalog.value("SELECT count(*) FROM history WHERE kind = 'withdrawn'") == 1
         assert publish.due(flow) == []
+
+
+def test_a_result_that_was_damaged_since_is_made_again_and_never_published(tmp_path):
+    file = pipeline_file(tmp_path)
+    recorded(tmp_path, 1)
+    run_night(file, 1)
+    (chunk,) = (tmp_path / "state" / "results").glob("*/embedding/c/0/0")
+    chunk.write_bytes(chunk.read_bytes()[:-3] + b"xyz")
+    recorded(tmp_path, 1, 1)  # a late one of the same day, which is published with it
+    before = zarr.open_group(str(tmp_path / f"published/zarr/{day_of(1)}.zarr"))["embedding"][:]
+    summary = run_night(file, 2)
+    assert (summary.exit_code, summary.published) == (4, [])
+    assert "is damaged" in summary.troubles[0]
+    np.testing.assert_array_equal(
+        zarr.open_group(str(tmp_path / f"published/zarr/{day_of(1)}.zarr"))["embedding"][:], before
+    )
+    for column in (tmp_path / "state" / "views").glob("000001*/views/left/c/0/0"):
+        column.write_bytes(b"and its views besides")
+    mended = run_night(file, 3)
+    assert (mended.exit_code, mended.published, len(mended.done)) == (0, [day_of(1)], 1), mended.lines()
+    after = zarr.open_group(str(tmp_path / f"published/zarr/{day_of(1)}.zarr"))["embedding"][:]
+    np.testing.assert_array_equal(after[:640], before)
+
+
+def test_readers_see_a_day_before_or_after_and_never_half_of_it(tmp_path):
+    file = pipeline_file(tmp_path)
+    recorded(tmp_path, 1)
+    run_night(file, 1)
+    place, table = tmp_path / f"published/zarr/{day_of(1)}.zarr", tmp_path / f"published/parquet/date={day_of(1)}"
+    opened_before = to_xarray(place)  # lazy: nothing of it has been read
+    over, seen, troubles = threading.Event(), set(), []
+
+    def read_on():
+        while not over.wait(0.02):  # leaves the others some of the processor
+            try:
+                rows = pq.read_table(table / "rows.parquet", partitioning=None)
+                seen.add(("parquet", rows.num_rows, len(set(rows["file"].to_pylist()))))
+                assert set(transformed.damages(str(place)).values()) == {None}
+            except Exception as error:
+                troubles.append(error)
+
+    reader = threading.Thread(target=read_on)
+    reader.start()
+    try:
+        for part in (1, 2):
+            recorded(tmp_path, 1, part)
+            assert run_night(file, 1 + part).published == [day_of(1)]
+    finally:
+        over.set()
+        reader.join(60)
+    assert troubles == []
+    assert seen <= {("parquet", 640 * n, n) for n in (1, 2, 3)}
+    assert len(seen) > 1  # it was reading while days changed
+    assert opened_before.embedding.values.shape == (640, 2)
+    assert np.isfinite(opened_before.embedding.values).all()
+    assert to_xarray(place).embedding.shape == (1920, 2)
 
 
 def test_something_of_somebody_else_is_not_replaced(tmp_path):
@@ -164,4 +225,12 @@ def test_recordings_in_object_storage_are_embedded_once_as_well(tmp_path, bucket
     assert ([Path(path).name for path in again.found.duplicates], again.done) == (["again.edf"], [])
     bucket.rm("nights/ward-7", recursive=True)
     assert run_night(file, 3).found.gone == 3
+    bucket.rmdir("nights")
+    with pytest.raises(StorageError, match=r"the bucket nights of .* is not there, though it was"):
+        run_night(file, 4)
+    other = pipeline_file(tmp_path / "other")
+    other.write_text(other.read_text().replace("incoming/*.edf", "s3://knights/ward-7/*.edf"))
+    done = dlcca("pipeline", "run", other)
+    assert done.exit_code == 2
+    assert "there is no bucket knights" in done.output
     assert os.path.exists(tmp_path / f"published/zarr/{day_of(1)}.zarr")

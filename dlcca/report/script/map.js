@@ -141,7 +141,8 @@ class PointMap {
   paintMarks(pen, size) {
     pen.strokeStyle = this.sheet.ink;
     pen.lineWidth = 1;
-    pen.globalAlpha = 0.7;
+    // Of many landmarks the rings overlap, and would hide the colours of the points.
+    pen.globalAlpha = Math.min(0.7, Math.max(0.08, 150 / this.state.data.landmarks.length));
     for (const i of this.state.data.landmarks) {
       pen.beginPath();
       pen.arc(this.x[i], this.y[i], size + 1.4, 0, 2 * Math.PI);

@@ -1,0 +1,34 @@
+"""`dlcca pipeline examples`: settings to begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dlcca.cli.options import AsJson, Debug, Quiet
+from dlcca.cli.voice import speaking
+
+EXAMPLE = "Example: dlcca pipeline examples --out my-settings"
+
+
+def examples(
+    out: Annotated[Path | None, typer.Option(help="Folder to copy them to, for you to change.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Say where the example settings are, or copy them.
+
+    A run.toml, pipelines for a folder and for object storage, and files for schedulers. Files that are there already
+    are not replaced.
+    """
+    with speaking(as_json, quiet, debug) as voice:
+        from dlcca.clients.ready import first_words
+        from dlcca.pipelines import examples as ready
+
+        files = ready.copied(out) if out is not None else ready.files()
+        for file in files:
+            voice.say(f"{file!s:<40} {first_words(file)}")
+        voice.finish({"files": [str(file) for file in files]})

@@ -1,0 +1,90 @@
+"""Tables of settings, read from the code, so that a page cannot say anything else than the code does.
+
+``{settings} module.Class`` has a row for each field: the key, its default and the sentence under it.
+``{flat-options}`` has the names under which `LocalCCA` takes the same settings.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from collections.abc import Sequence
+from dataclasses import MISSING, Field, fields
+from itertools import pairwise
+from typing import Any
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from dlcca.settings import OPTIONS
+
+
+class SettingsTable(SphinxDirective):
+    """The table of one class; after its name, keys that are left out."""
+
+    required_arguments = 1
+    optional_arguments = 20
+
+    def run(self) -> list[nodes.Node]:
+        module, _, name = self.arguments[0].rpartition(".")
+        rows = rows_of(getattr(importlib.import_module(module), name), leave_out=self.arguments[1:])
+        return table(self, ("key", "default", ""), rows)
+
+
+class FlatOptions(SphinxDirective):
+    """Which option of `LocalCCA` is which key of a file."""
+
+    def run(self) -> list[nodes.Node]:
+        rows = [(f"`{option}`", f"`[{section}] {key}`") for option, (section, key) in OPTIONS.items()]
+        return table(self, ("option", "in a file"), rows)
+
+
+def table(directive: SphinxDirective, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[nodes.Node]:
+    """Rows of Markdown as a table."""
+    lines = [head, ["---"] * len(head), *rows]
+    text = [f"| {' | '.join(cells)} |" for cells in lines]
+    return directive.parse_text_to_nodes(StringList(text, source=directive.get_location()))
+
+
+def rows_of(settings: type, leave_out: list[str] | tuple[str, ...] = ()) -> list[tuple[str, str, str]]:
+    """Key, default and meaning of each field, as Markdown."""
+    said = {name: text for above in reversed(settings.__mro__[:-1]) for name, text in sentences(above).items()}
+    kept = [key for key in fields(settings) if key.name not in leave_out]
+    return [(f"`{key.name}`", default(key), said.get(key.name, "").replace("|", "\\|")) for key in kept]
+
+
+def default(key: Field[Any]) -> str:
+    """As in TOML; nothing for what has to be said, or is found out."""
+    value = key.default if key.default is not MISSING else key.default_factory() if _is_made(key) else None
+    if hasattr(value, "kind"):
+        value = value.kind
+    if value is None or value == {} or value == ():
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        value = list(value)
+    return f"`{value!r}`".replace("'", '"')
+
+
+def _is_made(key: Field[Any]) -> bool:
+    return key.default_factory is not MISSING
+
+
+def sentences(settings: type) -> dict[str, str]:
+    """The text under each field of a class; Python itself forgets it."""
+    (body,) = (node.body for node in ast.parse(inspect.getsource(settings)).body if isinstance(node, ast.ClassDef))
+    found = {}
+    for field, text in pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            found[field.target.id] = " ".join(str(text.value.value).split())
+    return found
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("settings", SettingsTable)
+    app.add_directive("flat-options", FlatOptions)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
