@@ -24,9 +24,9 @@ help:
 demo: $(VENV)/core.stamp
 	$(BIN)/dlcca demo --out demo-output
 
-# Two test processes with one thread of arithmetic each: four on two cores would take turns.
+# Three test processes with one thread of arithmetic each: on two cores, one of them mostly waits, for a queue or a clock.
 test: check system
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m ""
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 -m ""
 
 # A queue, a network, a cron and a browser for the tests that need real ones; elsewhere than on Debian as root they
 # skip, and say why.

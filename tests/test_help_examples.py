@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
+from scipy.signal import lfilter
 
 from dlcca import runfile
 from dlcca.pipelines import examples, settings
 from tests.help_examples import example_of, run_example
-from tests.pipelines.nights import RATE, pipeline_file, recorded, sensors
+from tests.pipelines.nights import RATE, SECONDS, pipeline_file, recorded
 from tests.test_cli import EVERY_VERB
 
 RUN = """
@@ -62,7 +63,10 @@ def write_night(path: str, night: int) -> None:
     """Two sensors as an EEG and an ECG."""
     import edfio
 
-    X, _z = sensors(night)
+    rng = np.random.default_rng(night)
+    z, left, right = lfilter([0.02], [1, -0.98], rng.standard_normal((3, SECONDS * RATE)), axis=1) * 5
+    X = np.stack([z + left, np.tanh(z), left, z - right, np.sin(z), right], axis=1)
+    X += 0.01 * rng.standard_normal(X.shape)
     names = ["EEG 1", "EEG 2", "EEG 3", "ECG 1", "ECG 2", "ECG 3"]
     signals = [
         edfio.EdfSignal(X[:, i], RATE, label=name, physical_dimension="uV", physical_range=(-20, 20))

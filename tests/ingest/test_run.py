@@ -220,6 +220,7 @@ def test_files_with_annotations_only_leave_a_store_without_views(tmp_path):
 
 def test_quiet_says_nothing_and_a_terminal_sees_how_fast_it_goes(folder, monkeypatch, capsys):
     import sys
+    import time
 
     from dlcca.cli import Voice
 
@@ -228,4 +229,5 @@ def test_quiet_says_nothing_and_a_terminal_sees_how_fast_it_goes(folder, monkeyp
     with Voice(as_json=False, quiet=False, debug=False).bars(block_s=60.0) as tell:
         for done in range(4):
             tell("drafts", done, 3)
+            time.sleep(0.25)  # it is drawn ten times a second
     assert "x real time" in capsys.readouterr().err

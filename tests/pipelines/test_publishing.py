@@ -22,6 +22,7 @@ from dlcca.pipelines import embed, publish
 from dlcca.pipelines.flow import opened
 from dlcca.stores import transformed
 from tests.pipelines.nights import RATE, day_of, pipeline_file, recorded, run_night, sensors, start_of, write
+from tests.stores.buckets import forget_storages
 
 pytestmark = pytest.mark.slow
 
@@ -203,10 +204,12 @@ def bucket(monkeypatch, tmp_path):
         "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none"),
     }.items():
         monkeypatch.setenv(name, value)
+    forget_storages()
     fs = fsspec.filesystem("s3", use_listings_cache=False, skip_instance_cache=True)
     fs.mkdir("nights")
     yield fs
     running.stop()
+    forget_storages()
 
 
 def test_recordings_in_object_storage_are_embedded_once_as_well(tmp_path, bucket):

@@ -14,6 +14,13 @@ def storage():
     return fsspec.filesystem("s3", use_listings_cache=False)
 
 
+def forget_storages():
+    """Connections are kept by what was said of them; the address of the server is said in the environment alone."""
+    import fsspec
+
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
+
+
 def objects(address):
     """Every object under an address with what tells one version of it from another."""
     found = storage().find(address, detail=True)
