@@ -14,11 +14,18 @@ def storage():
     return fsspec.filesystem("s3", use_listings_cache=False)
 
 
+#: Storages that were forgotten: one that is thrown away complains of connections that it still has.
+_FORGOTTEN = []
+
+
 def forget_storages():
-    """Connections are kept by what was said of them; the address of the server is said in the environment alone."""
+    """Have the next storage be connected anew: they are kept by what was said of them, and the address of the server is
+    said in the environment alone."""
     import fsspec
 
-    fsspec.get_filesystem_class("s3").clear_instance_cache()
+    kind = fsspec.get_filesystem_class("s3")
+    _FORGOTTEN.extend(kind._cache.values())
+    kind.clear_instance_cache()
 
 
 def objects(address):
