@@ -20,9 +20,10 @@ from pathlib import Path
 
 from tests.faults.chaos import Outcome, Reference, survive, undisturbed
 from tests.faults.killing import KINDS, Kill
+from tests.pages import write_table
 
 #: The table of a page lies between these lines.
-BEGIN, END = "<!-- begin of the table: written by make chaos -->", "<!-- end of the table -->"
+BEGIN = "<!-- begin of the table: written by make chaos -->"
 HEAD = ("killed", "runs", "finished at the kill", "finished before the resume", "recomputed", "lost", "difference")
 
 
@@ -36,7 +37,7 @@ def main() -> int:
     text = table(outcomes)
     print(f"\n{text}")
     if asked.page is not None:
-        write(asked.page, text)
+        write_table(asked.page, BEGIN, text)
     return int(not all(outcome.is_unharmed for outcome in outcomes))
 
 
@@ -97,13 +98,6 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> list[str]:
 
 def _cells(row: Sequence[str]) -> str:
     return f"| {' | '.join(row)} |"
-
-
-def write(page: Path, text: str) -> None:
-    """Put the table where the page has its place for it."""
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
 
 
 def _made(folder: Path) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import pages
 from tests.faults import chaos, chaos_table
 from tests.faults.chaos import Outcome
 from tests.faults.killing import KINDS, Kill
@@ -83,9 +84,9 @@ def test_any_harm_counts(harm):
 
 def test_a_table_is_put_into_its_place_and_adds_up(tmp_path):
     page = tmp_path / "chaos.md"
-    page.write_text(f"# Title\n{chaos_table.BEGIN}\nold\n{chaos_table.END}\nlast words\n")
+    page.write_text(f"# Title\n{chaos_table.BEGIN}\nold\n{pages.END}\nlast words\n")
     outcomes = [UNHARMED, replace(UNHARMED, kill=Kill.of(1, BLOCKS), lost=2)]
-    chaos_table.write(page, chaos_table.table(outcomes))
+    pages.write_table(page, chaos_table.BEGIN, chaos_table.table(outcomes))
     text = page.read_text()
     assert "old" not in text
     assert text.startswith("# Title\n")

@@ -178,6 +178,7 @@ def test_one_that_was_taken_over_is_told_and_leaves_the_other_alone(store, other
 
 def test_whoever_holds_nothing_has_nothing_to_confirm(store):
     lock.confirm(store)
+    assert owners.holder(store) is None
 
 
 def test_of_many_that_create_one_file_one_does(store):

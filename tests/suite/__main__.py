@@ -7,14 +7,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tests.pages import write_table
 from tests.suite.methods import METHODS, OURS
 from tests.suite.problems import LARGE, SMALL, Problem, everything
 from tests.suite.scoring import Score, best
 
-BEGIN, END = "<!-- begin of the table: written by make suite -->", "<!-- end of the table -->"
+BEGIN = "<!-- begin of the table: written by make suite -->"
 #: What a static problem needs at no more noise than this, and how far from the best of the others any may be.
 LITTLE_NOISE, LEAST_FOUND, MOST_LEAK, BEHIND = 0.02, 0.99, 0.03, 0.01
-#: Others that find this little less leak are not better: they hold private variables.
 Scores = dict[str, Score]
 
 
@@ -34,7 +34,7 @@ def main() -> int:
         lines.append(cells([problem.name, str(problem.n), f"{problem.noise:.0%}", *each, why or "yes"]))
         print(lines[-1], flush=True)
     if asked.page is not None:
-        write(asked.page, "\n".join(lines))
+        write_table(asked.page, BEGIN, "\n".join(lines))
     return int(failed > 0)
 
 
@@ -61,13 +61,6 @@ def shortfall(problem: Problem, reached: Scores) -> str:
 
 def cells(row: Sequence[str]) -> str:
     return f"| {' | '.join(row)} |"
-
-
-def write(page: Path, text: str) -> None:
-    """Put the table where the page has its place for it."""
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
 
 
 def arguments() -> argparse.Namespace:
