@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dlcca.clients.dashboard import LOOPBACK
-from dlcca.clients.tuning import KEEPING_MEMORY, ONE_THREAD
+from dlcca.clients.tuning import KEEPING_MEMORY, LOOKING_LESS, ONE_THREAD
 
 
 @contextmanager
@@ -24,7 +24,8 @@ def local_client(
     from distributed import Client, LocalCluster
 
     count = workers or os.cpu_count() or 1
-    with dask.config.set({"distributed.nanny.pre-spawn-environ": {**ONE_THREAD, **KEEPING_MEMORY}}):
+    environ = {"distributed.nanny.pre-spawn-environ": {**ONE_THREAD, **KEEPING_MEMORY}}
+    with dask.config.set({**environ, **LOOKING_LESS}):
         cluster = LocalCluster(
             n_workers=count,
             threads_per_worker=1,

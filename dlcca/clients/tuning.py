@@ -12,6 +12,9 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 #: is new pages from the system. Arrays below 4 MiB come from memory that the worker keeps, of which at most 8 MiB are
 #: unused.
 KEEPING_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": str(8 << 20)}
+#: Dask looks a hundred times a second what each worker is at, for its performance report. Many workers on few cores
+#: then take a part of a core to be idle; ten times tell as much of a run.
+LOOKING_LESS = {"distributed.worker.profile.interval": "100ms"}
 #: Times that a task may lose its worker before Dask blames the task. Jobs of a queue go for reasons of their own.
 ALLOWED_FAILURES = 10
 
