@@ -3,20 +3,33 @@
 Positive floating-point numbers sort like their bits read as integers. A pass over all numbers counts their leading 16
 bits and so finds the 65 536th part of the number line in which a rank lies; the next pass looks at the next 16 bits of
 the numbers in that part only. Two passes settle float32, four settle float64.
+
+Of the 65 536 parts few hold any numbers at all: distances lie within some powers of ten. Only those are kept, for what
+a block has found travels to where all blocks are added up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 BITS = 16
 Prefix = int
-#: For each prefix asked for, how many numbers continue it with each of the 2^16 next digits.
-Counts = dict[Prefix, NDArray[np.int64]]
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Digits(NamedTuple):
+    """How many numbers go on with which 16 bits: those that occur (o,), in rising order, and how often (o,)."""
+
+    digits: NDArray[np.uint16]
+    counts: NDArray[np.int64]
+
+
+#: For each prefix asked for, how the numbers that begin with it go on.
+Counts = dict[Prefix, Digits]
 
 
 def levels(dtype: np.dtype) -> int:
@@ -40,13 +53,25 @@ def count_digits(values: NDArray, level: int, prefixes: list[Prefix]) -> Counts:
     for prefix in prefixes:
         here = leading if level == 0 else leading[(leading >> np.array(BITS, bits.dtype)) == prefix]
         digits = (here & np.array((1 << BITS) - 1, bits.dtype)).astype(np.int64)
-        found[prefix] = np.bincount(digits, minlength=1 << BITS)
+        found[prefix] = _occurring(np.bincount(digits))
     return found
 
 
-def added(parts: list[Counts]) -> Counts:
-    """Counts of several blocks together."""
-    return {prefix: np.sum([part[prefix] for part in parts], axis=0) for prefix in parts[0]}
+def _occurring(counts: NDArray[np.int64]) -> Digits:
+    """Those of all digits (up to 2^16,) that occur."""
+    digits = np.flatnonzero(counts)
+    return Digits(digits.astype(np.uint16), counts[digits])
+
+
+def added(parts: Iterable[Mapping[Key, Digits]]) -> dict[Key, Digits]:
+    """Counts of several blocks together, under whatever keys; each block is let go before the next is asked for."""
+    totals: dict[Key, NDArray[np.int64]] = {}
+    for part in parts:
+        for key, found in part.items():
+            if key not in totals:
+                totals[key] = np.zeros(1 << BITS, dtype=np.int64)
+            totals[key][found.digits] += found.counts
+    return {key: _occurring(total) for key, total in totals.items()}
 
 
 class Search:
@@ -70,16 +95,17 @@ class Search:
         """What the next pass is to count."""
         return sorted({prefix for prefix, _ in self._found.values()}) or [0]
 
-    def narrow(self, counts: Mapping[Prefix, NDArray]) -> None:
+    def narrow(self, counts: Mapping[Prefix, Digits]) -> None:
         """Take in what a pass over all numbers has counted (see `count_digits`)."""
         if self.level == 0:
-            total = int(counts[0].sum())
+            total = int(counts[0].counts.sum())
             self._at = (total - 1) * self.share
             self._found = {int(rank): (0, int(rank)) for rank in (np.floor(self._at), np.ceil(self._at)) if total}
         for rank, (prefix, left) in self._found.items():
-            upto = np.cumsum(counts[prefix])
-            digit = int(np.searchsorted(upto, left, side="right"))
-            self._found[rank] = ((prefix << BITS) + digit, left - int(upto[digit - 1] if digit else 0))
+            upto = np.cumsum(counts[prefix].counts)
+            place = int(np.searchsorted(upto, left, side="right"))
+            digit = int(counts[prefix].digits[place])
+            self._found[rank] = ((prefix << BITS) + digit, left - int(upto[place - 1] if place else 0))
         self.level += 1
         self.is_over = self.level == self.passes or not self._found
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DataError
 from dlcca.numerics.bandwidth import QUANTILES, beyond_rounding, candidates, kth_smallest, log_sums, steepest
-from dlcca.numerics.quantiles import Counts, Search, added, count_digits, levels
+from dlcca.numerics.quantiles import Digits, Prefix, Search, added, count_digits, levels
 from dlcca.stages import kernel, landmarks
 from dlcca.stages.job import Job
 from dlcca.stages.work import Tell, collect
@@ -63,23 +63,21 @@ def _quantiles(job: Job, of: str, share: float, client: Any, tell: Tell | None) 
     while not all(search.is_over for search in searches):
         asked = {which: (search.level, search.prefixes) for which, search in enumerate(searches) if not search.is_over}
         parts = collect(count, job, job.n_blocks, client, tell, (of, asked), name="bandwidth")
-        for which, counts in reduce(_added, parts).items():  # as they come: never many blocks' counts together
-            searches[which].narrow(counts)
+        total = added(parts)
+        for which in asked:
+            searches[which].narrow({prefix: total[which, prefix] for prefix in asked[which][1]})
     return [search.result for search in searches]
 
 
-def count(job: Job, block: int, of: str, asked: dict[int, tuple[int, list[int]]]) -> dict[int, Counts]:
-    """The digits of a block's distances, as far as they are asked for."""
-    found: dict[int, Counts] = {}
-    for which, D in _distances(job, block, of):
-        if which in asked:
-            counts = count_digits(beyond_rounding(D), *asked[which])
-            found[which] = added([found[which], counts]) if which in found else counts
-    return found
-
-
-def _added(a: dict[int, Counts], b: dict[int, Counts]) -> dict[int, Counts]:
-    return {which: added([a[which], b[which]]) for which in a}
+def count(
+    job: Job, block: int, of: str, asked: dict[int, tuple[int, list[Prefix]]]
+) -> dict[tuple[int, Prefix], Digits]:
+    """The digits of a block's distances, as far as they are asked for: by what they are of, and by their beginning."""
+    return added(
+        {(which, prefix): found for prefix, found in count_digits(beyond_rounding(D), *asked[which]).items()}
+        for which, D in _distances(job, block, of)
+        if which in asked
+    )
 
 
 def _distances(job: Job, block: int, of: str) -> Iterator[tuple[int, NDArray]]:

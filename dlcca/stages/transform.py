@@ -66,7 +66,8 @@ def prepared(address: str, model: str, sources: Mapping[str, Source], clock: str
     ``clock`` is the address of the store of views that they are, if they were made of recordings.
     """
     place = model_address(model)
-    fitted, checksum = _opened(place)
+    checksum = _checksum(place)
+    fitted = _opened(place, checksum)
     _refuse_unknown(sources, fitted.names)
     given = tuple(sources.get(name) for name in fitted.names)
     arrays = [None if source is None else _checked(source) for source in given]
@@ -132,7 +133,7 @@ def _done(job: TransformJob, client: Any, tell: Tell | None) -> dict[str, Any]:
 
 def compute(job: TransformJob, stage: Stage, block: int) -> None:
     """Coordinates, distances and reasons of a block of moments."""
-    model, _ = _opened(job.model, job.seal)
+    model = _opened(job.model, job.seal)
     first, last = bounds_of_block(job.n, job.rows, block)
     arrays, at, reason = _valid_rows(job, first, last)
     E = np.full((last - first, job.q), np.nan)
@@ -168,11 +169,15 @@ def _read(job: TransformJob, first: int, last: int) -> list[NDArray | None]:
     return [None if source is None else source.read(rows).astype(job.dtype, copy=False) for source in job.sources]
 
 
+def _checksum(address: str) -> str:
+    """That of the header of a model, as it is now."""
+    return str(open_sealed(address, model_store.FORM)[0].attrs["checksum"])
+
+
 @lru_cache(maxsize=2)
-def _opened(address: str, checksum: str = "") -> tuple[Model, str]:
-    """The model and the checksum of its header; ``checksum`` tells models at one address apart."""
-    found = open_sealed(address, model_store.FORM)[0].attrs["checksum"]
-    if checksum and found != checksum:
+def _opened(address: str, checksum: str) -> Model:
+    """The model, read once in a process; ``checksum`` tells models at one address apart."""
+    if _checksum(address) != checksum:
         raise StaleStage(f"the model {address} was replaced while it was in use; give another store, and begin again.")
     model, _, facts = model_store.load(address)
     if any(facts.get("lags", ())):
@@ -180,7 +185,7 @@ def _opened(address: str, checksum: str = "") -> tuple[Model, str]:
             f"the model {address} has lags, and dlcca transform puts rows together as they are: use open_model(...)"
             ".transform(views) with arrays in memory."
         )
-    return model, found
+    return model
 
 
 def _refuse_unknown(sources: Mapping[str, Source], names: tuple[str, ...]) -> None:
@@ -244,7 +249,7 @@ def _seal(job: TransformJob) -> None:
         "model_checksum": job.seal,
         "views": list(job.present),
         "missing_views": [
-            name for name, source in zip(_opened(job.model)[0].names, job.sources, strict=True) if source is None
+            name for name, source in zip(_opened(job.model, job.seal).names, job.sources, strict=True) if source is None
         ],
         "time_unit": "sample" if clock is None else "s",
         "start": None if clock is None else clock.start,

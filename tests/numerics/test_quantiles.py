@@ -100,9 +100,20 @@ def test_a_view_of_an_array_is_counted_as_a_copy_would_be():
 def test_counts_of_a_pass_sum_to_what_continues_the_prefix():
     X = np.array([1.0, 1.5, 1.5, 3.0, 0.0], np.float32)
     (first,) = count_digits(X, 0, [0]).values()
-    assert first.sum() == 4
-    one = int(np.float32(1.5).view(np.uint32) >> 16)
-    assert first[one] == 2
+    leading = [int(np.float32(x).view(np.uint32) >> 16) for x in (1.0, 1.5, 3.0)]
+    assert first.digits.tolist() == leading
+    assert first.counts.tolist() == [1, 2, 1]
+    one = leading[1]
     following = count_digits(X, 1, [one, one + 1])
-    assert following[one].sum() == 2
-    assert following[one + 1].sum() == 0
+    assert following[one].counts.sum() == 2
+    assert following[one + 1].counts.sum() == 0
+
+
+def test_what_a_block_has_counted_is_no_larger_than_the_block():
+    """It travels to where the blocks are added up, and there may be thousands of small ones."""
+    X = np.random.default_rng(0).exponential(size=50)
+    (found,) = count_digits(X, 0, [0]).values()
+    assert len(found.digits) == len(found.counts) <= X.size
+    (total,) = added(count_digits(part, 0, [0]) for part in np.split(X, 5)).values()
+    np.testing.assert_array_equal(total.digits, found.digits)
+    np.testing.assert_array_equal(total.counts, found.counts)

@@ -67,6 +67,18 @@ def test_a_view_may_be_missing_where_the_fusion_permits(tmp_path):
     assert header["missing_views"] == ["view 1"]
 
 
+def test_a_model_that_took_the_place_of_another_is_read_anew(tmp_path):
+    first, new, sources = fitted(tmp_path, **KNN)
+    transform.run(job_of(tmp_path, sources))
+    other = LocalCCA(random_state=0, **TIME).fit([V[::-1] for V in new])
+    other.save(tmp_path / "model.zarr")
+    job = transform.prepared(str(tmp_path / "again.zarr"), str(tmp_path / "model.zarr"), sources)
+    transform.run(job)
+    group = zarr.open_group(str(tmp_path / "again.zarr"), mode="r")
+    np.testing.assert_allclose(group["embedding"][...], other.transform(new), atol=1e-8, rtol=0)
+    assert not np.allclose(other.transform(new), first.transform(new))
+
+
 def test_a_view_that_the_fusion_reads_may_not_be_missing(tmp_path):
     _model, _new, sources = fitted(tmp_path, **FUSIONS[2])
     with pytest.raises(DataError, match="reads only 'view 1', which is missing"):
