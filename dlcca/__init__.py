@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from dlcca.estimator import open_model as open_model
     from dlcca.estimator import refit as refit
     from dlcca.estimator import transform as transform
+    from dlcca.halves import stability as stability
     from dlcca.private_view import private as private
     from dlcca.recorded import from_mne as from_mne
     from dlcca.recorded import open_views as open_views
     from dlcca.settings import Settings as Settings
+    from dlcca.subsets import who_shares as who_shares
     from dlcca.views import Views as Views
 
 _HOME = {
@@ -38,6 +40,8 @@ _HOME = {
     "from_mne": "dlcca.recorded",
     "open_views": "dlcca.recorded",
     "Settings": "dlcca.settings",
+    "stability": "dlcca.halves",
+    "who_shares": "dlcca.subsets",
     "Views": "dlcca.views",
     "baselines": None,
     "export": None,
@@ -59,7 +63,9 @@ __all__ = [
     "private",
     "refit",
     "simulate",
+    "stability",
     "transform",
+    "who_shares",
 ]
 
 

@@ -78,6 +78,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     warnings_ : reasons not to trust the result, in sentences; empty if there are none
     notes_ : what to know about it all the same, such as coordinates that are functions of earlier ones
     lags_ : (K,) rows that each view runs behind the first; rows without a partner have NaN in ``embedding_``
+    stability_ : what `dlcca.stability` found, if it was asked; it is not saved with the model
     change_ : after `refit`, how much the coordinates of the old samples changed: r2, correlations of the axes, relative
         (root mean square), largest, and how many landmarks were kept and added
     settings_ : the settings used, without any "auto"
@@ -336,6 +337,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
             *self._common_lines(),
             *lag_lines(self.quality_),
             f"Eigenvalues {spectrum}.",
+            *(str(self.stability_).splitlines() if getattr(self, "stability_", None) is not None else []),
             *(f"Warning: {reason}" for reason in self.warnings_),
             *(f"Note: {note}" for note in self.notes_),
             "Chosen:",
@@ -380,6 +382,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
 
     def _take(self, result: Fit | lazy.LazyFit, recorded: Any = None) -> None:
         """The results of a fit, under the names that users know."""
+        self.stability_: Any = None  # of an earlier fit, if `dlcca.stability` was asked
         self.model_ = result.model
         self.lags_ = np.zeros(len(result.model.names), np.int64)
         self.embedding_ = result.embedding
@@ -464,6 +467,7 @@ def open_model(path: str | Path) -> LocalCCA:
     estimator.choices_ = facts["choices"]
     scaling = {name: X for name, X in arrays.items() if name.startswith("scaling/")}
     estimator.recordings_ = Recordings(facts["recordings"], scaling) if facts.get("recordings") else None
+    estimator.stability_ = None
     return estimator
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Points that are drawn; of more rows, as many evenly.
 MOST_POINTS = 20_000
+#: Samples whose standard errors are drawn.
+MOST_CROSSES = 200
 #: Rows of an embedding on disk that are held at a time.
 ROWS = 1 << 18
 
@@ -44,6 +46,9 @@ class Plots:
     ) -> Axes:
         """The samples in two of their coordinates, or in three on axes with ``projection="3d"``.
 
+        If `dlcca.stability` was asked before, some of them have a cross of one standard error each way, and the axes
+        say how much of their coordinate comes again from halves of the samples.
+
         Parameters
         ----------
         coordinates : which ones, counted from 0; the first three on axes in space if not said otherwise
@@ -59,6 +64,12 @@ class Plots:
         rows = np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int))
         values = rows if color is None else _of_rows(color, n, rows)
         points = axes.draw_embedding(ax, np.asarray(self._model.embedding_[rows]), values, coordinates=shown, **style)
+        stability = getattr(self._model, "stability_", None)
+        if stability is not None and not in_space:
+            some = np.flatnonzero(np.isfinite(np.asarray(self._model.embedding_).sum(axis=1)))
+            some = some[np.unique(np.linspace(0, len(some) - 1, min(len(some), MOST_CROSSES)).round().astype(int))]
+            E, band = np.asarray(self._model.embedding_[some]), stability.band[some]
+            axes.draw_bands(ax, E, band, stability.reproducibility, coordinates=shown)
         if "c" not in style and ax.figure is not None:
             ax.figure.colorbar(points, ax=ax, label=label or ("sample" if color is None else ""))
         return ax

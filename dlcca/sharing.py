@@ -14,17 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.numerics import rhythms
-from dlcca.numerics.components import all_steps, leading, n_directions
+from dlcca.numerics.components import all_steps, first_step, leading, n_directions
 from dlcca.numerics.landmarks import evenly
 from dlcca.numerics.neighborhoods import joint_space, squared_distances
 from dlcca.numerics.significance import Tested, n_significant, p_values
 from dlcca.numerics.surrogates import (
     WINDOW_SAMPLES,
+    Bases,
     Compared,
     Measure,
-    knn_measure,
+    knn_bases,
     shift_test,
-    windows_measure,
+    windows_bases,
 )
 from dlcca.numerics.windows import roomy, time_windows
 from dlcca.quality import LEVEL, Common
@@ -68,14 +69,30 @@ def chance_of(
     given: NDArray[np.int64] | None = None,
 ) -> Chance:
     """Two or more views against surrogates; k samples make a neighborhood, ``given`` (m, k) if the user gave them."""
+    surrogates, found, against = compared_of(arrays, k, settings, segments, given)
+    return chance_from(surrogates, against, found.p if len(found.surrogates) >= FEWEST_SURROGATES else None, k)
+
+
+def compared_of(
+    arrays: Sequence[Rows],
+    k: int,
+    settings: Settings,
+    segments: NDArray[np.int64] | None = None,
+    given: NDArray[np.int64] | None = None,
+) -> tuple[Compared, Compared, str]:
+    """The views against shifted ones; against the surrogates that tell whether they share; and which these are."""
     measure, places = _measure(arrays, k, settings, segments, given)
     surrogates = shift_test(measure, places, len(arrays))
-    found, against = surrogates, "shifted"
     views = [rhythms.rhythm(X) for X in arrays]
     if all(rhythms.forecast(Z) >= rhythms.STEADY for Z in views):
-        found, against = rhythms.speed_test(views), "speeds"
+        return surrogates, rhythms.speed_test(views), "speeds"
+    return surrogates, surrogates, "shifted"
+
+
+def chance_from(surrogates: Compared, against: str, p: float | None, k: int) -> Chance:
+    """What chance gives, from the views against shifted ones, and the p-value of a test that may be another."""
     return Chance(
-        p=found.p if len(found.surrogates) >= FEWEST_SURROGATES else None,
+        p=p,
         against=against,
         samples=min(float(k), surrogates.samples or 0.0),
         by_chance=_by_chance(surrogates, against),
@@ -94,15 +111,26 @@ def _measure(
     segments: NDArray[np.int64] | None,
     given: NDArray[np.int64] | None,
 ) -> tuple[Measure, int]:
+    bases, places = bases_of(arrays, k, settings, segments, given)
+    return lambda shifts: first_step(bases(shifts)), places
+
+
+def bases_of(
+    arrays: Sequence[Rows],
+    k: int,
+    settings: Settings,
+    segments: NDArray[np.int64] | None = None,
+    given: NDArray[np.int64] | None = None,
+) -> tuple[Bases, int]:
     """Neighborhoods as the fit has them, but not at its landmarks: these may be few, or chosen by their values."""
     if given is not None:
-        return windows_measure(arrays, given)
+        return windows_bases(arrays, given)
     if settings.neighborhoods.kind == "knn":
-        return knn_measure(arrays, k)
+        return knn_bases(arrays, k)
     n = len(arrays[0])
     rows = np.arange(n) if segments is None else np.flatnonzero(roomy(segments, k))
     rows = rows[evenly(len(rows), min(len(rows), WINDOW_SAMPLES))]
-    return windows_measure(arrays, time_windows(n, rows, k, segments))
+    return windows_bases(arrays, time_windows(n, rows, k, segments))
 
 
 def at_landmarks(arrays: Sequence[NDArray], neighbors: NDArray[np.int64], ranks: NDArray) -> AtLandmarks:

@@ -41,6 +41,8 @@ PICTURE: dict[str, set[str] | None] = {
     "estimator": {"errors", "fitting", "model", "numerics", "quality", "refitting", "settings", "stages", "stores"}
     | {"aligning", "plotting", "views"},
     "private_view": {"errors", "estimator", "model", "numerics", "views"},
+    "subsets": {"errors", "estimator", "fitting", "numerics", "quality", "settings", "sharing", "views"},
+    "halves": {"aligning", "errors", "estimator", "fitting", "model", "numerics", "settings", "subsets", "views"},
     "plotting": {"errors", "report"},
     "report": {"errors", "model", "numerics", "settings", "stores"},
     "compare": {"baselines", "errors", "fitting", "numerics", "report", "runfile", "settings", "stages", "stores"}

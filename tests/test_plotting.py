@@ -86,11 +86,59 @@ def test_strength_is_drawn_at_the_landmarks_in_the_time_that_is_given(model):
     assert model.plot.strength().get_xlabel() == "sample"
 
 
-def test_a_model_from_disk_is_drawn_alike(model, tmp_path):
+FIGURES = ("embedding", "spectrum", "strength", "eigenvalues")
+
+
+def contents(ax) -> dict:
+    """All that is on axes: words, and numbers of points, lines, bars and areas."""
+    drawn(ax)
+    return {
+        "words": [ax.get_xlabel(), ax.get_ylabel(), *(text.get_text() for text in ax.texts)],
+        "named": [line.get_label() for line in ax.lines],
+        "lines": [np.asarray(line.get_xydata(), float) for line in ax.lines],
+        "points": [np.asarray(points.get_offsets(), float) for points in ax.collections],
+        "areas": [path.vertices for points in ax.collections for path in points.get_paths()],
+        "bars": [np.asarray(bar.get_bbox().bounds) for bar in ax.patches if hasattr(bar, "get_height")],
+    }
+
+
+def assert_same(found: dict, expected: dict) -> None:
+    assert (found["words"], found["named"]) == (expected["words"], expected["named"])
+    for kind in ("lines", "points", "areas", "bars"):
+        assert len(found[kind]) == len(expected[kind]), kind
+        for one, other in zip(found[kind], expected[kind], strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-12, err_msg=kind)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_model_from_disk_is_drawn_alike(model, tmp_path, name):
     model.save(tmp_path / "model.zarr")
     again = open_model(tmp_path / "model.zarr")
-    for name in ("embedding", "spectrum", "strength", "eigenvalues"):
-        drawn(getattr(again.plot, name)())
+    found = contents(getattr(again.plot, name)())
+    assert_same(found, contents(getattr(model.plot, name)()))
+    assert sum(part.size for kind in ("lines", "points", "bars") for part in found[kind]) > 0
+    assert all(found["words"][:2])  # both axes say what they are
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_is_drawn_on_the_axes_that_are_given_and_nowhere_else(model, name):
+    figure, (mine, other) = plt.subplots(1, 2)
+    plt.sca(other)  # the one that pyplot would take
+    assert getattr(model.plot, name)(mine) is mine
+    assert plt.get_fignums() == [figure.number]
+    assert [*other.lines, *other.collections, *other.patches, *other.texts] == []
+    assert_same(contents(mine), contents(getattr(model.plot, name)()))
+
+
+def test_the_strength_is_that_of_the_fit_with_its_median(model):
+    ax = model.plot.strength()
+    lines = {line.get_label(): line for line in ax.lines}
+    order = np.argsort(model.landmarks_)
+    strength = model.local_quality_["strength"][order]
+    np.testing.assert_allclose(lines["at the landmarks"].get_xdata(), model.landmarks_[order])
+    np.testing.assert_allclose(lines["at the landmarks"].get_ydata(), strength)
+    first = model.landmarks_[order] <= 399 / 48  # the first of 48 equal parts of 400 samples
+    assert lines["median"].get_ydata()[0] == pytest.approx(np.median(strength[first]))
 
 
 @pytest.mark.parametrize("coordinates", [(0, 3), (0,), (-1, 0)])

@@ -105,19 +105,25 @@ def first_step(views: Sequence[Basis]) -> Tested:
 def all_steps(scores: Sequence[Floats]) -> Tested:
     """The statistics of every pair of K views, step by step, from `leading` scores (m, k, p_v)."""
     first = first_step([basis(A) for A in scores])
-    pairs = [_steps(A, B) for A, B in combinations(scores, 2)]
+    pairs = [sequence(A, B)[0] for A, B in combinations(scores, 2)]
     most = max(x.shape[2] for x in pairs)
     wide = np.stack([np.pad(x, ((0, 0), (0, 0), (0, most - x.shape[2]))) for x in pairs], axis=1)
     return Tested(wide[0], wide[1], wide[2], first.top, first.shared)
 
 
-def _steps(A: Floats, B: Floats) -> Floats:
-    """Statistic, freedom and penalty (3, m, s) of each step, for one pair of views."""
+def sequence(A: Floats, B: Floats) -> tuple[Floats, Floats]:
+    """The steps of one pair of views, from scores (m, k, p) and (m, k, q): their numbers, and what they find.
+
+    Returns
+    -------
+    made : (3, m, s) statistic, freedom and penalty of each step
+    variates : (m, k, s) the sum of the two leading variates of each step, zero where none was looked for
+    """
     m, k, _ = A.shape
     most = min(A.shape[2], B.shape[2])
-    made = np.zeros((3, m, most))
+    made, variates = np.zeros((3, m, most)), np.zeros((m, k, most))
     floor_A, floor_B = _floor(A), _floor(B)
-    at, found = np.arange(m), np.ones((m, k, 0))
+    at = np.arange(m)
     gone = np.full((m, k, 1), k**-0.5)  # functions taken out, as orthonormal columns: the mean is the first
     for step in range(most):
         one, other = _above(A, floor_A), _above(B, floor_B)
@@ -126,16 +132,20 @@ def _steps(A: Floats, B: Floats) -> Floats:
         made[:, at, step] = _numbers(squares, one.count, other.count, taken=gone.shape[2])
         statistic, freedom, penalty = made[:, at, step]
         on = np.flatnonzero(chance(statistic, freedom, penalty, k) <= GIVEN_UP)
-        if step + 1 == most or not len(on):
+        if not len(on):
             break
         ours, theirs = one.columns[on] @ L[on, :, :1], other.columns[on] @ np.swapaxes(Rt[on, :1], 1, 2)
-        found = np.concatenate([found[on], ours + theirs], axis=2)
-        at, gone, floor_A, floor_B = at[on], gone[on], floor_A[on], floor_B[on]
+        at = at[on]
+        variates[at, :, step] = (ours + theirs)[:, :, 0]
+        if step + 1 == most:
+            break
+        gone, floor_A, floor_B = gone[on], floor_A[on], floor_B[on]
         # Both variates: without their mean alone, what is left of one would mirror what is left of the other.
-        new = _orthonormal(np.concatenate([ours, theirs, found[:, :, -1:] * found], axis=2), gone)
+        products = variates[at, :, step, None] * variates[at, :, : step + 1]
+        new = _orthonormal(np.concatenate([ours, theirs, products], axis=2), gone)
         A, B = (X[on] - new @ (np.swapaxes(new, 1, 2) @ X[on]) for X in (A, B))
         gone = np.concatenate([gone, new], axis=2)
-    return made
+    return made, variates
 
 
 def _numbers(squares: Floats, p: Floats, q: Floats, *, taken: int) -> tuple[Floats, Floats, Floats]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.numerics.components import basis, first_step, leading, n_directions
+from dlcca.numerics.components import Basis, basis, first_step, leading, n_directions
 from dlcca.numerics.neighborhoods import joint_space
 from dlcca.numerics.significance import Tested, effective_samples
 
@@ -27,6 +27,8 @@ MOST_CHANNELS = 24
 #: Shifts are at least this share of the recording: a small one leaves views in step.
 LEAST_SHIFT = 0.05
 
+#: The directions of each of K views in its neighborhoods when view v is shifted by its entry of (K,) places.
+Bases = Callable[[Sequence[int]], list[Basis]]
 #: Statistics of the neighborhoods when view v is shifted by its entry of (K,) places.
 Measure = Callable[[Sequence[int]], Tested]
 
@@ -90,21 +92,28 @@ def random_shifts(n: int, K: int, count: int, rng: np.random.Generator) -> NDArr
 def windows_measure(views: Sequence[NDArray], neighbors: NDArray[np.int64]) -> tuple[Measure, int]:
     """For neighborhoods that do not depend on the values, as windows of time: and the number of places.
 
-    A shift pairs the neighborhoods of one view with those of another further on, so that each is decomposed once.
-
     Parameters
     ----------
     views : K arrays (n, d_v)
     neighbors : (m, k) rows, in the order of time
     """
+    bases, places = windows_bases(views, neighbors)
+    return lambda shifts: first_step(bases(shifts)), places
+
+
+def windows_bases(views: Sequence[NDArray], neighbors: NDArray[np.int64]) -> tuple[Bases, int]:
+    """The directions of each view in its neighborhoods, for any shifts of the views.
+
+    A shift pairs the neighborhoods of one view with those of another further on, so that each is decomposed once.
+    """
     some = neighbors[np.linspace(0, len(neighbors) - 1, min(len(neighbors), WINDOW_SAMPLES)).astype(np.int64)]
     most = n_directions(some.shape[1])
     made = [basis(leading(X[some], most).scores) for X in views]
 
-    def measure(shifts: Sequence[int]) -> Tested:
-        return first_step([view.moved(s) for view, s in zip(made, shifts, strict=True)])
+    def bases(shifts: Sequence[int]) -> list[Basis]:
+        return [view.moved(s) for view, s in zip(made, shifts, strict=True)]
 
-    return measure, len(some)
+    return bases, len(some)
 
 
 def knn_measure(views: Sequence[NDArray], k: int) -> tuple[Measure, int]:
@@ -113,6 +122,12 @@ def knn_measure(views: Sequence[NDArray], k: int) -> tuple[Measure, int]:
     The neighborhoods are those of random rows. Landmarks would not do: they are chosen in the joint space, where the
     views are in step.
     """
+    bases, places = knn_bases(views, k)
+    return lambda shifts: first_step(bases(shifts)), places
+
+
+def knn_bases(views: Sequence[NDArray], k: int) -> tuple[Bases, int]:
+    """The directions of each view among the neighbours, which are searched anew for any shifts of the views."""
     rows = sampled_rows(len(views[0]))
     scaled = joint_space([narrowed(X[rows]) for X in views])
     n = len(rows)
@@ -121,13 +136,13 @@ def knn_measure(views: Sequence[NDArray], k: int) -> tuple[Measure, int]:
     first = _apart(scaled[0], at)
     most = n_directions(k)
 
-    def measure(shifts: Sequence[int]) -> Tested:
+    def bases(shifts: Sequence[int]) -> list[Basis]:
         moved = [np.roll(X, s, axis=0) if s else X for X, s in zip(scaled, shifts, strict=True)]
-        D = np.maximum.reduce([first, *(_apart(X, at) for X in moved[1:])])
+        D = np.maximum.reduce([_apart(moved[0], at) if shifts[0] else first, *(_apart(X, at) for X in moved[1:])])
         near = np.argpartition(D, k - 1, axis=1)[:, :k]
-        return first_step([basis(leading(X[near], most).scores) for X in moved])
+        return [basis(leading(X[near], most).scores) for X in moved]
 
-    return measure, n
+    return bases, n
 
 
 def _apart(X: NDArray, at: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -46,6 +46,15 @@ def draw_embedding(
     return points
 
 
+def draw_bands(ax: Any, E: NDArray, band: NDArray, shares: NDArray, *, coordinates: Sequence[int] = (0, 1)) -> None:
+    """Crosses of one standard error, ``band`` (p, q), each way around points E (p, q); and what comes again, (q,)."""
+    a, b = list(coordinates)[:2]
+    ax.errorbar(
+        E[:, a], E[:, b], band[:, b], band[:, a], fmt="none", ecolor="#888888", elinewidth=0.7, alpha=0.6, zorder=0
+    )
+    ax.set(xlabel=f"coordinate {a + 1} ({shares[a]:.0%} again)", ylabel=f"coordinate {b + 1} ({shares[b]:.0%} again)")
+
+
 def draw_eigenvalues(ax: Any, values: NDArray, *, ink: str | None = None) -> None:
     """Bars of the eigenvalues (q,), and the largest gap between two that follow each other."""
     q = len(values)

@@ -6,10 +6,12 @@ variable (n, d_z) and ``nuisance`` a list with what is private to each view.
     paper's movies      pendulums, icons
     metric comparison   metric_square
     static problems     torus, spiral, swiss_roll, linear
+    common to some      overlapping
     nothing in common   independent
 """
 
 from dlcca.simulate.icons import icons
+from dlcca.simulate.overlapping import overlapping
 from dlcca.simulate.pendulums import pendulums
 from dlcca.simulate.static import independent, linear, metric_square, spiral, swiss_roll, torus
 from dlcca.simulate.truth import Truth
@@ -20,6 +22,7 @@ __all__ = [
     "independent",
     "linear",
     "metric_square",
+    "overlapping",
     "pendulums",
     "spiral",
     "swiss_roll",
