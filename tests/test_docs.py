@@ -1,20 +1,37 @@
 """The code in the README and in the documentation runs, page by page, as it stands."""
 
 import importlib.util
+import os
 import re
+import shutil
+import subprocess
 from dataclasses import fields
+from unittest import mock
 
 import pytest
 
 from dlcca import Settings, readers
 from dlcca.readers import opening
 from tests import doc_pages
-from tests.doc_pages import PAGES, ROOT
+from tests.doc_pages import NOT_RUN, PAGES, ROOT
+from tests.page_files import PREPARED
 
 #: Pages whose code needs more than a folder; who runs it instead.
-ELSEWHERE = {"docs/tutorials/slurm.md": "tests/clients/test_slurm_tutorial.py"}
+ELSEWHERE = {
+    "docs/how-to/object-storage.md": "tests/stores/test_object_storage.py",
+    "docs/how-to/scheduling.md": "tests/pipelines/test_cron.py",
+    "docs/tutorials/recording.md": "tests/realdata/test_v102s.py",
+    "docs/tutorials/slurm.md": "tests/clients/test_slurm_tutorial.py",
+}
 #: What the code of a page needs that the tests of the package do not bring.
-NEEDS = {"docs/tutorials/sleep.md": "edfio", "docs/tutorials/video.md": "av"}
+NEEDS = {
+    "README.md": ["edfio"],
+    "docs/how-to/new-recordings.md": ["edfio", "mne", "h5netcdf", "pyarrow"],
+    "docs/how-to/pipelines.md": ["edfio"],
+    "docs/how-to/recordings.md": ["edfio"],
+    "docs/tutorials/sleep.md": ["edfio"],
+    "docs/tutorials/video.md": ["av"],
+}
 
 
 def name_of(page):
@@ -30,19 +47,63 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(readers, "__path__", [*readers.__path__, str(tmp_path / "dlcca" / "readers")])
     monkeypatch.setattr(opening, "READERS", dict(opening.READERS))
+    with mock.patch.dict(os.environ, XDG_CACHE_HOME=str(tmp_path / "cache")):  # what a page exports is forgotten
+        yield
 
 
-@pytest.mark.parametrize("page", RUN_HERE, ids=lambda page: page.stem)
+def quick_or_slow(page):
+    return pytest.param(page, id=page.stem, marks=[pytest.mark.slow] if name_of(page) in PREPARED else [])
+
+
+@pytest.mark.parametrize("page", [quick_or_slow(page) for page in RUN_HERE])
 def test_the_code_of_a_page_runs(page, elsewhere):
-    if name_of(page) in NEEDS:
-        pytest.importorskip(NEEDS[name_of(page)])
+    for package in NEEDS.get(name_of(page), ()):
+        pytest.importorskip(package)
+    PREPARED.get(name_of(page), lambda: None)()
     doc_pages.do(page)
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if doc_pages.said_commands(p)], ids=lambda page: page.stem)
-def test_the_command_line_knows_every_command_of_a_page(page):
-    for command in doc_pages.said_commands(page):
-        doc_pages.check_known(command)
+def test_no_code_hides_in_a_block_without_a_language():
+    assert {name_of(page): hidden for page in PAGES if (hidden := doc_pages.hidden_commands(page))} == {}
+
+
+def test_what_is_not_run_stands_in_some_page():
+    said = {
+        line
+        for page in PAGES
+        for block in doc_pages.blocks(page)
+        if block.language == "sh"
+        for line, _ in doc_pages.commands(block)
+    }
+    assert set(NOT_RUN) - said == set()
+
+
+@pytest.mark.parametrize("reason", NOT_RUN.values())
+def test_who_runs_a_command_instead_is_there(reason):
+    assert [name for name in re.findall(r"(?:tests|docs)/[\w/.]+", reason) if not (ROOT / name).exists()] == []
+
+
+def test_the_tutorial_that_runs_on_slurm_has_the_command_of_other_pages():
+    (command,) = [command for command, reason in NOT_RUN.items() if "docs/tutorials/slurm.md" in reason]
+    shell = [block for block in doc_pages.blocks(ROOT / "docs/tutorials/slurm.md") if block.language == "sh"]
+    assert command in [line for block in shell for line, _ in doc_pages.commands(block)]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_make_knows_every_target_of_a_page(page):
+    targets = set(re.findall(r"^make (\w+)", (ROOT / page).read_text(), re.MULTILINE))
+    assert targets
+    told = subprocess.run(["make", "-n", *targets], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr
+
+
+def test_the_command_line_knows_every_command_of_the_pages():
+    for page in PAGES:
+        for command in doc_pages.said_commands(page):
+            doc_pages.check_known(command)
+        for command in doc_pages.mentioned_commands(page):
+            doc_pages.check_known(command, whole=False)
 
 
 @pytest.mark.parametrize(

@@ -1,52 +1,30 @@
 """Every example in a --help works as it is printed, one after the other in one folder."""
 
-from datetime import UTC, datetime, timedelta
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
-from scipy.signal import lfilter
 
 from dlcca import runfile
 from dlcca.pipelines import examples, settings
+from tests.doc_pages import ROOT
 from tests.help_examples import example_of, run_example
-from tests.pipelines.nights import RATE, SECONDS, pipeline_file, recorded
+from tests.page_files import RUN_ON_RECORDINGS, write_night
+from tests.pipelines.nights import pipeline_file, recorded
 from tests.test_cli import EVERY_VERB
 
-RUN = """
-[store]
-path = "run.zarr"
-
-[views.eeg]
-source = "night1.edf"
-channels = ["EEG*"]
-window_s = 0.125
-step_s = 0.125
-
-[views.ecg]
-source = "night1.edf"
-channels = ["ECG*"]
-window_s = 0.125
-step_s = 0.125
-
-[landmarks]
-choice = 60
-
-[neighborhoods]
-kind = "knn"
-n_neighbors = 40
-
-[cluster]
-workers = 1
-"""
 #: In an order in which each finds what it works on.
 ON_RECORDINGS = ("plan", "ingest", "run", "transform", "refit", "export", "compare")
 ON_CLUSTERS = ("cluster profiles", "cluster check")
 ON_THE_DEMO = ("demo", "report", "status", "verify")
 ON_PIPELINES = ("examples", "run", "backfill", "status", "history", "rollback", "retain", "page", "install")
-#: Run elsewhere, for what they take: the paper in tests/reproduce, Prefect's server in tests/pipelines.
-ELSEWHERE = ("reproduce", "pipeline serve")
+#: Run elsewhere, for what they take: all of the paper, a server of Prefect's.
+ELSEWHERE = {
+    "reproduce": "tests/reproduce/test_experiments.py",
+    "pipeline serve": "tests/pipelines/test_prefect.py",
+}
 
 
 def test_no_verb_is_left_out():
@@ -54,28 +32,14 @@ def test_no_verb_is_left_out():
     assert done == set(EVERY_VERB)
 
 
+@pytest.mark.parametrize(("verb", "test"), ELSEWHERE.items())
+def test_examples_that_are_not_run_here_are_run_in_another_test(verb, test):
+    assert re.search(rf'(?:run_example|example_of)\("{verb}"\)', (ROOT / test).read_text())
+
+
 @pytest.mark.parametrize("verb", EVERY_VERB)
 def test_an_example_is_whole_on_a_narrow_terminal_and_calls_its_verb(verb):
     assert example_of(verb).startswith(f"dlcca {verb}")
-
-
-def write_night(path: str, night: int) -> None:
-    """Two sensors as an EEG and an ECG."""
-    import edfio
-
-    rng = np.random.default_rng(night)
-    z, left, right = lfilter([0.02], [1, -0.98], rng.standard_normal((3, SECONDS * RATE)), axis=1) * 5
-    X = np.stack([z + left, np.tanh(z), left, z - right, np.sin(z), right], axis=1)
-    X += 0.01 * rng.standard_normal(X.shape)
-    names = ["EEG 1", "EEG 2", "EEG 3", "ECG 1", "ECG 2", "ECG 3"]
-    signals = [
-        edfio.EdfSignal(X[:, i], RATE, label=name, physical_dimension="uV", physical_range=(-20, 20))
-        for i, name in enumerate(names)
-    ]
-    start = datetime(2021, 1, night, 22, tzinfo=UTC) + timedelta(minutes=night)
-    edfio.Edf(
-        signals, recording=edfio.Recording(startdate=start.date()), starttime=start.time().replace(tzinfo=None)
-    ).write(path)
 
 
 def works(verb: str, *left_behind: str) -> None:
@@ -96,7 +60,7 @@ def test_the_example_settings_are_settings():
 def test_examples_on_recordings_work_as_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    Path("run.toml").write_text(RUN)
+    Path("run.toml").write_text(RUN_ON_RECORDINGS)
     for night, name in enumerate(("night1", "night2", "monday", "tuesday"), start=1):
         write_night(f"{name}.edf", night)
     works("plan")

@@ -1,6 +1,7 @@
 """Cron for real: a crontab that `dlcca pipeline install` wrote fires under Debian's cron, and a night is published.
 
 All of it happens in a mount namespace of its own, with a spool of its own: the crontab of the machine is not touched.
+So the commands of docs/how-to/scheduling.md, which install things, are given there as well.
 """
 
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 import zarr
 
+from tests.doc_pages import ROOT
 from tests.pipelines.nights import day_of, pipeline_file, recorded
 
 pytestmark = pytest.mark.slow
@@ -23,12 +25,13 @@ pytestmark = pytest.mark.slow
 #: A minute until it fires, and time for a night.
 PATIENCE_S = 180
 
-#: Hides the spool and the tables of the machine, and where its own cron would keep its number.
+#: Hides the spool and the tables of the machine, its units, and where its own cron would keep its number.
 PRIVATE = """
 mount --make-rprivate / &&
 mount --bind "$1/spool" /var/spool/cron/crontabs &&
 mount --bind "$1/empty" /etc/cron.d &&
 mount --bind "$1/empty-table" /etc/crontab &&
+{ [ ! -d /etc/systemd/system ] || mount --bind "$1/units" /etc/systemd/system; } &&
 mount -t tmpfs tmpfs /run &&
 shift && exec "$@"
 """
@@ -43,7 +46,7 @@ def private(tmp_path):
     if os.geteuid() != 0:
         pytest.skip("only root can start a cron")
     place = tmp_path / "cron"
-    for name in ("spool", "empty"):
+    for name in ("spool", "empty", "units"):
         (place / name).mkdir(parents=True)
     (place / "empty-table").touch()
     command = ["unshare", "--mount", "sh", "-c", PRIVATE, "sh", str(place)]
@@ -67,6 +70,23 @@ def cron(private: list[str]):
     finally:
         daemon.send_signal(signal.SIGTERM)
         daemon.wait(20)
+
+
+def test_the_commands_of_the_page_on_scheduling_install_and_remove(tmp_path, private):
+    """In one process within the namespace."""
+    if not Path("/etc/systemd/system").is_dir():
+        pytest.skip("there is no /etc/systemd/system that could be hidden, where root's units would go")
+    file = pipeline_file(tmp_path / "laboratory")
+    tell = "import subprocess as s; from tests import doc_pages as d; d.do(d.ROOT / 'docs/how-to/scheduling.md')"
+    done = subprocess.run(
+        [*private, sys.executable, "-c", f"{tell}; print(s.run(['crontab', '-l']).returncode)"],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(tmp_path / "config")},
+        cwd=file.parent, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "dlcca" not in done.stdout  # what was put into the crontab is out of it again
+    units = tmp_path / "cron" / "units"
+    assert {path.name for path in units.glob("dlcca-*")} == {"dlcca-laboratory.service", "dlcca-laboratory.timer"}
 
 
 def early_in_a_minute() -> None:

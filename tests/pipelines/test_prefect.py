@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shlex
 import signal
 import socket
 import sqlite3
@@ -17,6 +18,7 @@ import zarr
 from typer.testing import CliRunner
 
 from dlcca.cli import app
+from tests.help_examples import example_of
 from tests.pipelines.nights import day_of, pipeline_file, recorded
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
@@ -45,10 +47,10 @@ def settings_of_prefect(tmp_path):
 
 
 @contextmanager
-def running(command: list[str], environment: dict[str, str], log: Path):
+def running(command: list[str], environment: dict[str, str], log: Path, folder: Path | None = None):
     """A program with its children, ended with the block."""
     with open(log, "w") as out:
-        program = subprocess.Popen(command, env=environment, stdout=out, stderr=out, start_new_session=True)
+        program = subprocess.Popen(command, env=environment, cwd=folder, stdout=out, stderr=out, start_new_session=True)
     try:
         yield program
     finally:
@@ -100,6 +102,20 @@ def asked(http, path: str, **body):
     return answer.json() if answer.status_code == 200 else None
 
 
+def serves_the_example(folder: Path, environment: dict[str, str], http, until: float):
+    """The deployment that the example in the help makes, as it is printed; it is ended when the server knows of it."""
+    pipeline_file(folder).write_text(pipeline_file(folder).read_text().replace('"laboratory"', '"example"'))
+    _dlcca, *words = shlex.split(example_of("pipeline serve"))
+    log = folder / "serve.log"
+
+    def known():
+        made = asked(http, "/deployments/filter") or []
+        return [deployment for deployment in made if deployment["name"] == "example" and deployment["schedules"]]
+
+    with running([sys.executable, "-m", "dlcca", *words], environment, log, folder) as served:
+        return wait_for("the deployment of the example", known, until, served, log)[0]
+
+
 def bad_night(folder: Path, environment: dict[str, str]) -> str:
     """What Prefect says of a night with a file that is no recording."""
     file = pipeline_file(folder)
@@ -113,7 +129,8 @@ def bad_night(folder: Path, environment: dict[str, str]) -> str:
 
 
 def test_a_schedule_of_prefect_fires_and_ends_with_the_published_partition(tmp_path, settings_of_prefect):
-    """And a night that ends badly fails there as well; it is called while the schedule lets us wait."""
+    """And a night that ends badly fails there as well, and the example in the help serves: while the schedule lets us
+    wait."""
     import httpx
     from distributed import LocalCluster
 
@@ -144,6 +161,7 @@ def test_a_schedule_of_prefect_fires_and_ends_with_the_published_partition(tmp_p
                 return [run for run in over if run["auto_scheduled"]]
 
             bad = bad_night(tmp_path / "bad", environment)
+            example = serves_the_example(tmp_path / "example", environment, http, until)
             (night, *_) = wait_for("the first night", ended, until, served, log)
             tasks = asked(http, "/task_runs/filter", flow_runs={"id": {"any_": [night["id"]]}})
 
@@ -155,6 +173,7 @@ def test_a_schedule_of_prefect_fires_and_ends_with_the_published_partition(tmp_p
     names = {task["name"].rsplit("-", 1)[0] for task in tasks}
     assert {"discover", "first fit", f"embed {day_of(1)}", "publish", "drift", "retention"} <= names
     assert computed.count > 0
+    assert example["schedules"][0]["schedule"]["cron"] == "30 2 * * *"
     assert bad.startswith("FAILED | exit code 3: "), bad[-3000:]
     assert "night-01-0.edf" in bad
     rows = zarr.open_group(str(file.parent / f"published/zarr/{day_of(1)}.zarr"), mode="r")["embedding"]
