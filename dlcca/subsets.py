@@ -174,7 +174,8 @@ def _looked_at(model: LocalCCA, views: Any) -> _Looked:
         )
     at = np.searchsorted(rows, np.asarray(model.landmarks_))
     some = evenly(len(at), min(len(at), SOME_LANDMARKS))
-    return _Looked(arrays, at[some], some, model.settings_, getattr(views, "segments", None))
+    segments = getattr(views, "segments", None)
+    return _Looked(arrays, at[some], some, model.settings_, None if segments is None else segments[rows])
 
 
 def _pairs(looked: _Looked) -> dict[Set, Common]:

@@ -30,19 +30,20 @@ PICTURE: dict[str, set[str] | None] = {
     "judging": {"errors", "model", "numerics", "quality", "settings"},
     "fitting": {"choices", "errors", "judging", "model", "numerics", "quality", "settings", "sharing", "views"}
     | {"windowing"},
+    "splitting": {"errors", "fitting", "model", "numerics", "settings", "views"},
     "refitting": {"choices", "errors", "fitting", "model", "numerics", "quality", "settings", "views"},
     "chunked": {"errors", "numerics"},
     "readers": {"errors", "stores"},  # a recording in object storage is read as patiently as a store
     "stores": {"errors", "model", "settings"},
     "stages": {"chunked", "choices", "errors", "fitting", "judging", "model", "numerics", "quality", "readers"}
-    | {"recipes", "refitting", "settings", "sharing", "stores", "views"},
+    | {"recipes", "refitting", "settings", "sharing", "splitting", "stores", "views"},
     "clients": {"errors", "settings"},
     "checkup": {"clients", "errors", "stores"},
     "estimator": {"errors", "fitting", "model", "numerics", "quality", "refitting", "settings", "stages", "stores"}
     | {"aligning", "plotting", "views"},
     "private_view": {"errors", "estimator", "model", "numerics", "views"},
     "subsets": {"errors", "estimator", "fitting", "numerics", "quality", "settings", "sharing", "views"},
-    "halves": {"aligning", "errors", "estimator", "fitting", "model", "numerics", "settings", "subsets", "views"},
+    "halves": {"aligning", "errors", "estimator", "splitting", "subsets", "views"},
     "plotting": {"errors", "report"},
     "report": {"errors", "model", "numerics", "settings", "stores"},
     "compare": {"baselines", "errors", "fitting", "numerics", "report", "runfile", "settings", "stages", "stores"}
