@@ -72,6 +72,7 @@ class Checks:
     gap: float | None = None  # (λ_q - λ_q+1) / (1 - λ_q+1)
     independent: list[int] | None = None  # coordinates that are no functions of those before them
     carriers: NDArray | None = None  # (q,) share of the rows that carry half of a coordinate
+    again: NDArray | None = None  # (q,) share of each coordinate that fits to halves of some rows agree on
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,8 @@ def _measures(common: Common | None, checks: Checks) -> dict[str, Any]:
         found["independent_coordinates"] = checks.independent
     if checks.carriers is not None:
         found["carriers"] = [float(x) for x in checks.carriers]
+    if checks.again is not None:
+        found["from_halves"] = [float(x) for x in checks.again]
     return found
 
 

@@ -20,8 +20,9 @@ from dlcca.views import Views
 BLOCKS, WINDOWS_OF_BLOCK, FEWEST_ROWS = 20, 4, 32
 #: Coordinates more that a half is asked for: what is the second of all rows may be its third.
 MORE = 2
-#: Of a long recording, at most so many rows, and so many numbers in all views together.
-MOST_ROWS, MOST_ENTRIES = 4000, 1 << 22
+#: Of a long recording, at most so many rows in stretches, so many here and there (storage unpacks a chunk for each),
+#: and so many numbers in all views together.
+MOST_ROWS, MOST_SCATTERED, MOST_ENTRIES = 4000, 2000, 1 << 22
 
 
 def from_halves(
@@ -82,8 +83,8 @@ def rows_for_halves(
     Windows of time need rows that follow each other: an even number of equally long stretches, evenly over all. Without
     windows any rows will do.
     """
-    most = min(n, MOST_ROWS, MOST_ENTRIES // sum(dims))
     width = rows_apart(settings)
+    most = min(n, MOST_ROWS if width > 1 else MOST_SCATTERED, MOST_ENTRIES // sum(dims))
     if width == 1:
         return (evenly(n, most), None) if most >= 2 * FEWEST_ROWS else None
     if n > most:

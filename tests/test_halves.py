@@ -9,7 +9,7 @@ from dlcca import LocalCCA, simulate, stability
 from dlcca.errors import DataError, SettingsError, Untrusted
 from dlcca.numerics.reproducibility import matched
 from dlcca.settings import Settings
-from dlcca.splitting import MOST_ROWS, from_halves, rows_for_halves
+from dlcca.splitting import MOST_ROWS, MOST_SCATTERED, from_halves, rows_for_halves
 from dlcca.views import Views
 
 KNN = {"neighborhoods": "knn", "landmarks": 120, "n_components": 2, "random_state": 0}
@@ -207,7 +207,7 @@ def test_a_stretch_ends_where_the_recording_has_a_gap():
 
 def test_without_windows_any_rows_will_do():
     rows, stretch = rows_for_halves(100_000, (3, 4), settled(neighborhoods="knn"))
-    assert len(rows) == MOST_ROWS
+    assert len(rows) == MOST_SCATTERED
     assert stretch is None
     assert np.ptp(np.diff(rows)) <= 1
 

@@ -37,6 +37,10 @@ MEANINGS = {
     "far_rows": ("far rows", "share of the rows that lie far from every landmark"),
     "landmarks_seen": ("landmarks seen", "by the typical row; too few, or all, would be wrong"),
     "told_by_half": ("told by half of the landmarks", "R² of each coordinate from a fit with every other landmark"),
+    "from_halves": (
+        "comes again from halves",
+        "share of each coordinate that two fits, to one half and to the other half of some rows, agree on",
+    ),
     "eigengap": ("gap after the last coordinate", "relative; how sharply the coordinates end"),
     "independent_coordinates": ("independent coordinates", "those that do not follow from earlier ones"),
     "carriers": ("carriers", "share of the rows that hold half of the variance of each coordinate"),

@@ -18,6 +18,7 @@ from dlcca.report.axes import (
 )
 from dlcca.report.figures import INK, NARROW, Panel, Reading, drawn
 from dlcca.report.overview import Overview
+from dlcca.report.sentences import comes_again, shares_again
 from dlcca.report.words import counted, duration, number
 
 #: Coordinates that are drawn over time; lines of more would cover each other.
@@ -64,6 +65,7 @@ def embedding(found: Overview) -> Panel | None:
     known = np.flatnonzero(np.isfinite(sample.embedding[:, 0]))
     mixed = np.random.default_rng(0).permutation(known)  # late points must not hide early ones
     E, time = sample.embedding[mixed], sample.time[mixed]
+    again = shares_again(found)
 
     def paint(figure: Any) -> None:
         axes = [figure.add_subplot(1, min(q - 1, 2), 1)]
@@ -72,6 +74,8 @@ def embedding(found: Overview) -> Panel | None:
             _clear_room(axes[1])
         for ax in axes:
             points = draw_embedding(ax, E, time, coordinates=(0, 1, 2))
+        if len(again) > 1:
+            axes[0].set(xlabel=f"coordinate 1 ({again[0]:.2f} again)", ylabel=f"coordinate 2 ({again[1]:.2f} again)")
         bar = figure.colorbar(points, ax=axes, label=found.moments.label, shrink=0.9)
         bar.outline.set_visible(False)
         if found.moments.form not in ("s", "sample"):
@@ -80,6 +84,8 @@ def embedding(found: Overview) -> Panel | None:
 
     caption = "One point for each row. When one variable is common, the points lie along a curve: further "
     caption += "coordinates then bend with the first and tell nothing new."
+    if len(again) > 1:
+        caption += " In brackets: how much of a coordinate comes again from halves of the rows."
     if len(sample.rows) < found.n:
         caption += f" {number(len(sample.rows))} of {number(found.n)} rows are drawn, evenly over the recording."
     picture = drawn(paint, "Embedding, coloured by time", size=(NARROW[0], 3.9))
@@ -178,4 +184,5 @@ def eigenvalues(found: Overview) -> Panel | None:
     if gap is not None:
         caption += f" The largest gap, {gap[1]:.2f}, follows coordinate {gap[0]}: "
         caption += "coordinates before it are told apart best from those behind it."
+    caption = f"{caption} {comes_again(found)}".rstrip()
     return Panel("Eigenvalues", caption, drawn(paint, "Eigenvalues"))

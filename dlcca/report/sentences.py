@@ -62,6 +62,23 @@ def evidence(found: Overview) -> str:
     )
 
 
+def comes_again(found: Overview) -> str:
+    """How much of each coordinate comes again from halves of the rows; "" where that is not known."""
+    shares = shares_again(found)
+    if not shares:
+        return ""
+    told = listed([f"{share:.2f} of coordinate {i + 1}" for i, share in enumerate(shares)])
+    text = f"When the fit is made from halves of the rows, {told} {'comes' if len(shares) == 1 else 'come'} again."
+    if len(found.views) > 1 and (found.n_common == 0 or not decidable(found)):
+        text += " But nothing is known to be common: what each view has for itself comes again as well."
+    return text
+
+
+def shares_again(found: Overview, most: int = 4) -> list[float]:
+    """Of the first coordinates, how much comes again from halves of the rows; none where that is not known."""
+    return [float(share) for share in found.quality.get("from_halves") or []][:most]
+
+
 def decidable(found: Overview) -> bool:
     """Whether recording and neighborhoods are large enough to tell common from chance; of older runs it is taken so."""
     return bool(found.quality.get("decidable", True))

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import half_fit
 from dlcca.judging import SOME_ROWS, checks_of
 from dlcca.model import Model
 from dlcca.numerics.landmarks import evenly
 from dlcca.quality import CONNECTED, Checks
+from dlcca.splitting import from_halves, rows_for_halves
 from dlcca.stages import embedding, kernel, spectrum
 from dlcca.stages.job import Job
 from dlcca.stages.work import Tell, do_missing
 from dlcca.stores.blocks import Stage
+from dlcca.views import Views
 
 #: Coordinates that are looked at, at most: rows of all blocks.
 MANY_ROWS = 1 << 16
 #: Entries of `Checks` that are arrays.
-ARRAYS = ("told", "told_by_more", "carriers")
+ARRAYS = ("told", "told_by_more", "carriers", "again")
+#: Times that some rows are halved, to see what comes again, and landmarks of a half: a tenth of a small run.
+SPLITS, LANDMARKS_OF_HALF = 1, 200
 
 
 def model_of(job: Job) -> Model:
@@ -58,11 +63,29 @@ def compute(job: Job, stage: Stage, block: int) -> None:
     model, some = model_of(job), evenly(job.n, min(job.n, SOME_ROWS))
     arrays = [job.read(v, some) for v in range(job.K)]
     half = half_fit(model, arrays, model.coordinates(arrays), job.settings)
-    found = checks_of(model, arrays, _many(job), half, _pieces(job))
+    found = replace(checks_of(model, arrays, _many(job), half, _pieces(job)), again=_again(job, model))
     plain = {
         name: np.asarray(x).tolist() if name in ARRAYS and x is not None else x for name, x in asdict(found).items()
     }
     stage.write(block, {}, plain)
+
+
+def _again(job: Job, model: Model) -> NDArray[np.float64] | None:
+    """What comes again of each coordinate from fits to halves of some rows; None where that cannot be told."""
+    if not isinstance(job.options["neighborhoods"], str):
+        return None
+    found = rows_for_halves(job.n, job.dims, job.settings, job.segments)
+    if found is None:
+        return None
+    rows, segments = found
+    views = Views(tuple(job.read(v, rows) for v in range(job.K)), model.names)
+    settings = job.settings.with_options(neighbor_index="exact")  # an index of few rows is not worth its compilation
+    m, rng = min(model.n_landmarks, LANDMARKS_OF_HALF), np.random.default_rng(0)
+    E = model.coordinates(views.arrays)
+    try:
+        return from_halves(E, views, settings, m, rng, segments=segments, n_splits=SPLITS).reproducibility
+    except (DataError, SettingsError):  # these rows are too few or too much alike for a fit; all of them were not
+        return None
 
 
 def _pieces(job: Job) -> int:
@@ -85,5 +108,5 @@ def _many(job: Job) -> NDArray[np.float64]:
 def result(job: Job) -> Checks:
     """What was found."""
     facts: dict[str, Any] = stage_of(job).facts(0)
-    known = {name: np.array(facts[name]) for name in ARRAYS if facts[name] is not None}
+    known = {name: np.array(facts[name]) for name in ARRAYS if facts.get(name) is not None}
     return Checks(**{**facts, **known})

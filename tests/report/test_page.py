@@ -101,6 +101,15 @@ def test_figures_that_matter_are_there(html):
         assert words in text
 
 
+def test_how_much_comes_again_from_halves_is_beside_the_coordinates(html):
+    assert "again" not in html
+    quality = {**made_up().quality, "from_halves": [0.98, 0.71, 0.4]}
+    told = page.render(made_up(quality=quality))
+    for words in ("coordinate 1 (0.98 again)", "coordinate 2 (0.71 again)", "0.40 of coordinate 3 come again"):
+        assert words in told
+    assert "comes again from halves" in parsed(told).text  # the measure, with what it means
+
+
 def test_settings_choices_versions_and_fingerprint_are_there(html):
     run, text = made_up(), parsed(html).text
     assert run.fingerprint in text

@@ -39,6 +39,24 @@ def test_a_surrogate_test_is_part_of_the_evidence():
     assert "p =" not in sentences.evidence(overview.of_run(made_up()))
 
 
+@pytest.mark.parametrize(
+    ("shares", "n_common", "told"),
+    [
+        ([0.984, 0.5], 1, "0.98 of coordinate 1 and 0.50 of coordinate 2 come again."),
+        ([0.9], 1, "0.90 of coordinate 1 comes again."),
+        ([0.9], 0, "what each view has for itself comes again as well."),
+        ([0.9] * 9, 1, "0.90 of coordinate 3 and 0.90 of coordinate 4 come again."),
+    ],
+)
+def test_it_is_said_how_much_of_each_coordinate_comes_again(shares, n_common, told):
+    quality = {**made_up().quality, "from_halves": shares}
+    assert sentences.comes_again(overview.of_run(made_up(quality=quality, n_common=n_common))).endswith(told)
+
+
+def test_of_an_older_run_it_is_not_said():
+    assert sentences.comes_again(overview.of_run(made_up())) == ""
+
+
 def test_it_is_said_what_of_all_rows_is_drawn():
     assert sentences.drawn_of(overview.of_run(made_up())) == "All 200 rows are drawn."
     n = 30_000

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import zarr
 
-from dlcca import LocalCCA, simulate
+from dlcca import LocalCCA, simulate, stability
 from dlcca.choices import choose
 from dlcca.errors import Untrusted
 from dlcca.settings import Settings
@@ -61,6 +61,25 @@ def test_a_staged_run_finds_what_a_fit_in_memory_finds(case, tmp_path):
         np.testing.assert_allclose(found.strength, model.common_strength_, atol=1e-8)
     assert found.strength.shape == (N,)
     assert ((found.strength >= 0) & (found.strength <= 1)).all()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_staged_run_tells_how_much_of_each_coordinate_comes_again(case, tmp_path):
+    K, options = CASES[case]
+    model, found = run(tmp_path, recordings(K, N), options)
+    assert "from_halves" not in model.quality_  # in memory it is `dlcca.stability`, when it is asked
+    if case == "given":
+        assert "from_halves" not in found.quality
+        return
+    again = found.quality["from_halves"]
+    assert len(again) == 3
+    expected = stability(model, recordings(K, N), n_splits=1).reproducibility
+    np.testing.assert_allclose(again, expected, atol=1e-5)
+
+
+def test_so_few_rows_that_they_cannot_be_halved_are_told_nothing_of_and_do_no_harm(tmp_path):
+    _model, found = run(tmp_path, recordings(2, 60), {**TIME, "landmarks": 30})
+    assert "from_halves" not in found.quality
 
 
 def test_views_that_share_nothing_are_told_so_by_a_staged_run(tmp_path):

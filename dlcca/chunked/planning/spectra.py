@@ -97,15 +97,17 @@ def embedding(sizes: Sizes) -> StagePlan:
 
 
 def checks(sizes: Sizes) -> StagePlan:
-    """A fit with half the landmarks to some rows, and a look at many coordinates."""
+    """A fit with half the landmarks to some rows, two fits to halves of some, and a look at many coordinates."""
     half, some = sizes.m / 2, min(sizes.n, 1024)
+    halved, landmarks = min(sizes.n, 4000, (1 << 22) // sizes.width), min(sizes.m, 200)
     return StagePlan(
         "checks",
         1,
-        products=2.0 * some * half * half + 4.0 * some * sizes.m * sizes.width,
+        products=2.0 * some * half * half + 4.0 * (some * sizes.m + 3 * halved * landmarks) * sizes.width,
         decompositions=10.0 * half**3 if sizes.m <= 4096 else 0.0,
-        reads=float(sizes.n) * sizes.q * sizes.itemsize + sizes.touched_bytes(some),
-        memory=2.0 * sizes.m * sizes.width * sizes.r * 8 + 4 * half**2 * 8 + some * sizes.m * 16.0,
+        reads=float(sizes.n) * sizes.q * sizes.itemsize + sizes.touched_bytes(some) + sizes.touched_bytes(halved // 2),
+        memory=2.0 * sizes.m * sizes.width * sizes.r * 8
+        + max(4 * half**2 * 8 + some * sizes.m * 16.0, 4.0 * halved * (sizes.width + landmarks) * 8),
     )
 
 
