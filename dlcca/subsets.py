@@ -292,5 +292,7 @@ def _pair_line(pair: PairShares) -> str:
     one, other = pair.views
     if pair.p is None:
         return f"{one} and {other}: too few rows to tell."
+    if pair.shares is None:
+        return f"{one} and {other}: whether they share anything cannot be told, p = {pair.p:.3f}."
     what = f"share {pair.n_common} (strength {pair.strength:.2f})" if pair.shares else "share nothing that is known"
-    return f"{one} and {other} {'cannot be told' if pair.shares is None else what}, p = {pair.p:.3f}."
+    return f"{one} and {other} {what}, p = {pair.p:.3f}."

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dlcca import LocalCCA, simulate, who_shares
-from dlcca.errors import DataError, Untrusted
+from dlcca.errors import DataError, SettingsError, Untrusted
+from dlcca.subsets import PairShares, Sharing
 
 KNN = {"neighborhoods": "knn", "landmarks": 150, "random_state": 0}
 
@@ -76,7 +77,7 @@ def test_windows_of_time_tell_it_too():
 
 
 def test_the_coordinates_are_held_by_the_views_that_have_them():
-    views, _ = simulate.overlapping(1000, shared=[(0, 1, 2)], circles=True, random_state=0)
+    views, _ = simulate.overlapping(700, shared=[(0, 1, 2)], circles=True, random_state=0)
     _, found = asked(views)
     assert (found.carried >= 0.9).all()
     assert found.carried.shape == (2, 3)
@@ -99,6 +100,35 @@ def test_more_than_one_dimension_common_to_three_views_is_found():
     assert model.settings_.metric.kind == "maxvar"
     assert model.n_common_ == 2
     assert all(recovery(model.embedding_, truth.z[:, [c]]) >= 0.98 for c in range(2))
+
+
+def test_views_that_run_behind_each_other_are_put_in_step():
+    shared = {"shared": [(0, 1)], "n_views": 2, "smoothness": 0.9, "noise": 0.05}
+    one, other = simulate.overlapping(800, **shared, random_state=0)[0]
+    views = [one, np.roll(other, 40, axis=0)]
+    _, found = asked(views, neighborhoods="time", window=30, lags=[0, 40])
+    assert parts_of(found) == {(0, 1): 1}
+
+
+def test_more_views_than_can_be_looked_at_are_refused():
+    rng = np.random.default_rng(0)
+    z = rng.uniform(-1, 1, (200, 2))
+    with pytest.raises(SettingsError, match="at most 8 views are looked at, and there are 9"):
+        asked([z + 0.1 * rng.standard_normal((200, 2)) for _ in range(9)], landmarks=30)
+
+
+@pytest.mark.parametrize(
+    ("shares", "p", "told"),
+    [
+        (None, None, "a and b: too few rows to tell."),
+        (None, 0.3, "a and b: whether they share anything cannot be told, p = 0.300."),
+        (False, 0.3, "a and b share nothing that is known, p = 0.300."),
+        (True, 0.026, "a and b share 2 (strength 0.90), p = 0.026."),
+    ],
+)
+def test_what_is_known_of_a_pair_is_a_sentence(shares, p, told):
+    pair = PairShares(("a", "b"), shares, p, 2, 0.9)
+    assert told in str(Sharing(("a", "b"), [pair], [], np.empty((0, 2)))).splitlines()
 
 
 def test_one_view_shares_with_none():
