@@ -4,7 +4,6 @@ import threading
 from collections import Counter
 
 import pytest
-from distributed import Client, LocalCluster
 
 from dlcca.chunked import pace, waves
 from dlcca.chunked.pace import LEAST_TASKS, SEEN, TASK_S, TASKS_OF_THREAD, Pace
@@ -79,15 +78,6 @@ def test_the_threads_of_a_cluster_that_grows_are_counted_again_after_a_while(mon
     threads[0] = 2
     now[0] += 2 * pace.COUNT_EVERY_S
     assert made.threads() == 2
-
-
-@pytest.fixture(scope="module")
-def client():
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
-        Client(cluster) as opened,
-    ):
-        yield opened
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """A function of numbered blocks, mapped over workers or in a loop."""
 
 import pytest
-from distributed import Client, LocalCluster
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from dlcca.chunked import waves
@@ -16,15 +15,6 @@ def fails_at_three(_, block):
     if block == 3:
         raise ValueError("block 3 is bad")
     return block
-
-
-@pytest.fixture(scope="module")
-def client():
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
-        Client(cluster) as opened,
-    ):
-        yield opened
 
 
 @pytest.fixture(params=["loop", "workers"])
