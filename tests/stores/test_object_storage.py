@@ -238,8 +238,8 @@ def test_the_page_on_object_storage_runs_and_its_run_is_resumed_by_block(bucket,
     recorded, results, store = "lab-recordings", "lab-results", "s3://lab-results/monday/run.zarr"
     for name in (recorded, results):
         storage().mkdir(name)
-    views, _truth = simulate.torus(1000, common="big", random_state=0)
-    sent(f"s3://{recorded}/monday", dict(zip(("left", "right"), views, strict=True)), 300)
+    views, _truth = simulate.torus(1500, common="big", random_state=0)
+    sent(f"s3://{recorded}/monday", dict(zip(("left", "right"), views, strict=True)), 400)
     (shown,) = [block.text for block in doc_pages.blocks(PAGE) if block.language == "toml"]
     (tmp_path / "run.toml").write_text(shown + SMALL)
     with mock.patch.dict(os.environ):  # what the page exports is forgotten
@@ -258,6 +258,7 @@ def test_the_page_on_object_storage_runs_and_its_run_is_resumed_by_block(bucket,
     assert json.loads(dlcca("run", "run.toml", "--json").stdout)["n_common"] == 1
     assert objects(f"{store}/stages") == before
     deleted = f"{store}/stages/kernel/done/00001.json"
+    assert deleted.removeprefix("s3://") in before
     storage().rm_file(deleted)
     dlcca("run", "run.toml", "--quiet")
     after = objects(f"{store}/stages")
@@ -268,7 +269,7 @@ def test_the_page_on_object_storage_runs_and_its_run_is_resumed_by_block(bucket,
     dlcca("run", "run.toml", "--from", "spectrum", "--quiet")
     np.testing.assert_array_equal(zarr.open_group(zarr_store(store), mode="r")["embedding"][...], embedding)
     status = json.loads(dlcca("status", store, "--json").stdout)
-    assert status["shapes"]["embedding"] == [1000, 2]
+    assert status["shapes"]["embedding"] == [1500, 2]
     assert status["bytes"] == sum(storage().find(store, detail=True)[name]["size"] for name in storage().find(store))
     for name in storage().find(results):
         content = storage().cat_file(name)
