@@ -1,4 +1,5 @@
-"""``python -m tests.suite [--only WORD] [--ours] [--rows 2000] [--large 20000] [--page PAGE]``: the table."""
+"""``python -m tests.suite [--only WORD] [--ours] [--rows 1000 2000] [--large 20000] [--kept FILE] [--page PAGE]``: the
+table of all problems and methods."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.pages import write_table
+from tests.suite.keeping import Kept
 from tests.suite.methods import METHODS, OURS
 from tests.suite.problems import LARGE, SMALL, Problem, everything
 from tests.suite.scoring import Score, best
@@ -23,11 +25,11 @@ def main() -> int:
     names = [OURS] if asked.ours else list(METHODS)
     lines = [cells(["problem", "rows", "noise", *names, "held?"]), cells(["---"] * (len(names) + 4))]
     print("\n".join(lines), flush=True)
-    failed = 0
+    failed, kept = 0, Kept(asked.kept)
     for problem in everything(asked.rows, asked.large):
         if asked.only not in problem.name:
             continue
-        reached = dict(scores(problem, names))
+        reached = dict(scores(problem, names, kept))
         why = shortfall(problem, reached)
         failed += bool(why)
         each = [str(reached[name]) if name in reached else "–" for name in names]
@@ -38,11 +40,17 @@ def main() -> int:
     return int(failed > 0)
 
 
-def scores(problem: Problem, names: Sequence[str]) -> Iterator[tuple[str, Score]]:
+def scores(problem: Problem, names: Sequence[str], kept: Kept) -> Iterator[tuple[str, Score]]:
     for name in names:
-        tried = METHODS[name](problem)
-        if tried:
-            yield name, best(problem, tried)
+        score = kept.score(problem, name, _score) if name != OURS else _score(problem, name)
+        if score is not None:
+            yield name, score
+
+
+def _score(problem: Problem, name: str) -> Score | None:
+    """None where a method cannot be asked."""
+    tried = METHODS[name](problem)
+    return best(problem, tried) if tried else None
 
 
 def shortfall(problem: Problem, reached: Scores) -> str:
@@ -67,8 +75,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="problems whose name has this in it")
     parser.add_argument("--ours", action="store_true", help="local CCA alone")
-    parser.add_argument("--rows", type=int, default=SMALL)
+    parser.add_argument("--rows", type=int, nargs="+", default=SMALL)
     parser.add_argument("--large", type=int, default=LARGE)
+    parser.add_argument("--kept", type=Path, help="a file for the scores of the other methods, read if it is there")
     parser.add_argument("--page", type=Path, help="a page whose table is written anew")
     return parser.parse_args()
 

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dlcca import LocalCCA, baselines
@@ -34,7 +35,7 @@ def _baseline(method: Callable[..., Any], most: int, **options: Any) -> Method:
     def coordinates(problem: Problem) -> list[NDArray]:
         if problem.n > most:
             return []
-        narrowest = sorted(X.shape[1] for X in problem.views)[-2]
+        narrowest = sorted(int(np.linalg.matrix_rank(X - X.mean(axis=0))) for X in problem.views)[-2]
         limit = narrowest if method is baselines.linear_cca else max(TRIED)
         E = method(problem.views, min(max(TRIED), limit), **options).embedding
         return [E[:, :q] for q in TRIED if q <= E.shape[1]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dlcca import simulate
 
 NOISES = (0.0, 0.02, 0.1)
-SMALL, LARGE = 2000, 20_000
+SMALL, LARGE = (1000, 2000), 20_000
 MANY_CHANNELS = 100
 #: How much more often samples are kept at the one end of the common variable than at the other.
 UNEVEN = 10.0
@@ -103,12 +103,13 @@ def icons(noise: float, seed: int = 0) -> Iterator[Problem]:
         yield Problem(name, noise, views, truth.z, truth.nuisance, {"window": 7}, movie=True, speeds=truth.speeds)
 
 
-def everything(n: int = SMALL, large: int = LARGE) -> Iterator[Problem]:
+def everything(small: Sequence[int] = SMALL, large: int = LARGE) -> Iterator[Problem]:
     """The whole suite, one problem at a time."""
     for noise in NOISES:
-        yield from static(n, noise)
-        yield from uneven(n, noise)
-        yield from wide(n, noise)
+        for n in small:
+            yield from static(n, noise)
+            yield from uneven(n, noise)
+            yield from wide(n, noise)
         yield from static(large, noise)
         yield from pendulums(noise)
         yield from icons(noise)
