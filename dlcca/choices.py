@@ -18,6 +18,9 @@ GRAM_BYTES = 1 << 30
 #: samples, the finer the common variable is told, and the smaller a trace of a private one shows.
 TIME_LANDMARKS, KNN_LANDMARKS, KNN_LANDMARKS_LARGE, LANDMARKS_GROW = 2000, 1000, 2000, 200
 
+#: Where chance alone explains this share of the variance in a neighborhood, its metric cannot tell common from private.
+NO_ROOM = 0.7
+
 #: The exact search is by a tree where there are more landmarks than this, and no more channels in all views together.
 TREE_LANDMARKS, TREE_CHANNELS = 8192, 8
 #: Channels of a view that was not looked at yet.
@@ -53,6 +56,7 @@ class _Known:
     K: int
     options: dict[str, Any]
     dims: tuple[int, ...]
+    by_chance: Callable[[], float]  # see `fusing`; asked only where it decides
 
     @property
     def kind(self) -> str:
@@ -68,9 +72,15 @@ class _Known:
 Choice = tuple[Any, str]
 
 
-def choose(settings: Settings, n: int, K: int, dims: Sequence[int] = ()) -> Choices:
-    """Replace every "auto" (and ``landmarks="all"``) by a value that suits n samples of K views of so many channels."""
-    known = _Known(n, K, settings.options(), tuple(dims) or (USUAL_CHANNELS,) * K)
+def choose(
+    settings: Settings, n: int, K: int, dims: Sequence[int] = (), by_chance: Callable[[], float] = lambda: 0.0
+) -> Choices:
+    """Replace every "auto" (and ``landmarks="all"``) by a value that suits n samples of K views of so many channels.
+
+    ``by_chance`` looks at the samples for the correlation that neighborhoods show when nothing is common; without it
+    they are taken to be large enough.
+    """
+    known = _Known(n, K, settings.options(), tuple(dims) or (USUAL_CHANNELS,) * K, by_chance)
     reasons = {}
     for option, decide in _IN_ORDER.items():
         said = known.options[option]
@@ -114,13 +124,22 @@ def _fusion(known: _Known) -> Choice:
     if known.K == 1 or known.options["metric"] == "mahalanobis":
         return "view", "one view"
     if known.kind == "knn":
-        return (
-            "alternating",
-            "neighbours in state: a step along each view forgets what is private to the others",
-        )
+        return _fusion_in_state(known)
     if known.K == 2:
         return "view", "neighbours in time: two views may move together and not be functions of each other"
     return "average", f"neighbours in time: what {known.K} views share shows in the distances of each"
+
+
+def _fusion_in_state(known: _Known) -> Choice:
+    """Alternating, if the metrics can tell what is common: each view's step forgets all that they do not show it."""
+    by_chance = known.by_chance()
+    if by_chance**2 < NO_ROOM:
+        return "alternating", "neighbours in state: a step along each view forgets what is private to the others"
+    k = known.options["n_neighbors"]
+    return (
+        "average",
+        f"chance reaches a correlation of {by_chance:.2f} in {k} neighbours: too few to forget anything",
+    )
 
 
 def _kernel(known: _Known) -> Choice:

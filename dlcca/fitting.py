@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from dlcca.choices import Choices, choose, search_by
 from dlcca.errors import DataError, NeighborhoodTooSmall, SettingsError, Untrusted
+from dlcca.fusing import by_chance
 from dlcca.judging import SOME_ROWS, Half, checks_of, kernels_of
 from dlcca.model import Model, fused_rows
 from dlcca.numerics import landmarks as landmark_rules
@@ -126,7 +128,9 @@ def shared(
 
 def settle(settings: Settings, arrays: list[NDArray]) -> Choices:
     """The settings without any "auto" left; the window last, because it takes the metric to judge it."""
-    choices = choose(settings, len(arrays[0]), len(arrays), [X.shape[1] for X in arrays])
+    n = len(arrays[0])
+    chance = partial(by_chance, lambda rows: [X[rows] for X in arrays], n, settings)
+    choices = choose(settings, n, len(arrays), [X.shape[1] for X in arrays], chance)
     asked = choices.settings.neighborhoods
     if asked.window != "auto":
         return choices

@@ -26,16 +26,28 @@ PICTURE: dict[str, set[str] | None] = {
     "choices": {"errors", "settings"},
     "quality": {"errors", "numerics"},
     "windowing": {"errors", "numerics"},
+    "fusing": {"numerics", "settings"},
     "sharing": {"numerics", "quality", "settings"},
     "judging": {"errors", "model", "numerics", "quality", "settings"},
     "fitting": {"choices", "errors", "judging", "model", "numerics", "quality", "settings", "sharing", "views"}
-    | {"windowing"},
+    | {"fusing", "windowing"},
     "splitting": {"errors", "fitting", "model", "numerics", "settings", "views"},
     "refitting": {"choices", "errors", "fitting", "model", "numerics", "quality", "settings", "views"},
     "chunked": {"errors", "numerics"},
     "readers": {"errors", "stores"},  # a recording in object storage is read as patiently as a store
     "stores": {"errors", "model", "settings"},
-    "stages": {"chunked", "choices", "errors", "fitting", "judging", "model", "numerics", "quality", "readers"}
+    "stages": {
+        "chunked",
+        "choices",
+        "errors",
+        "fitting",
+        "fusing",
+        "judging",
+        "model",
+        "numerics",
+        "quality",
+        "readers",
+    }
     | {"recipes", "refitting", "settings", "sharing", "splitting", "stores", "views"},
     "clients": {"errors", "settings"},
     "checkup": {"clients", "errors", "stores"},

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.choices import Choices, choose
 from dlcca.chunked.blocks import bounds_of_block, count_of_blocks, rows_of_block
 from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
+from dlcca.fusing import by_chance
 from dlcca.numerics import windows
 from dlcca.settings import Settings
 from dlcca.stages import given
@@ -168,6 +170,18 @@ def identity(sources: tuple[Source, ...]) -> str:
     return fingerprint(known)
 
 
+def settled(settings: Settings, sources: tuple[Source, ...]) -> Choices:
+    """The settings for these views without any "auto"; headers are read, and some rows where these decide."""
+    n = sources[0].open().shape[0] if sources else 0
+    dims = [source.open().shape[-1] for source in sources]
+
+    def read(rows: NDArray[np.int64]) -> list[NDArray]:
+        opened(sources)
+        return [source.read(rows) for source in sources]
+
+    return choose(settings, n, len(sources), dims, partial(by_chance, read, n, settings))
+
+
 def refuse_early(options: dict[str, Any], n: int) -> None:
     """What would be an error, or passed over in silence, after hours of work."""
     kind, landmarks = options["neighborhoods"], options["landmarks"]
@@ -195,11 +209,8 @@ def refuse_few_landmarks(m: int, q: int) -> None:
         raise SettingsError(f"n_components={q} with {m} landmarks; at most {m - 1} are possible.")
 
 
-def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed: int, clock: str = "") -> Job:
-    """A job, after the views have been looked at: equal lengths, real numbers, at least two samples.
-
-    ``clock`` is the address of the store of views that they are, if they were made of recordings.
-    """
+def opened(sources: tuple[Source, ...]) -> dict[str, Any]:
+    """The views by their names, if they are such: arrays of real numbers, of equal lengths."""
     if not sources:
         raise DataError("no views were given; name at least one Zarr array.")
     arrays = {source.name: source.open() for source in sources}
@@ -215,6 +226,16 @@ def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed
     n = next(iter(lengths.values()))
     if n < 2:
         raise DataError(f"the views have {n} sample{'s' * (n != 1)}; at least 2 are needed.")
+    return arrays
+
+
+def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed: int, clock: str = "") -> Job:
+    """A job, after the views have been looked at: equal lengths, real numbers, at least two samples.
+
+    ``clock`` is the address of the store of views that they are, if they were made of recordings.
+    """
+    arrays = opened(sources)
+    n = next(iter(arrays.values())).shape[0]
     settings = given.as_arrays(settings)
     refuse_early(settings.options(), n)
     narrow = all(array.dtype.kind == "f" and array.dtype.itemsize <= 4 for array in arrays.values())

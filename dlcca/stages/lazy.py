@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.choices import Choices, choose
+from dlcca.choices import Choices
 from dlcca.chunked import extension
 from dlcca.errors import DataError, SettingsError
 from dlcca.model import Model
@@ -20,7 +20,7 @@ from dlcca.quality import Quality
 from dlcca.refitting import Known, check_old, new_landmarks, settings_for
 from dlcca.settings import Settings
 from dlcca.stages import checking, finish, landmarks, metric, pipeline, spectrum
-from dlcca.stages.job import Source, make_job
+from dlcca.stages.job import Source, make_job, settled
 from dlcca.stages.view_array import ViewArray, is_view, view_array
 
 
@@ -56,8 +56,7 @@ def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any, clock
     scratch = Path(tempfile.mkdtemp(prefix="dlcca-"))
     try:
         sources = tuple(_source(name, X, scratch) for name, X in views.items())
-        n = sources[0].open().shape[0]
-        choices = choose(settings, n, len(sources), [source.open().shape[-1] for source in sources])
+        choices = settled(settings, sources)
         job = make_job(str(scratch / "run.zarr"), sources, choices.settings, seed, clock)
         pipeline.run(job, client)
         quality = finish.quality_of(job)

@@ -31,7 +31,8 @@ def at_scale(job: Job, n: int, workers: int, rates: Rates | None = None, *, aske
     """
     if n == job.n:
         return plan(job, workers, rates)
-    settings = job.settings if asked is None else choose(asked, n, job.K, job.dims).settings
+    fusion = job.options["fusion"]  # the samples have decided it, and not how many there are
+    settings = job.settings if asked is None else choose(asked.with_options(fusion=fusion), n, job.K, job.dims).settings
     rows = rows_of_block(n, job.dims, np.dtype(job.dtype).itemsize, _chunk_rows(job))
     return plan(replace(job, n=n, rows=rows, settings=settings, clock=""), workers, rates)
 

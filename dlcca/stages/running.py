@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dlcca.choices import Choices, choose
+from dlcca.choices import Choices
 from dlcca.errors import DataError, SettingsError
 from dlcca.quality import Quality
 from dlcca.settings import Settings
 from dlcca.stages import finish, pipeline
 from dlcca.stages.failures import watched
-from dlcca.stages.job import Job, Source, make_job
+from dlcca.stages.job import Job, Source, make_job, settled
 from dlcca.stages.work import Tell
 from dlcca.stores import events, groups, lock
 from dlcca.stores.blocks import Stage
@@ -66,8 +66,7 @@ def prepared(store: str, views: dict[str, str], settings: Settings, seed: int, c
     if clock and not is_views(clock):
         raise DataError(f"the views of {store} are to be made of recordings, and are not yet: dlcca ingest run.toml.")
     sources = tuple(Source(name, address) for name, address in views.items())
-    n = sources[0].open().shape[0] if sources else 0
-    choices = choose(settings, n, len(sources), [source.open().shape[-1] for source in sources])
+    choices = settled(settings, sources)
     return make_job(store, sources, choices.settings, seed, clock), choices
 
 
