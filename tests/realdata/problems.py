@@ -189,10 +189,10 @@ def strongest_frequency(x: np.ndarray, rate: float) -> float:
 # Digits in two kinds of features.
 
 
-def mfeat(folder: Path, q: int = 9, fusion: str = "auto") -> Problem:
-    """Fourier and Karhunen-Loève features of 2000 digits, z-scores, 30 principal components."""
+def mfeat(folder: Path, q: int = 9, fusion: str = "auto", pair: tuple[str, str] = ("fou", "kar")) -> Problem:
+    """Two kinds of features of 2000 digits (Fourier and Karhunen-Loève), z-scores, 30 principal components."""
     with np.load(shared("mfeat-digits", "mfeat.npz")) as known:
-        views = {name: known[name].astype(float) for name in ("fou", "kar")}
+        views = {name: known[name].astype(float) for name in pair}
         labels = known["label"]
     views = {name: principal((X - X.mean(axis=0)) / X.std(axis=0), 30) for name, X in views.items()}
     return of_arrays(folder, views, Truth(labels, "label", "digit"), settings(q, kernel=f'fusion = "{fusion}"'))

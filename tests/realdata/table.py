@@ -20,7 +20,7 @@ def main() -> None:
             "BIDMC 42": compared(bidmc(folder / "42", 42)),
             "gait": compared(gait(folder / "gait")),
             "digits": compared(mfeat(folder / "digits")),
-            "digits, average": compared(mfeat(folder / "average", fusion="average")),
+            "digits, alternating": compared(mfeat(folder / "alternating", fusion="alternating")),
         }
         print(_lines(found, ("score", "control")))
         found["mouse"] = compared(mouse(folder / "mouse"))
