@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -57,7 +58,11 @@ def jointly_smooth(problem: Problem) -> list[NDArray]:
     python = _datafold()
     if python is None or problem.n > MOST_JOINTLY_SMOOTH:
         return []
-    E = run_peer(python, "jointly smooth", problem.views).coordinates
+    try:
+        E = run_peer(python, "jointly smooth", problem.views).coordinates
+    except RuntimeError as why:  # its solver does not converge on some movies
+        print(f"JointlySmoothFunctions on {problem.name}: {str(why).strip().splitlines()[-1]}", file=sys.stderr)
+        return []
     return [E[:, :q] for q in TRIED]
 
 
@@ -66,7 +71,7 @@ def _datafold() -> Path | None:
     try:
         return environment()
     except NoPeer as why:
-        print(f"JointlySmoothFunctions is left out: {why}")
+        print(f"JointlySmoothFunctions is left out: {why}", file=sys.stderr)
         return None
 
 
