@@ -35,7 +35,7 @@ from dlcca.quality import CONNECTED, Checks, Common, Quality, assess
 from dlcca.settings import Settings
 from dlcca.sharing import at_landmarks, chance_of, common_of, strength_of_rows
 from dlcca.views import Views
-from dlcca.windowing import auto_window
+from dlcca.windowing import auto_window, rows_to_choose_by
 
 #: Entries of the neighborhoods gathered at once for a batch of local decompositions.
 BATCH_ENTRIES = 1 << 22
@@ -76,7 +76,7 @@ def fit_views(
     ``allow_degenerate`` lets a ridge of 0 pass where neighborhoods are too small for it: to show what then happens.
     """
     arrays = views.present
-    choices = settle(settings, arrays)
+    choices = settle(settings, arrays, segments)
     rows = pick_landmarks(views.n, choices.settings, rng, lambda some: np.hstack(joint_space(arrays))[some])
     rows = with_room(rows, segments, rows_apart(choices.settings))
     neighbors = find_neighbors(views.n, rows, choices.settings, arrays, segments)
@@ -126,18 +126,40 @@ def shared(
     return common_of(chance, at_landmarks(arrays, neighbors, ranks))
 
 
-def settle(settings: Settings, arrays: list[NDArray]) -> Choices:
-    """The settings without any "auto" left; the window last, because it takes the metric to judge it."""
+def settle(settings: Settings, arrays: list[NDArray], segments: NDArray | None = None) -> Choices:
+    """The settings without any "auto" left; the window last, because it takes small fits to judge it."""
     n = len(arrays[0])
-    chance = partial(by_chance, lambda rows: [X[rows] for X in arrays], n, settings)
-    choices = choose(settings, n, len(arrays), [X.shape[1] for X in arrays], chance)
+
+    def read(rows: NDArray[np.int64]) -> list[NDArray]:
+        return [X[rows] for X in arrays]
+
+    choices = choose(settings, n, len(arrays), [X.shape[1] for X in arrays], partial(by_chance, read, n, settings))
+    return with_window(choices, n, read, segments)
+
+
+def with_window(
+    choices: Choices, n: int, read: Callable[[NDArray[np.int64]], list[NDArray]], segments: NDArray | None = None
+) -> Choices:
+    """The choices with a window too, if it was "auto"; ``read`` gives some rows of all views."""
     asked = choices.settings.neighborhoods
     if asked.window != "auto":
         return choices
-    if asked.kind != "time":
+    if not isinstance(asked.kind, str) or asked.kind != "time":
         return replace(choices, settings=choices.settings.with_options(window=8))  # not looked at
-    window, why = auto_window(arrays, lambda views, rows: fit_metric(views, rows, choices.settings))
+    rows, stretches = rows_to_choose_by(n, segments)
+    small = choices.settings.with_options(n_components=1, kernel="dense", solver="gram")
+    window, why = auto_window(read(rows), stretches, partial(first_coordinate, small))
     return Choices(choices.settings.with_options(window=window), {**choices.reasons, "window": why})
+
+
+def first_coordinate(
+    settings: Settings, arrays: list[NDArray], rows: NDArray[np.int64], neighbors: NDArray[np.int64]
+) -> NDArray:
+    """The first coordinate (n,) of views (n, d_v) by the neighborhoods (m, k) of some landmarks."""
+    metric = fit_metric(arrays, neighbors, settings)
+    names = tuple(f"view {v + 1}" for v in range(len(arrays)))
+    draft = draft_from(names, [X[rows] for X in arrays], metric.factors, settings)
+    return solved(draft, arrays, settings)[0].coordinates(arrays)[:, 0]
 
 
 def pick_landmarks(

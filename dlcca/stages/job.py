@@ -190,7 +190,10 @@ def refuse_early(options: dict[str, Any], n: int) -> None:
     if isinstance(kind, str):
         width = "window" if kind == "time" else "n_neighbors"
         if options[width] == "auto":
-            raise SettingsError("window='auto' is for arrays in memory; give a number of samples here.")
+            raise SettingsError(
+                "window='auto' is chosen by rows of the views, which were not looked at. Are they not made yet? "
+                "Then dlcca ingest run.toml first, or give a number of samples."
+            )
         sizes[width] = int(options[width])
     for option, asked in sizes.items():
         if asked > n:

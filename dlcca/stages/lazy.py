@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 
 from dlcca.choices import Choices
 from dlcca.chunked import extension
-from dlcca.errors import DataError, SettingsError
+from dlcca.errors import DataError
 from dlcca.model import Model
 from dlcca.quality import Quality
 from dlcca.refitting import Known, check_old, new_landmarks, settings_for
 from dlcca.settings import Settings
 from dlcca.stages import checking, finish, landmarks, metric, pipeline, spectrum
-from dlcca.stages.job import Source, make_job, settled
+from dlcca.stages.job import Source, settled
 from dlcca.stages.view_array import ViewArray, is_view, view_array
+from dlcca.stages.window import chosen_job
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,11 @@ def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any, clock
     """
     import dask.array as da
 
-    if settings.neighborhoods.window == "auto" and settings.neighborhoods.kind == "time":
-        raise SettingsError("window='auto' is for arrays in memory; choose a window in samples here.")
     scratch = Path(tempfile.mkdtemp(prefix="dlcca-"))
     try:
         sources = tuple(_source(name, X, scratch) for name, X in views.items())
         choices = settled(settings, sources)
-        job = make_job(str(scratch / "run.zarr"), sources, choices.settings, seed, clock)
+        job, choices = chosen_job(str(scratch / "run.zarr"), sources, choices, seed, clock)
         pipeline.run(job, client)
         quality = finish.quality_of(job)
         embedding = da.from_zarr(str(scratch / "run.zarr"), component="embedding")

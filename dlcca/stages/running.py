@@ -12,7 +12,8 @@ from dlcca.quality import Quality
 from dlcca.settings import Settings
 from dlcca.stages import finish, pipeline
 from dlcca.stages.failures import watched
-from dlcca.stages.job import Job, Source, make_job, settled
+from dlcca.stages.job import Job, Source, settled
+from dlcca.stages.window import chosen_job
 from dlcca.stages.work import Tell
 from dlcca.stores import events, groups, lock
 from dlcca.stores.blocks import Stage
@@ -61,13 +62,10 @@ def prepared(store: str, views: dict[str, str], settings: Settings, seed: int, c
 
     ``clock`` is the store of views that they are, if they were made of recordings.
     """
-    if settings.neighborhoods.window == "auto" and settings.neighborhoods.kind == "time":
-        raise SettingsError("[neighborhoods] window = 'auto' is for arrays in memory; give a number of samples.")
     if clock and not is_views(clock):
         raise DataError(f"the views of {store} are to be made of recordings, and are not yet: dlcca ingest run.toml.")
     sources = tuple(Source(name, address) for name, address in views.items())
-    choices = settled(settings, sources)
-    return make_job(store, sources, choices.settings, seed, clock), choices
+    return chosen_job(store, sources, settled(settings, sources), seed, clock)
 
 
 def run(job: Job, choices: Choices, client: Any = None, tell: Tell | None = None, say: Say = silence) -> Quality:

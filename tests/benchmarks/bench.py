@@ -27,6 +27,7 @@ from tests.benchmarks import (
     plan,
     report,
     trust,
+    windows,
 )
 from tests.benchmarks.measure import Row, table, write_json
 
@@ -46,6 +47,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "load": load.rows,
     "nightly": nightly.rows,
     "report": report.rows,
+    "windows": windows.rows,
 }
 
 

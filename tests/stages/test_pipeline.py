@@ -246,7 +246,7 @@ def test_other_recordings_are_refused(tmp_path):
         ({**TIME, "window": 200}, "window=200, but the views have 150 samples"),
         ({**TIME, "landmarks": 151}, "landmarks=151, but the views have 150 samples"),
         ({**TIME, "n_components": 60}, "n_components=60 with 60 landmarks; at most 59"),
-        ({**TIME, "window": "auto"}, "window='auto' is for arrays in memory"),
+        ({**TIME, "window": "auto"}, "window='auto' is chosen by rows of the views"),
         ({**TIME, "normalization": "paper"}, "normalization='paper' is for arrays in memory"),
     ],
     ids=lambda value: "" if isinstance(value, str) else None,
