@@ -17,7 +17,7 @@ CANDIDATES = (8, 15, 31, 61, 121, 241)
 #: A window is at most this share of a stretch: all landmarks would have the same one.
 LONGEST = 5 / 6
 #: Rows that are looked at, in how many stretches spread over a longer recording, and landmarks among them.
-ROWS, STRETCHES, LANDMARKS = 2048, 4, 100
+ROWS, STRETCHES, LANDMARKS = 2048, 4, 200
 #: Components of a view that the small fits see: those with at least this share of the largest one's variance.
 COMPONENTS, LEAST_VARIANCE = 32, 1e-4
 #: A shorter window is taken if it leaves at most so many times as much of its coordinate untold as the best, and this

@@ -27,12 +27,13 @@ def plan(job: Job, workers: int, rates: Rates | None = None) -> Plan:
 def at_scale(job: Job, n: int, workers: int, rates: Rates | None = None, *, asked: Settings | None = None) -> Plan:
     """The plan of the same job with another number of samples.
 
-    ``asked`` are the settings before anything was chosen; with them, what is "auto" is chosen anew for n samples.
+    ``asked`` are the settings before anything was chosen; with them, what is "auto" is chosen anew for n samples,
+    except the fusion and the window: these were chosen by the rows that are there.
     """
     if n == job.n:
         return plan(job, workers, rates)
-    fusion = job.options["fusion"]  # the samples have decided it, and not how many there are
-    settings = job.settings if asked is None else choose(asked.with_options(fusion=fusion), n, job.K, job.dims).settings
+    by_rows = {name: job.options[name] for name in ("fusion", "window")}
+    settings = job.settings if asked is None else choose(asked.with_options(**by_rows), n, job.K, job.dims).settings
     rows = rows_of_block(n, job.dims, np.dtype(job.dtype).itemsize, _chunk_rows(job))
     return plan(replace(job, n=n, rows=rows, settings=settings, clock=""), workers, rates)
 
