@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dlcca.recorded import open_views as open_views
     from dlcca.settings import Settings as Settings
     from dlcca.subsets import who_shares as who_shares
+    from dlcca.tuning import tune as tune
     from dlcca.views import Views as Views
 
 _HOME = {
@@ -42,6 +43,7 @@ _HOME = {
     "Settings": "dlcca.settings",
     "stability": "dlcca.halves",
     "who_shares": "dlcca.subsets",
+    "tune": "dlcca.tuning",
     "Views": "dlcca.views",
     "baselines": None,
     "export": None,
@@ -65,6 +67,7 @@ __all__ = [
     "simulate",
     "stability",
     "transform",
+    "tune",
     "who_shares",
 ]
 

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from dlcca.baselines.inputs import DENSE_LIMIT
 from dlcca.compare import methods, table
-from dlcca.compare.rows import Rows, chosen, shifted, shuffled, unbroken
+from dlcca.compare.rows import Rows, shifted, shuffled
 from dlcca.compare.truth import SCORES, Truth, folds_of
 from dlcca.errors import DataError, DlccaError, SettingsError, StaleStage
 from dlcca.numerics import scores
+from dlcca.numerics.stretches import chosen, unbroken
 from dlcca.runfile import RunFile
 from dlcca.stages import running
 from dlcca.stages.job import Job, fingerprint

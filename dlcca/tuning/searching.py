@@ -1,0 +1,198 @@
+"""Which options are tried, in which order, and which is taken."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.aligning import paired, settled_lags
+from dlcca.errors import DataError, SettingsError
+from dlcca.fitting import fit_metric, settle
+from dlcca.numerics.stretches import chosen as some_rows
+from dlcca.numerics.stretches import unbroken
+from dlcca.settings import OPTIONS, Settings
+from dlcca.tuning.result import Curve, Tuned
+from dlcca.tuning.trials import Options, StateTrials, TimeTrials
+from dlcca.views import Views, check_varies, checked, named
+from dlcca.windowing import auto_window
+
+#: Rows that are looked at, at most: nearest neighbours are searched among all of them.
+MOST_ROWS = 20_000
+#: Rows of a stretch, where not all are looked at: of nearest neighbours, and of windows of time.
+STRETCH, WINDOWED_STRETCH = 10, 2000
+#: The fewest rows that can be halved.
+FEWEST_ROWS = 64
+
+#: What is tried besides what the user began with. The first is the default.
+STATE = {
+    "fusion": ("auto", "average"),
+    "n_neighbors": (64, 24, 160),
+    "ridge": (0.03, 0.003, 0.2),
+    "n_links": (32, 16, 64),
+    "bandwidth": ("quantile", "median", "slope"),
+}
+TIME = {
+    "ridge": (0.03, 0.1, 0.2),
+    "fusion": ("auto",),
+    "n_links": (32, 64),
+    "bandwidth": ("quantile", "median"),
+}
+#: How much more than a default another value has to be worth: what halves differ by, by chance.
+STATE_MARGIN, TIME_MARGIN = 0.01, 0.1
+
+STATE_RULE = (
+    "the share of the coordinates that both halves of the rows find, times the share that the view which sees least of "
+    "them tells of held-out rows; less the same of views whose stretches are put in another order."
+)
+TIME_RULE = (
+    "the share of the coordinates that both halves of the recording find, and what the squared correlations gain over "
+    "views shifted in time. The window is the one that window='auto' finds."
+)
+
+
+def tune(views: Any, *, start: Any = None, random_state: Any = 0) -> Tuned:
+    """Options that suit the views, chosen without any truth.
+
+    The kind of neighborhoods is kept, because it says what "common" means, and so is every option that is not tuned.
+    One option after the other is tried, by fits with few landmarks to halves of the rows: the defaults, what ``start``
+    has, and values around them. A default is left only for what is clearly better. It costs about as much as two to
+    five fits.
+
+    Parameters
+    ----------
+    views : as for `LocalCCA.fit`; of arrays on disk, and of more than 20 000 rows, stretches spread over them are read
+    start : a `LocalCCA`, `Settings` or a dict of options to begin with; the defaults if not said
+    random_state : seed of the halves
+
+    Returns
+    -------
+    Tuned, with ``options`` for ``LocalCCA(**options)``, ``settings``, ``curves``, ``cost`` and `Tuned.plot`
+    """
+    began = time.process_time()
+    asked = _settings(start)
+    sample, segments, n = sampled(views, asked)
+    rng = np.random.default_rng(random_state)
+    if asked.neighborhoods.kind == "knn":
+        return _tuned_by_state(sample, asked, n, rng, began)
+    return _tuned_in_time(sample, asked, n, segments, rng, began)
+
+
+def _settings(start: Any) -> Settings:
+    """The settings to begin with; an error if their neighborhoods are rows, of which there is nothing to choose."""
+    if hasattr(start, "get_params"):
+        start = {name: value for name, value in start.get_params().items() if name in OPTIONS}
+    made = start if isinstance(start, Settings) else Settings.from_options(**(start or {}))
+    if not isinstance(made.neighborhoods.kind, str):
+        raise SettingsError("neighborhoods were given as row numbers; tune is for neighborhoods='time' or 'knn'.")
+    return made
+
+
+def sampled(views: Any, settings: Settings) -> tuple[Views, NDArray[np.int64], int]:
+    """The views in step at all rows or at some stretches of them, the stretch of each row, and how many rows there are.
+
+    Arrays on disk are read at these rows only.
+    """
+    given = _by_name(views)
+    n = min(len(X) for X in given.values())
+    rows = some_rows(n, MOST_ROWS, WINDOWED_STRETCH if settings.neighborhoods.kind == "time" else STRETCH)
+    taken = checked({name: X if len(rows) == len(X) else np.asarray(X[rows]) for name, X in given.items()})
+    segments = unbroken([rows], getattr(views, "segments", None))
+    if settings.neighborhoods.lags is not None:
+        taken, _, segments = paired(taken, settled_lags(taken, settings).rows, segments)  # type: ignore[assignment]
+    check_varies(taken)
+    if len(taken.present) < 2:
+        raise DataError("one view has nothing in common with another: tune needs two views or more.")
+    if taken.n < FEWEST_ROWS:
+        raise DataError(f"{taken.n} samples cannot be halved; tune needs at least {FEWEST_ROWS}.")
+    return taken, segments, n
+
+
+def _by_name(views: Any) -> Mapping[str, Any]:
+    return dict(zip(views.names, views.arrays, strict=True)) if isinstance(views, Views) else named(views)
+
+
+def _tuned_by_state(views: Views, asked: Settings, n: int, rng: np.random.Generator, began: float) -> Tuned:
+    tried = _candidates(STATE, asked)
+    tried["n_neighbors"] = tuple(k for k in tried["n_neighbors"] if k <= views.n // 4) or (views.n // 4,)
+    trials = StateTrials(views, asked.with_options(window=8), n, max(tried["n_neighbors"]), rng)
+    options, curves = _descent(tried, trials.criterion, STATE_MARGIN)
+    told = {"by_chance": trials.by_chance(options), "trials": trials.count, "rule": STATE_RULE}
+    return _told(views, asked, n, options, curves, told, time.process_time() - began, trials)
+
+
+def _tuned_in_time(
+    views: Views, asked: Settings, n: int, segments: NDArray, rng: np.random.Generator, began: float
+) -> Tuned:
+    usual = asked.with_options(window=8, **{name: values[0] for name, values in TIME.items()})
+    usual = settle(usual, views.present).settings
+    window, why = auto_window(views.present, lambda some, rows: fit_metric(some, rows, usual))
+    tried = _candidates(TIME, asked)
+    trials = TimeTrials(views, asked.with_options(window=window), n, segments, rng)
+    if trials.settled({name: values[0] for name, values in tried.items()}).kernel.kind == "dense":
+        tried["n_links"] = tried["n_links"][:1]
+    options, curves = _descent(tried, trials.criterion, TIME_MARGIN)
+    worth = max(curves["ridge"].criterion)
+    curves = {"window": Curve("window", (window,), (worth,), window, why), **curves}
+    told = {"by_chance": trials.gain(options)[1], "trials": trials.count, "rule": TIME_RULE}
+    return _told(views, asked, n, {"window": window, **options}, curves, told, time.process_time() - began, trials)
+
+
+def _candidates(usual: Mapping[str, tuple[Any, ...]], asked: Settings) -> dict[str, tuple[Any, ...]]:
+    """The default of every option first, then others, and what the user began with."""
+    begun = asked.options()
+    return {
+        name: values if begun[name] in (*values, "auto") else (*values, begun[name]) for name, values in usual.items()
+    }
+
+
+def _descent(
+    tried: Mapping[str, tuple[Any, ...]], criterion: Callable[[Options], float], margin: float
+) -> tuple[Options, dict[str, Curve]]:
+    """One option after the other, the rest as chosen before or at its default."""
+    best = {name: values[0] for name, values in tried.items()}
+    curves, known = {}, {}
+    for name, values in tried.items():
+        worth = []
+        for value in values:
+            options = {**best, name: value}
+            key = tuple(options.values())
+            if key not in known:
+                known[key] = criterion(options)
+            worth.append(known[key])
+        curves[name] = _chosen(name, values, worth, margin)
+        best[name] = curves[name].chosen
+    return best, curves
+
+
+def _chosen(name: str, values: tuple[Any, ...], worth: list[float], margin: float) -> Curve:
+    """The best, or the default (the first) if that is as good but for the margin."""
+    at = int(np.argmax(worth))
+    if len(values) == 1:
+        reason = "the default; nothing else was tried"
+    elif at == 0:
+        reason = "the default, and the best of these"
+    elif worth[at] - worth[0] <= margin:
+        at, reason = 0, f"the default: {values[at]!r} is not better by more than {margin}"
+    else:
+        reason = f"better than the default {values[0]!r} by {worth[at] - worth[0]:.3f}"
+    return Curve(name, values, tuple(worth), values[at], reason)
+
+
+def _told(
+    views: Views,
+    asked: Settings,
+    n: int,
+    options: Options,
+    curves: dict[str, Curve],
+    told: dict[str, Any],
+    seconds: float,
+    trials: StateTrials | TimeTrials,
+) -> Tuned:
+    kept = {name: value for name, value in asked.options().items() if name not in ("window", "n_neighbors")}
+    made = {**kept, **options}
+    cost = seconds / trials.fit_seconds(options)
+    return Tuned(options=made, curves=curves, rows=views.n, of_rows=n, cost=cost, **told)
