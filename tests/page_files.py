@@ -181,4 +181,5 @@ PREPARED: dict[str, Callable[[], None]] = {
     "docs/how-to/recordings.md": two_nights,
     "docs/how-to/report.md": run_with_labels,
     "docs/how-to/resume.md": arrays,
+    "docs/how-to/tune.md": arrays,
 }

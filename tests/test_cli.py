@@ -17,7 +17,7 @@ from dlcca.errors import DataError, SettingsError, StorageError
 from dlcca.stores import run as run_store
 from tests.runs import made_up
 
-VERBS = ("demo", "reproduce", "plan", "ingest", "run", "transform", "refit", "export", "report", "compare")
+VERBS = ("demo", "reproduce", "plan", "ingest", "tune", "run", "transform", "refit", "export", "report", "compare")
 VERBS += ("status", "verify")
 NOT_YET: tuple[str, ...] = ()
 #: Verbs with verbs of their own.

@@ -16,7 +16,7 @@ from tests.pipelines.nights import pipeline_file, recorded
 from tests.test_cli import EVERY_VERB
 
 #: In an order in which each finds what it works on.
-ON_RECORDINGS = ("plan", "ingest", "run", "transform", "refit", "export", "compare")
+ON_RECORDINGS = ("plan", "ingest", "tune", "run", "transform", "refit", "export", "compare")
 ON_CLUSTERS = ("cluster profiles", "cluster check")
 ON_THE_DEMO = ("demo", "report", "status", "verify")
 ON_PIPELINES = ("examples", "run", "backfill", "status", "history", "rollback", "retain", "page", "install")
@@ -65,6 +65,7 @@ def test_examples_on_recordings_work_as_printed(tmp_path, monkeypatch):
         write_night(f"{name}.edf", night)
     works("plan")
     works("ingest", "views.zarr")
+    works("tune", "tuned.toml")
     works("run", "run.zarr")
     works("transform", "week.zarr")
     works("refit", "both.zarr")

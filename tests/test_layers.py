@@ -56,7 +56,8 @@ PICTURE: dict[str, set[str] | None] = {
     "private_view": {"errors", "estimator", "model", "numerics", "views"},
     "subsets": {"errors", "estimator", "fitting", "numerics", "quality", "settings", "sharing", "views"},
     "halves": {"aligning", "errors", "estimator", "splitting", "subsets", "views"},
-    "tuning": {"aligning", "choices", "errors", "fitting", "numerics", "settings", "views", "windowing"},
+    "tuning": {"aligning", "choices", "errors", "fitting", "numerics", "quality", "runfile", "settings", "stages"}
+    | {"views"},
     "plotting": {"errors", "report"},
     "report": {"errors", "model", "numerics", "settings", "stores"},
     "compare": {"baselines", "errors", "fitting", "numerics", "report", "runfile", "settings", "stages", "stores"}

@@ -30,6 +30,7 @@ from dlcca.cli import (
     run,
     status,
     transform,
+    tune,
     verify,
 )
 from dlcca.cli.options import Help
@@ -73,6 +74,7 @@ app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.command("reproduce", epilog=reproduce.EXAMPLE)(reproduce.reproduce)
 app.command("plan", epilog=plan.EXAMPLE)(plan.plan)
 app.command("ingest", epilog=ingest.EXAMPLE)(ingest.ingest)
+app.command("tune", epilog=tune.EXAMPLE)(tune.tune)
 app.command("run", epilog=run.EXAMPLE)(run.run)
 app.command("transform", epilog=transform.EXAMPLE)(transform.transform)
 app.command("refit", epilog=refit.EXAMPLE)(refit.refit)

@@ -42,7 +42,7 @@ TIME = {
     "bandwidth": ("quantile", "median"),
 }
 #: How much more than a default another value has to be worth: what halves differ by, by chance.
-STATE_MARGIN, TIME_MARGIN = 0.01, 0.1
+STATE_MARGIN, TIME_MARGIN = 0.02, 0.1
 
 STATE_RULE = (
     "the share of the coordinates that both halves of the rows find, times the share that the view which sees least of "
@@ -72,47 +72,55 @@ def tune(views: Any, *, start: Any = None, random_state: Any = 0) -> Tuned:
     -------
     Tuned, with ``options`` for ``LocalCCA(**options)``, ``settings``, ``curves``, ``cost`` and `Tuned.plot`
     """
-    began = time.process_time()
     asked = _settings(start)
-    sample, segments, n = sampled(views, asked)
+    given = dict(zip(views.names, views.arrays, strict=True)) if isinstance(views, Views) else named(views)
+    n = min((np.shape(X)[0] for X in given.values()), default=0)
+    rows = rows_to_read(n, asked)
+    whole = len(rows) == n  # views of different lengths are then refused
+    sample = given if whole else {name: _at(X, rows) for name, X in given.items()}
+    return tune_sample(sample, unbroken([rows], getattr(views, "segments", None)), n, asked, random_state)
+
+
+def tune_sample(views: Any, segments: NDArray[np.int64], n: int, start: Settings, random_state: Any = 0) -> Tuned:
+    """The same from some of n rows, read before; ``segments`` number the unbroken stretches that they are of."""
+    began = time.process_time()
+    refuse_given(start)
+    sample = checked(views)
+    if start.neighborhoods.lags is not None:
+        sample, _, segments = paired(sample, settled_lags(sample, start).rows, segments)  # type: ignore[assignment]
+    check_varies(sample)
+    if len(sample.present) < 2:
+        raise DataError("one view has nothing in common with another: tune needs two views or more.")
+    if sample.n < FEWEST_ROWS:
+        raise DataError(f"{sample.n} samples cannot be halved; tune needs at least {FEWEST_ROWS}.")
     rng = np.random.default_rng(random_state)
-    if asked.neighborhoods.kind == "knn":
-        return _tuned_by_state(sample, asked, n, rng, began)
-    return _tuned_in_time(sample, asked, n, segments, rng, began)
+    if start.neighborhoods.kind == "knn":
+        return _tuned_by_state(sample, start, n, rng, began)
+    return _tuned_in_time(sample, start, n, segments, rng, began)
 
 
 def _settings(start: Any) -> Settings:
-    """The settings to begin with; an error if their neighborhoods are rows, of which there is nothing to choose."""
+    """The settings to begin with."""
     if hasattr(start, "get_params"):
         start = {name: value for name, value in start.get_params().items() if name in OPTIONS}
-    made = start if isinstance(start, Settings) else Settings.from_options(**(start or {}))
-    if not isinstance(made.neighborhoods.kind, str):
+    return start if isinstance(start, Settings) else Settings.from_options(**(start or {}))
+
+
+def refuse_given(settings: Settings) -> None:
+    """An error if neighborhoods are rows that the user gave."""
+    if not isinstance(settings.neighborhoods.kind, str):
         raise SettingsError("neighborhoods were given as row numbers; tune is for neighborhoods='time' or 'knn'.")
-    return made
 
 
-def sampled(views: Any, settings: Settings) -> tuple[Views, NDArray[np.int64], int]:
-    """The views in step at all rows or at some stretches of them, the stretch of each row, and how many rows there are.
-
-    Arrays on disk are read at these rows only.
-    """
-    given = _by_name(views)
-    n = min(len(X) for X in given.values())
-    rows = some_rows(n, MOST_ROWS, WINDOWED_STRETCH if settings.neighborhoods.kind == "time" else STRETCH)
-    taken = checked({name: X if len(rows) == len(X) else np.asarray(X[rows]) for name, X in given.items()})
-    segments = unbroken([rows], getattr(views, "segments", None))
-    if settings.neighborhoods.lags is not None:
-        taken, _, segments = paired(taken, settled_lags(taken, settings).rows, segments)  # type: ignore[assignment]
-    check_varies(taken)
-    if len(taken.present) < 2:
-        raise DataError("one view has nothing in common with another: tune needs two views or more.")
-    if taken.n < FEWEST_ROWS:
-        raise DataError(f"{taken.n} samples cannot be halved; tune needs at least {FEWEST_ROWS}.")
-    return taken, segments, n
+def rows_to_read(n: int, settings: Settings) -> NDArray[np.int64]:
+    """All of n rows, or stretches spread over them."""
+    refuse_given(settings)
+    return some_rows(n, MOST_ROWS, WINDOWED_STRETCH if settings.neighborhoods.kind == "time" else STRETCH)
 
 
-def _by_name(views: Any) -> Mapping[str, Any]:
-    return dict(zip(views.names, views.arrays, strict=True)) if isinstance(views, Views) else named(views)
+def _at(X: Any, rows: NDArray[np.int64]) -> NDArray:
+    """Some rows of an array, be it NumPy's, Dask's, Zarr's or a table."""
+    return np.asarray(getattr(X, "oindex", getattr(X, "iloc", X))[rows])
 
 
 def _tuned_by_state(views: Views, asked: Settings, n: int, rng: np.random.Generator, began: float) -> Tuned:

@@ -17,12 +17,14 @@ from dlcca.choices import choose, gram_seconds
 from dlcca.errors import DlccaError
 from dlcca.fitting import draft_of, fit_metric, pick_landmarks, solved, with_room
 from dlcca.numerics.cca import LocalMetric
+from dlcca.numerics.coordinates import carriers
 from dlcca.numerics.criteria import come_again, near_held_out, seen_by_all
 from dlcca.numerics.landmarks import evenly
 from dlcca.numerics.neighborhoods import joint_neighbors, joint_space
 from dlcca.numerics.reproducibility import split_rows
 from dlcca.numerics.surrogates import KNN_SAMPLES, SURROGATES, WINDOW_SAMPLES
 from dlcca.numerics.windows import time_windows
+from dlcca.quality import FEWEST_CARRIERS
 from dlcca.settings import Settings
 from dlcca.views import Views
 
@@ -64,7 +66,7 @@ class Trials:
         self.views, self.settings, self.n, self.halves = views, settings, n, halves
         self.arrays = [X[evenly(views.n, min(views.n, ROWS))] for X in views.present]
         self.count = 0
-        self._metric_s, self._kernel_s = 0.0, 0.0  # of one trial, the last that was made anew
+        self._metric_s, self._kernel_s = 0.0, 0.0  # of the first trial's metrics, and of the last's kernels
         self._metrics: dict[Any, LocalMetric] = {}
 
     def settled(self, options: Options) -> Settings:
@@ -152,7 +154,7 @@ class StateTrials(Trials):
         if not made:
             return 0.0
         seen = np.mean([seen_by_all(E, self.near) for E in made], axis=0)
-        return float(np.mean(come_again(*made) * seen))
+        return float(np.mean(_found_twice(made) * seen))
 
     def by_chance(self, options: Options) -> float:
         """What views that share nothing reach, once for each fusion: nothing else changes it as much."""
@@ -190,7 +192,7 @@ class TimeTrials(Trials):
         """At most 2; 0 where shifted views reach all that can be reached."""
         gain, by_chance = self.gain(options)
         made = self.fits(options)
-        return 0.0 if not made or by_chance > NO_ROOM else float(come_again(*made).mean()) + gain
+        return 0.0 if not made or by_chance > NO_ROOM else float(_found_twice(made).mean()) + gain
 
     def gain(self, options: Options) -> tuple[float, float]:
         """What the largest squared correlation gains over shifted views, and what it is there; the means."""
@@ -202,6 +204,12 @@ class TimeTrials(Trials):
             top = [fit_metric(some, self.windows, settings).correlations[:, 0] for some in (arrays, shifted)]
             self._gains[ridge] = float((top[0] ** 2).mean() - (top[1] ** 2).mean()), float(top[1].mean())
         return self._gains[ridge]
+
+
+def _found_twice(made: list[NDArray]) -> NDArray[np.float64]:
+    """The share of each coordinate (q,) that both halves find; none of one that tells of a few rows only."""
+    wide = np.minimum.reduce([carriers(E) for E in made]) >= FEWEST_CARRIERS
+    return come_again(*made) * wide
 
 
 def _state_halves(views: Views, settings: Settings, widest: int, rng: np.random.Generator) -> list[_Half]:

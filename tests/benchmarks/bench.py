@@ -27,6 +27,7 @@ from tests.benchmarks import (
     plan,
     report,
     trust,
+    tune,
     windows,
 )
 from tests.benchmarks.measure import Row, table, write_json
@@ -44,6 +45,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "day": day.rows,
     "graph": graph.rows,
     "trust": trust.rows,
+    "tune": tune.rows,
     "load": load.rows,
     "nightly": nightly.rows,
     "report": report.rows,
