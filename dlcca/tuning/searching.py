@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 
 from dlcca.aligning import paired, settled_lags
 from dlcca.errors import DataError, SettingsError
-from dlcca.fitting import fit_metric, settle
+from dlcca.fitting import settle
 from dlcca.numerics.stretches import chosen as some_rows
 from dlcca.numerics.stretches import unbroken
 from dlcca.settings import OPTIONS, Settings
 from dlcca.tuning.result import Curve, Tuned
 from dlcca.tuning.trials import Options, StateTrials, TimeTrials
 from dlcca.views import Views, check_varies, checked, named
-from dlcca.windowing import auto_window
 
 #: Rows that are looked at, at most: nearest neighbours are searched among all of them.
 MOST_ROWS = 20_000
@@ -135,9 +134,9 @@ def _tuned_by_state(views: Views, asked: Settings, n: int, rng: np.random.Genera
 def _tuned_in_time(
     views: Views, asked: Settings, n: int, segments: NDArray, rng: np.random.Generator, began: float
 ) -> Tuned:
-    usual = asked.with_options(window=8, **{name: values[0] for name, values in TIME.items()})
-    usual = settle(usual, views.present).settings
-    window, why = auto_window(views.present, lambda some, rows: fit_metric(some, rows, usual))
+    usual = asked.with_options(window="auto", **{name: values[0] for name, values in TIME.items()})
+    choices = settle(usual, views.present)
+    window, why = int(choices.settings.neighborhoods.window), choices.reasons["window"]
     tried = _candidates(TIME, asked)
     trials = TimeTrials(views, asked.with_options(window=window), n, segments, rng)
     if trials.settled({name: values[0] for name, values in tried.items()}).kernel.kind == "dense":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class Trials:
     ``settings`` say what is not tried, and ``n`` how many rows the fit will have for which options are sought.
     """
 
-    #: Local decompositions by which a fit tells whether anything is common.
+    #: Local decompositions by which a fit tells whether two views share anything, beside those at its landmarks.
     JUDGED = WINDOW_SAMPLES
 
     def __init__(self, views: Views, settings: Settings, n: int, halves: list[_Half]) -> None:
@@ -104,7 +105,7 @@ class Trials:
     def fit_seconds(self, options: Options) -> float:
         """About what one fit to all rows takes: as many more local metrics, and kernel entries, as it has.
 
-        Local decompositions are also what it takes to tell whether anything is common.
+        Local decompositions of every two views are also what it takes to tell whether anything is common.
         """
         settings = self.settled(options)
         m, few = self.n_landmarks(settings), len(self.halves[0].landmarks)
@@ -113,7 +114,9 @@ class Trials:
         seen = min(KERNEL_ROWS, self.halves[0].views.n) + len(self.arrays[0])
         solving = gram_seconds(seen, few, max(2, round(links * few / m)), K)
         entries = max(0.0, self._kernel_s / 2 - solving) * (m / few) * max(1.0, 2 * self.n / seen)
-        return self._metric_s * (m + self.JUDGED) / (2 * few) + entries + gram_seconds(self.n, m, links, K)
+        pairs = comb(len(self.views.present), 2)
+        metrics = m + (m + self.JUDGED) * pairs
+        return self._metric_s * metrics / (2 * few) + entries + gram_seconds(self.n, m, links, K)
 
     def n_landmarks(self, settings: Settings) -> int:
         choice = settings.landmarks.choice
@@ -137,7 +140,7 @@ class StateTrials(Trials):
     stretches are put in another order each, with the same fusion: these share nothing.
     """
 
-    JUDGED = KNN_SAMPLES * SURROGATES
+    JUDGED = KNN_SAMPLES * SURROGATES // 4  # those of surrogates take about a quarter of a metric
 
     def __init__(self, views: Views, settings: Settings, n: int, widest: int, rng: np.random.Generator) -> None:
         self._widest, self._rng, self._by_chance = widest, rng, {}  # type: ignore[var-annotated]
