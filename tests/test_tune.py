@@ -15,6 +15,8 @@ from dlcca.cli import app
 from dlcca.errors import DataError, SettingsError
 from dlcca.numerics import criteria
 from dlcca.tuning.runs import with_options
+from dlcca.tuning.searching import descent, margin_of
+from dlcca.tuning.trials import found_twice
 from tests.reference import criteria as literal
 from tests.scores import recovery
 
@@ -92,6 +94,22 @@ def test_a_ridge_that_leaves_no_room_for_chance_is_left_in_windows_of_time():
     assert ridge.criterion[ridge.candidates.index(1e-9)] == 0
     assert tuned.options["ridge"] >= 0.03
     assert tuned.options["window"] < 100
+
+
+def test_a_default_is_left_only_for_what_is_clearly_better():
+    worth = {10: 0.50, 20: 0.51, 30: 0.60}
+    _, near = descent({"k": (10, 20)}, lambda options: worth[options["k"]], 0.02)
+    _, far = descent({"k": (10, 20, 30)}, lambda options: worth[options["k"]], 0.02)
+    assert (near["k"].chosen, far["k"].chosen) == (10, 30)
+    assert near["k"].criterion == (0.50, 0.51)
+    assert margin_of(0.02, 500) == 2 * margin_of(0.02, 2000) == 2 * margin_of(0.02, 10**6)
+
+
+def test_a_coordinate_of_a_few_rows_counts_for_nothing():
+    E = np.random.default_rng(0).standard_normal((400, 2))
+    E[:, 1] = 0
+    E[7, 1] = 20
+    np.testing.assert_allclose(found_twice([E, E]), [1, 0], atol=1e-9)
 
 
 def test_rows_of_arrays_on_disk_are_read_in_stretches(tmp_path, torus, monkeypatch):

@@ -40,8 +40,10 @@ TIME = {
     "n_links": (32, 64),
     "bandwidth": ("quantile", "median"),
 }
-#: How much more than a default another value has to be worth: what halves differ by, by chance.
+#: How much more than a default another value has to be worth: what halves of so many rows differ by, by chance. It
+#: falls with the root of the rows.
 STATE_MARGIN, TIME_MARGIN = 0.02, 0.1
+MARGIN_ROWS = 2000
 
 STATE_RULE = (
     "the share of the coordinates that both halves of the rows find, times the share that the view which sees least of "
@@ -124,9 +126,10 @@ def _at(X: Any, rows: NDArray[np.int64]) -> NDArray:
 
 def _tuned_by_state(views: Views, asked: Settings, n: int, rng: np.random.Generator, began: float) -> Tuned:
     tried = _candidates(STATE, asked)
-    tried["n_neighbors"] = tuple(k for k in tried["n_neighbors"] if k <= views.n // 4) or (views.n // 4,)
+    usual, *others = tried["n_neighbors"]
+    tried["n_neighbors"] = (min(usual, views.n // 2), *(k for k in others if k <= views.n // 4))
     trials = StateTrials(views, asked.with_options(window=8), n, max(tried["n_neighbors"]), rng)
-    options, curves = _descent(tried, trials.criterion, STATE_MARGIN)
+    options, curves = descent(tried, trials.criterion, margin_of(STATE_MARGIN, views.n))
     told = {"by_chance": trials.by_chance(options), "trials": trials.count, "rule": STATE_RULE}
     return _told(views, asked, n, options, curves, told, time.process_time() - began, trials)
 
@@ -141,11 +144,16 @@ def _tuned_in_time(
     trials = TimeTrials(views, asked.with_options(window=window), n, segments, rng)
     if trials.settled({name: values[0] for name, values in tried.items()}).kernel.kind == "dense":
         tried["n_links"] = tried["n_links"][:1]
-    options, curves = _descent(tried, trials.criterion, TIME_MARGIN)
+    options, curves = descent(tried, trials.criterion, margin_of(TIME_MARGIN, views.n))
     worth = max(curves["ridge"].criterion)
     curves = {"window": Curve("window", (window,), (worth,), window, why), **curves}
     told = {"by_chance": trials.gain(options)[1], "trials": trials.count, "rule": TIME_RULE}
     return _told(views, asked, n, {"window": window, **options}, curves, told, time.process_time() - began, trials)
+
+
+def margin_of(margin: float, n: int) -> float:
+    """The margin for n rows."""
+    return margin * max(1.0, (MARGIN_ROWS / n) ** 0.5)
 
 
 def _candidates(usual: Mapping[str, tuple[Any, ...]], asked: Settings) -> dict[str, tuple[Any, ...]]:
@@ -156,7 +164,7 @@ def _candidates(usual: Mapping[str, tuple[Any, ...]], asked: Settings) -> dict[s
     }
 
 
-def _descent(
+def descent(
     tried: Mapping[str, tuple[Any, ...]], criterion: Callable[[Options], float], margin: float
 ) -> tuple[Options, dict[str, Curve]]:
     """One option after the other, the rest as chosen before or at its default."""
@@ -183,7 +191,7 @@ def _chosen(name: str, values: tuple[Any, ...], worth: list[float], margin: floa
     elif at == 0:
         reason = "the default, and the best of these"
     elif worth[at] - worth[0] <= margin:
-        at, reason = 0, f"the default: {values[at]!r} is not better by more than {margin}"
+        at, reason = 0, f"the default: {values[at]!r} is not better by more than {margin:.2g}"
     else:
         reason = f"better than the default {values[0]!r} by {worth[at] - worth[0]:.3f}"
     return Curve(name, values, tuple(worth), values[at], reason)

@@ -157,7 +157,7 @@ class StateTrials(Trials):
         if not made:
             return 0.0
         seen = np.mean([seen_by_all(E, self.near) for E in made], axis=0)
-        return float(np.mean(_found_twice(made) * seen))
+        return float(np.mean(found_twice(made) * seen))
 
     def by_chance(self, options: Options) -> float:
         """What views that share nothing reach, once for each fusion: nothing else changes it as much."""
@@ -195,7 +195,7 @@ class TimeTrials(Trials):
         """At most 2; 0 where shifted views reach all that can be reached."""
         gain, by_chance = self.gain(options)
         made = self.fits(options)
-        return 0.0 if not made or by_chance > NO_ROOM else float(_found_twice(made).mean()) + gain
+        return 0.0 if not made or by_chance > NO_ROOM else float(found_twice(made).mean()) + gain
 
     def gain(self, options: Options) -> tuple[float, float]:
         """What the largest squared correlation gains over shifted views, and what it is there; the means."""
@@ -209,7 +209,7 @@ class TimeTrials(Trials):
         return self._gains[ridge]
 
 
-def _found_twice(made: list[NDArray]) -> NDArray[np.float64]:
+def found_twice(made: list[NDArray]) -> NDArray[np.float64]:
     """The share of each coordinate (q,) that both halves find; none of one that tells of a few rows only."""
     wide = np.minimum.reduce([carriers(E) for E in made]) >= FEWEST_CARRIERS
     return come_again(*made) * wide
@@ -223,7 +223,7 @@ def _state_halves(views: Views, settings: Settings, widest: int, rng: np.random.
 
 def _state_half(views: Views, settings: Settings, widest: int, rng: np.random.Generator) -> _Half:
     arrays = views.present
-    few = settings.with_options(landmarks=min(STATE_LANDMARKS, views.n // 2), landmark_rule="kmeans++")
+    few = settings.with_options(landmarks=min(STATE_LANDMARKS, views.n), landmark_rule="kmeans++")
     rows = pick_landmarks(views.n, few, rng, lambda some: np.hstack(joint_space(arrays))[some])
     return _Half(views, rows, joint_neighbors(arrays, rows, min(widest, views.n)))
 
