@@ -98,8 +98,8 @@ def test_a_ridge_that_leaves_no_room_for_chance_is_left_in_windows_of_time():
 
 def test_a_default_is_left_only_for_what_is_clearly_better():
     worth = {10: 0.50, 20: 0.51, 30: 0.60}
-    _, near = descent({"k": (10, 20)}, lambda options: worth[options["k"]], 0.02)
-    _, far = descent({"k": (10, 20, 30)}, lambda options: worth[options["k"]], 0.02)
+    _, near = descent({"k": (10, 20)}, lambda options: worth[options["k"]], {"k": 0.02})
+    _, far = descent({"k": (10, 20, 30)}, lambda options: worth[options["k"]], {"k": 0.02})
     assert (near["k"].chosen, far["k"].chosen) == (10, 30)
     assert near["k"].criterion == (0.50, 0.51)
     assert margin_of(0.02, 500) == 2 * margin_of(0.02, 2000) == 2 * margin_of(0.02, 10**6)

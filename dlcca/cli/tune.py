@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dlcca.cli.options import AsJson, Debug, Quiet, RunToml
+from dlcca.cli.views import ingested
 from dlcca.cli.voice import speaking
 
 EXAMPLE = "Example: dlcca tune run.toml --out tuned.toml"
@@ -35,6 +36,9 @@ def tune(
         asked = files.read(runfile)
         place = runfile.with_name("tuned.toml") if out is None else out
         _refuse_elsewhere(place, runfile)
+        if asked.recordings:
+            limits = asked.cluster.workers, asked.cluster.memory_gib
+            ingested(voice, asked.ingested, asked.recordings, None, *limits)
         with voice.progress() as step:
             step("trying options")
             made = runs.tune_run(asked)

@@ -44,6 +44,8 @@ TIME = {
 #: falls with the root of the rows.
 STATE_MARGIN, TIME_MARGIN = 0.02, 0.1
 MARGIN_ROWS = 2000
+#: Alternating kernels are sparse, and the few landmarks of a trial hold them together less well than the others.
+FUSION_MARGIN = 0.05
 
 STATE_RULE = (
     "the share of the coordinates that both halves of the rows find, times the share that the view which sees least of "
@@ -129,7 +131,8 @@ def _tuned_by_state(views: Views, asked: Settings, n: int, rng: np.random.Genera
     usual, *others = tried["n_neighbors"]
     tried["n_neighbors"] = (min(usual, views.n // 2), *(k for k in others if k <= views.n // 4))
     trials = StateTrials(views, asked.with_options(window=8), n, max(tried["n_neighbors"]), rng)
-    options, curves = descent(tried, trials.criterion, margin_of(STATE_MARGIN, views.n))
+    margins = {name: margin_of(FUSION_MARGIN if name == "fusion" else STATE_MARGIN, views.n) for name in tried}
+    options, curves = descent(tried, trials.criterion, margins)
     told = {"by_chance": trials.by_chance(options), "trials": trials.count, "rule": STATE_RULE}
     return _told(views, asked, n, options, curves, told, time.process_time() - began, trials)
 
@@ -144,7 +147,7 @@ def _tuned_in_time(
     trials = TimeTrials(views, asked.with_options(window=window), n, segments, rng)
     if trials.settled({name: values[0] for name, values in tried.items()}).kernel.kind == "dense":
         tried["n_links"] = tried["n_links"][:1]
-    options, curves = descent(tried, trials.criterion, margin_of(TIME_MARGIN, views.n))
+    options, curves = descent(tried, trials.criterion, dict.fromkeys(tried, margin_of(TIME_MARGIN, views.n)))
     worth = max(curves["ridge"].criterion)
     curves = {"window": Curve("window", (window,), (worth,), window, why), **curves}
     told = {"by_chance": trials.gain(options)[1], "trials": trials.count, "rule": TIME_RULE}
@@ -165,7 +168,7 @@ def _candidates(usual: Mapping[str, tuple[Any, ...]], asked: Settings) -> dict[s
 
 
 def descent(
-    tried: Mapping[str, tuple[Any, ...]], criterion: Callable[[Options], float], margin: float
+    tried: Mapping[str, tuple[Any, ...]], criterion: Callable[[Options], float], margins: Mapping[str, float]
 ) -> tuple[Options, dict[str, Curve]]:
     """One option after the other, the rest as chosen before or at its default."""
     best = {name: values[0] for name, values in tried.items()}
@@ -178,7 +181,7 @@ def descent(
             if key not in known:
                 known[key] = criterion(options)
             worth.append(known[key])
-        curves[name] = _chosen(name, values, worth, margin)
+        curves[name] = _chosen(name, values, worth, margins[name])
         best[name] = curves[name].chosen
     return best, curves
 

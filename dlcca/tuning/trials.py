@@ -31,6 +31,8 @@ from dlcca.views import Views
 
 #: Landmarks of a half: nearest neighbours, and windows of time, of which shorter recordings are made.
 STATE_LANDMARKS, TIME_LANDMARKS = 300, 100
+#: Links as fine as those of more landmarks would be too few in a trial to hold its kernel together.
+MOST_SHOWN = 1000
 #: Rows of a half that its kernel has, and rows at which coordinates are compared.
 KERNEL_ROWS, ROWS = 1000, 1500
 #: Stretches that rows are dealt out in: to halves, and to be held out. Many, because rows may be sorted.
@@ -94,8 +96,8 @@ class Trials:
     def _coordinates(self, h: int, settings: Settings) -> NDArray:
         half = self.halves[h]
         m = len(half.landmarks)
-        # As many of all landmarks as the fit will link, so that rows are linked as far.
-        links = max(2, round(int(settings.kernel.n_links) * m / self.n_landmarks(settings)))
+        # The share of all landmarks that the fit will link, so that rows are linked as far.
+        links = max(2, round(int(settings.kernel.n_links) * m / min(MOST_SHOWN, self.n_landmarks(settings))))
         settings = settings.with_options(n_links=min(links, m), solver="gram")
         draft = draft_of(half.views, half.landmarks, self.metric(h, settings).factors, settings)
         some = evenly(half.views.n, min(half.views.n, KERNEL_ROWS))
