@@ -26,9 +26,9 @@ STRETCH, WINDOWED_STRETCH = 10, 2000
 #: The fewest rows that can be halved.
 FEWEST_ROWS = 64
 
-#: What is tried besides what the user began with. The first is the default.
+#: What is tried besides what the user began with. The first is the default; of fusions, the one that "auto" becomes.
 STATE = {
-    "fusion": ("auto", "average"),
+    "fusion": ("alternating", "average"),
     "n_neighbors": (64, 24, 160),
     "ridge": (0.03, 0.003, 0.2),
     "n_links": (32, 16, 64),
@@ -127,7 +127,7 @@ def _at(X: Any, rows: NDArray[np.int64]) -> NDArray:
 
 
 def _tuned_by_state(views: Views, asked: Settings, n: int, rng: np.random.Generator, began: float) -> Tuned:
-    tried = _candidates(STATE, asked)
+    tried = _candidates({**STATE, "fusion": _fusions(views, asked)}, asked)
     usual, *others = tried["n_neighbors"]
     tried["n_neighbors"] = (min(usual, views.n // 2), *(k for k in others if k <= views.n // 4))
     trials = StateTrials(views, asked.with_options(window=8), n, max(tried["n_neighbors"]), rng)
@@ -137,11 +137,20 @@ def _tuned_by_state(views: Views, asked: Settings, n: int, rng: np.random.Genera
     return _told(views, asked, n, options, curves, told, time.process_time() - began, trials)
 
 
+def _fusions(views: Views, asked: Settings) -> tuple[str, ...]:
+    """Those of `STATE`, the default for these views first."""
+    usual = {name: values[0] for name, values in STATE.items()}
+    default = settle(
+        asked.with_options(**{**usual, "window": 8, "fusion": "auto"}), views.present
+    ).settings.kernel.fusion
+    return (default, *(fusion for fusion in STATE["fusion"] if fusion != default))
+
+
 def _tuned_in_time(
     views: Views, asked: Settings, n: int, segments: NDArray, rng: np.random.Generator, began: float
 ) -> Tuned:
     usual = asked.with_options(window="auto", **{name: values[0] for name, values in TIME.items()})
-    choices = settle(usual, views.present)
+    choices = settle(usual, views.present, segments)
     window, why = int(choices.settings.neighborhoods.window), choices.reasons["window"]
     tried = _candidates(TIME, asked)
     trials = TimeTrials(views, asked.with_options(window=window), n, segments, rng)
