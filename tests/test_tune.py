@@ -58,8 +58,8 @@ def test_the_curves_hold_every_option_with_where_it_began_and_the_default(tuned)
     assert all(POOR[name] in curve.candidates for name, curve in tuned.curves.items())
     assert {64, 10} <= set(tuned.curves["n_neighbors"].candidates)
     fusion = tuned.curves["fusion"]
-    assert fusion.chosen == "auto"
-    assert max(fusion.criterion) == fusion.criterion[fusion.candidates.index("auto")]
+    assert fusion.chosen == "alternating"
+    assert max(fusion.criterion) == fusion.criterion[fusion.candidates.index("alternating")]
 
 
 def test_options_that_are_not_tuned_are_kept(torus):
@@ -73,7 +73,7 @@ def test_options_that_are_not_tuned_are_kept(torus):
 def test_it_is_told_in_sentences_and_drawn(tuned):
     said = str(tuned)
     assert "tried on 800 of 800 rows" in said
-    assert "fusion = 'auto'" in said
+    assert "fusion = 'alternating'" in said
     assert said.count("<- chosen") == len(tuned.curves)
     matplotlib.use("Agg")
     assert tuned.plot("ridge").get_xlabel() == "ridge"
@@ -117,7 +117,7 @@ def test_rows_of_arrays_on_disk_are_read_in_stretches(tmp_path, torus, monkeypat
     views = [zarr.create_array(tmp_path / f"{v}.zarr", data=X) for v, X in enumerate(torus[0])]
     tuned = dlcca.tune(views, start={"neighborhoods": "knn", "fusion": "view"})
     assert (tuned.rows, tuned.of_rows) == (400, 800)
-    assert tuned.options["fusion"] == "auto"
+    assert tuned.options["fusion"] == "alternating"
 
 
 def test_what_cannot_be_tuned_is_refused(torus):
@@ -138,7 +138,7 @@ def test_the_command_writes_a_run_file_and_leaves_the_rest_of_it(tmp_path, torus
     document = json.loads(result.stdout)
     text = (tmp_path / "tuned.toml").read_text()
     content = tomllib.loads(text)
-    assert document["options"]["fusion"] == content["kernel"]["fusion"] == "auto"
+    assert document["options"]["fusion"] == content["kernel"]["fusion"] == "alternating"
     assert document["options"]["n_neighbors"] == content["neighborhoods"]["n_neighbors"]
     assert content["metric"]["ridge"] == document["options"]["ridge"]
     assert text.startswith("# a run\n")

@@ -137,12 +137,11 @@ def _tuned_by_state(views: Views, asked: Settings, n: int, rng: np.random.Genera
     return _told(views, asked, n, options, curves, told, time.process_time() - began, trials)
 
 
-def _fusions(views: Views, asked: Settings) -> tuple[str, ...]:
+def _fusions(views: Views, asked: Settings) -> tuple[Any, ...]:
     """Those of `STATE`, the default for these views first."""
     usual = {name: values[0] for name, values in STATE.items()}
-    default = settle(
-        asked.with_options(**{**usual, "window": 8, "fusion": "auto"}), views.present
-    ).settings.kernel.fusion
+    settled = settle(asked.with_options(**{**usual, "window": 8, "fusion": "auto"}), views.present).settings
+    default = settled.kernel.fusion
     return (default, *(fusion for fusion in STATE["fusion"] if fusion != default))
 
 
