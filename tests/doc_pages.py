@@ -15,7 +15,7 @@ import shlex
 import subprocess
 import sysconfig
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -86,7 +86,8 @@ def do(page: Path) -> dict[str, object]:
     return names
 
 
-def do_block(page: Path, block: Block, names: dict[str, object]) -> None:
+def do_block(page: Path, block: Block, names: dict[str, object], *, also: Collection[str] = ()) -> None:
+    """One block; of the commands that are not run elsewhere, those in ``also`` are."""
     if block.file:
         Path(block.file).parent.mkdir(parents=True, exist_ok=True)
         Path(block.file).write_text(block.text)
@@ -96,13 +97,12 @@ def do_block(page: Path, block: Block, names: dict[str, object]) -> None:
         check_excerpt(block.text)
     else:
         for command, expected in commands(block):
-            give(command, expected)
+            if command in also or command not in NOT_RUN:
+                give(command, expected)
 
 
 def give(command: str, expected: int) -> None:
     """Give a command as a reader would: to the command line here, in this process, or to a shell."""
-    if command in NOT_RUN:
-        return
     words = shlex.split(command)
     if words[0] == "export":
         os.environ.update(word.split("=", 1) for word in words[1:])

@@ -26,10 +26,6 @@ SLOWEST = 2.5
 COMPONENTS, FORECAST_DELAYS, DELAYS = 6, 24, 16
 #: Speeds are changed by factors between these, up or down.
 LEAST_CHANGE, MOST_CHANGE = 1.05, 1.35
-#: What the views leave untold (1 less their likeness) is at most so much of the least that any other speed leaves. Of
-#: 38 speeds only some eight are speeds of their own, because those side by side show much the same; so one in nine
-#: unrelated pairs is best as it is, some by a hair. The rest have oscillations of one speed, as far as can be told.
-CLEARLY = 0.85
 #: Ridges of the forecast and of the canonical correlations.
 FORECAST_RIDGE, RIDGE = 1e-3, 3e-3
 
@@ -76,13 +72,12 @@ def speed_test(rhythms: Sequence[Floats], *, count: int = SURROGATES) -> Compare
     """Rhythms (n, p_v) of all views at their own speeds, against views slowed down or sped up against each other.
 
     The statistic is the mean of the two largest canonical correlations (an oscillation has a sine and a cosine) of the
-    views with their past; of several pairs of views the least. Surrogates are moved up towards 1, by `CLEARLY`.
+    views with their past; of several pairs of views the least.
     """
     pairs = list(combinations(range(len(rhythms)), 2))
     speeds = random_speeds(len(rhythms), count, np.random.default_rng(2))
     found = np.array([min(_likeness(rhythms, row, pair) for pair in pairs) for row in speeds])
-    own = min(_likeness(rhythms, np.ones(len(rhythms)), pair) for pair in pairs)
-    return Compared(own, 1 - CLEARLY * (1 - found))
+    return Compared(min(_likeness(rhythms, np.ones(len(rhythms)), pair) for pair in pairs), found)
 
 
 def random_speeds(K: int, count: int, rng: np.random.Generator) -> Floats:

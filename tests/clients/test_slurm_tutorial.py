@@ -22,6 +22,6 @@ def test_the_tutorial_runs(submitting, tmp_path, monkeypatch):
     for block in doc_pages.blocks(PAGE):
         files.append(block.file)
         said = block if block.file != "slurm.toml" else replace(block, text=block.text + site)
-        doc_pages.do_block(PAGE, said, names)
+        doc_pages.do_block(PAGE, said, names, also=["dlcca run run.toml --cluster slurm.toml"])
     assert {"run.toml", "slurm.toml"} <= set(files)
     assert submitting.jobs() == []

@@ -6,10 +6,9 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
 
-from dlcca.choices import choose
 from dlcca.chunked import blocks
 from dlcca.settings import Settings
-from dlcca.stages.job import Job, Source, make_job
+from dlcca.stages.job import Job, Source, make_job, settled
 
 KNN = {"neighborhoods": "knn", "landmarks": 45, "n_neighbors": 20, "n_links": 10, "n_components": 3}
 TIME = {"neighborhoods": "time", "landmarks": 60, "window": 9, "n_components": 3}
@@ -50,8 +49,7 @@ def small_job(folder: Path, views: list[np.ndarray], *chunk_rows: int, block_row
 
 def job_on(place: Path, sources: tuple[Source, ...], *, block_rows: int = 40, **options: object) -> Job:
     """A job on views that are there already."""
-    n = sources[0].open().shape[0]
-    settings = choose(Settings.from_options(**options), n, len(sources)).settings
+    settings = settled(Settings.from_options(**options), sources).settings
     usual = blocks.MOST_ROWS, blocks.LEAST_ROWS
     blocks.MOST_ROWS = blocks.LEAST_ROWS = block_rows
     try:
