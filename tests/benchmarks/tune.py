@@ -69,10 +69,10 @@ def problems(quick: bool) -> Iterator[Problem]:
     """The suite's; of the large ones some, which take long."""
     if quick:
         return chain(list(static(500, 0.02, SEED))[:2], list(pendulums(0.02, SEED))[:1])
-    small = [kind(SMALL, noise, SEED) for kind in (static, uneven) for noise in NOISES]
+    small = [kind(max(SMALL), noise, SEED) for kind in (static, uneven) for noise in NOISES]
     movies = [kind(noise, SEED) for kind in (pendulums, icons) for noise in NOISES]
     large = (problem for problem in static(LARGE, 0.02, SEED) if problem.name in ("spiral", "swiss roll", "linear"))
-    return chain(*movies, *small, large, *(wide(SMALL, noise, SEED) for noise in NOISES))
+    return chain(*movies, *small, large, *(wide(max(SMALL), noise, SEED) for noise in NOISES))
 
 
 def outcome(problem: Problem, turn: int) -> Outcome:
@@ -81,7 +81,7 @@ def outcome(problem: Problem, turn: int) -> Outcome:
     took = timed(lambda: found.append(dlcca.tune(problem.views, start={**problem.options, **poor})))
     fits: dict[str, Any] = {}
     fit = timed(lambda: fits.update(tuned=embedding(problem, found[0].options)))
-    heavy = problem.movie or problem.views[0].shape[1] > 10 or problem.n > SMALL
+    heavy = problem.movie or problem.views[0].shape[1] > 10 or problem.n > max(SMALL)
     return Outcome(
         problem,
         score(problem, embedding(problem, problem.options)),
