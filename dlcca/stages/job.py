@@ -172,11 +172,11 @@ def identity(sources: tuple[Source, ...]) -> str:
 
 def settled(settings: Settings, sources: tuple[Source, ...]) -> Choices:
     """The settings for these views without any "auto"; headers are read, and some rows where these decide."""
-    n = sources[0].open().shape[0] if sources else 0
-    dims = [source.open().shape[-1] for source in sources]
+    arrays = opened(sources).values()
+    n = next(iter(arrays)).shape[0]
+    dims = [array.shape[1] for array in arrays]
 
     def read(rows: NDArray[np.int64]) -> list[NDArray]:
-        opened(sources)
         return [source.read(rows) for source in sources]
 
     return choose(settings, n, len(sources), dims, partial(by_chance, read, n, settings))
