@@ -19,6 +19,7 @@ from dlcca.model import Model, fused_rows
 from dlcca.numerics import landmarks as landmark_rules
 from dlcca.numerics.affinity import closest_links, kernel_rows, nearest_links, relative_rows, sparse_rows
 from dlcca.numerics.alternating import alternating_spectrum
+from dlcca.numerics.axes import Axes, evened
 from dlcca.numerics.bandwidth import by_rule
 from dlcca.numerics.cca import LocalMetric, cca_metric, mahalanobis_metric
 from dlcca.numerics.coordinates import told_by
@@ -30,6 +31,7 @@ from dlcca.numerics.pieces import n_pieces
 from dlcca.numerics.signs import signs
 from dlcca.numerics.spectra import balanced_spectrum, landmark_spectrum
 from dlcca.numerics.tcca import tcca_metric
+from dlcca.numerics.telling import SPARE, Chosen, telling
 from dlcca.numerics.windows import roomy, time_windows
 from dlcca.quality import CONNECTED, Checks, Common, Quality, assess
 from dlcca.settings import Settings
@@ -84,7 +86,7 @@ def fit_views(
     metric = fit_metric(arrays, neighbors, choices.settings)
     if choices.settings.metric.ridge == 0 and not allow_degenerate:
         refuse_degenerate(metric, neighbors.shape[1], views.dims, choices.settings)
-    model, eigenvalues, bandwidth = fit_spectrum(views, rows, metric.factors, choices.settings)
+    model, eigenvalues, bandwidth, outliers = fit_spectrum(views, rows, metric.factors, choices.settings)
     embedding = model.coordinates(arrays)
     flip = signs(embedding)
     reach = reach_of(model, arrays, rows, choices.settings)
@@ -92,7 +94,7 @@ def fit_views(
     embedding = embedding * flip
     common = shared(arrays, neighbors, metric.ranks, choices.settings, segments)
     pieces = n_pieces(kernels_of(model, arrays)) if (eigenvalues[1:] > CONNECTED).any() else 1
-    checks = looked_at(model, arrays, embedding, choices.settings, pieces)
+    checks = replace(looked_at(model, arrays, embedding, choices.settings, pieces), outliers=outliers)
     quality = assess(metric, neighbors.shape[1], eigenvalues, neighbor_recall=recall, common=common, checks=checks)
     if common is not None:
         strength = strength_of_rows(arrays, rows, neighbors, common.strength, choices.settings)
@@ -316,17 +318,27 @@ def refuse_degenerate(metric: LocalMetric, k: int, dims: Sequence[int], settings
 
 def fit_spectrum(
     views: Views, rows: NDArray[np.int64], factors: list[NDArray], settings: Settings
-) -> tuple[Model, NDArray, float | NDArray]:
-    """The kernel, its spectrum, and the model they make; with the eigenvalues and the bandwidth."""
+) -> tuple[Model, NDArray, float | NDArray, int]:
+    """The kernel, its spectrum, and the model they make; the eigenvalues, the bandwidth, and outliers left out."""
     m, q = len(rows), int(settings.spectrum.n_components)
     if q > m - 1:
         raise SettingsError(
             f"n_components={q} with {m} landmarks; at most {m - 1} are possible. Ask for fewer, or for more landmarks."
         )
-    draft = draft_of(views, rows, factors, settings)
-    model, eigenvalues, bandwidth = solved(draft, views.present, settings)
-    refuse_rounding(eigenvalues)
-    return model, eigenvalues, bandwidth
+    wider = settings.with_options(n_components=min(q + SPARE, m - 1))
+    model, eigenvalues, bandwidth = solved(draft_of(views, rows, factors, wider), views.present, wider)
+    refuse_rounding(eigenvalues[: q + 1])
+    chosen = chosen_coordinates(model.values, eigenvalues, q)
+    kept = chosen.columns
+    model = replace(model, values=[V[:, kept] for V in model.values], scale=model.scale[kept])
+    return model, eigenvalues[[0, *(c + 1 for c in kept)]], bandwidth, chosen.outliers
+
+
+def chosen_coordinates(values: Sequence[NDArray], eigenvalues: NDArray, q: int) -> Chosen:
+    """Which q of the solved coordinates are given, by the kernels' values (m, p) of the landmarks."""
+    known = int((eigenvalues > LEAST_EIGENVALUE).sum()) - 1
+    E = np.mean(values, axis=0)[:, :known]
+    return telling(E, eigenvalues[1 : known + 1], q, pieces_above=CONNECTED)
 
 
 def draft_of(views: Views, rows: NDArray[np.int64], factors: list[NDArray], settings: Settings) -> Model:
@@ -346,7 +358,15 @@ def draft_from(names: tuple[str, ...], points: list[NDArray], factors: list[NDAr
         weights=[],
         values=[],
         scale=np.ones(int(settings.spectrum.n_components)),
+        axes=axes_of(points, settings),
     )
+
+
+def axes_of(points: list[NDArray], settings: Settings) -> Sequence[Axes | None]:
+    """The axes along which the links of each view are nearest; none, where links are by the metric or to all."""
+    by_distance = settings.kernel.fusion == "alternating" and settings.kernel.kind == "sparse"
+    some = by_distance and int(settings.kernel.n_links) < len(points[0])
+    return [evened([P]) for P in points] if some else ()
 
 
 def solved(draft: Model, arrays: list[NDArray], settings: Settings) -> tuple[Model, NDArray, float | NDArray]:
@@ -427,7 +447,7 @@ def alternating_model(draft: Model, arrays: list[NDArray], settings: Settings) -
     units, kernels = np.empty(len(arrays)), []
     for v, X in enumerate(arrays):
         points, F = draft.points[v], draft.factors[v]
-        links = None if draft.n_links is None else nearest_links(X, points, draft.n_links)
+        links = None if draft.n_links is None else nearest_links(X, points, draft.n_links, draft.axes_of(v))
         D = landmark_distances(X, points, F) if links is None else linked_distances(X, points, F, links)
         units[v] = bandwidth(D, settings)
         refuse_flat(units[v], draft.names[v])

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.model import Model, fused_rows
-from dlcca.numerics.coordinates import carriers, independent
+from dlcca.numerics.coordinates import FEWEST_CARRIERS, carriers, independent
 from dlcca.numerics.landmarks import evenly
 from dlcca.numerics.neighborhoods import squared_distances
 from dlcca.numerics.novelty import nearest_distances
 from dlcca.numerics.pieces import landmarks_seen
-from dlcca.quality import FEWEST_CARRIERS, Checks
+from dlcca.quality import Checks
 
 #: R² of the coordinates by those of half the landmarks, the same with one coordinate more there, and the eigengap.
 Half = tuple[NDArray, NDArray, float]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DataError
 from dlcca.numerics.affinity import closest_links, nearest_links, relative_rows, sparse_rows
+from dlcca.numerics.axes import Axes as Axes
 from dlcca.numerics.distances import landmark_distances, linked_distances
 from dlcca.numerics.extension import extend
 from dlcca.numerics.novelty import Away, nearest_distances, reach
@@ -47,6 +48,7 @@ class Model:
     values: list[NDArray]  # per kernel, (m, q)
     scale: NDArray  # (q,) makes the mean of all readings have mean square one
     reach: NDArray | None = None  # (K,) see `numerics.novelty`; None in models saved before there was one
+    axes: Sequence[Axes | None] = ()  # per view, along which links are nearest; none: the channels as they are
     rotation: NDArray | None = None  # (q, q) lays the axes on those of an earlier fit; None for the axes as they come
 
     @property
@@ -118,13 +120,17 @@ class Model:
         ]
         return sum(parts[1:], parts[0]) / len(parts) if len(parts) > 1 else parts[0]
 
+    def axes_of(self, v: int) -> Axes | None:
+        """The axes along which a view's links are nearest."""
+        return self.axes[v] if self.axes else None
+
     def view_rows(self, v: int, X: NDArray | None) -> Any:
         """Kernel rows of one view, up to a factor of each row."""
         assert X is not None
         points, F, unit = self.points[v], self.factors[v], self.units[v]
         if self.n_links is None:
             return relative_rows(landmark_distances(X, points, F), unit)
-        links = nearest_links(X, points, self.n_links)
+        links = nearest_links(X, points, self.n_links, self.axes_of(v))
         return sparse_rows(relative_rows(linked_distances(X, points, F, links), unit), links, len(points))
 
     def check(self, views: Sequence[Any]) -> None:

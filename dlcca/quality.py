@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.numerics.cca import LocalMetric
+from dlcca.numerics.coordinates import FEWEST_CARRIERS
 from dlcca.numerics.nulls import null_edge
 
 #: Below it the chance that views share nothing, and the share of false discoveries among landmarks, are small enough.
@@ -25,8 +26,8 @@ LEAST_RECALL = 0.95
 LEAST_TOLD = 0.5
 #: An eigenvalue closer to the next than this share of its distance from 1 may change places with it.
 LEAST_GAP = 0.05
-#: Rows far from every landmark, and rows that carry half of a coordinate: above the one share, below the other.
-MOST_FAR, FEWEST_CARRIERS = 0.01, 0.01
+#: The share of rows that may be far from every landmark.
+MOST_FAR = 0.01
 #: Landmarks that the typical row sees: fewer, or more than this share of all it could, and the bandwidth is at its end.
 FEWEST_SEEN, MOST_SEEN = 1.2, 0.98
 
@@ -72,6 +73,7 @@ class Checks:
     gap: float | None = None  # (λ_q - λ_q+1) / (1 - λ_q+1)
     independent: list[int] | None = None  # coordinates that are no functions of those before them
     carriers: NDArray | None = None  # (q,) share of the rows that carry half of a coordinate
+    outliers: int = 0  # slower coordinates that were left out because few rows carry them
     again: NDArray | None = None  # (q,) share of each coordinate that fits to halves of some rows agree on
 
 
@@ -282,6 +284,11 @@ def _notes(common: Common | None, checks: Checks, m: int) -> list[str]:
                 f"of {q} coordinates {_listed(others)} follow{'s' * (len(others) == 1)} from earlier ones (harmonics); "
                 f"independent: {_listed(checks.independent)}."
             )
+    if checks.outliers:
+        found.append(
+            f"{checks.outliers} slower coordinate{'s' * (checks.outliers > 1)} of less than {FEWEST_CARRIERS:.0%} of "
+            "the samples gave way to others: outliers, or a piece that hardly hangs together with the rest."
+        )
     if checks.gap is not None and checks.gap < LEAST_GAP:
         found.append(
             f"the last coordinate and the next one that was not asked for have nearly equal eigenvalues (gap "

@@ -124,7 +124,7 @@ def refit_alone(known: Known, new: Views) -> Fit:
         correlations = joined(correlations, metric.correlations, axis=1)
     together = stacked(Views(tuple(known.model.points), new.names), new)
     rows = np.concatenate([np.arange(m), m + added])
-    model, eigenvalues, bandwidth = fit_spectrum(together, rows, factors, settings)
+    model, eigenvalues, bandwidth, _outliers = fit_spectrum(together, rows, factors, settings)
     model = replace(model, reach=reach_of(model, together.present, rows, settings))
     measures = {**known.quality.measures, "leading_eigenvalue": float(eigenvalues[0])}
     return Fit(

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from dlcca.numerics.axes import Axes, along
 from dlcca.numerics.neighborhoods import smallest, squared_distances
 
 Links = NDArray[np.int64]
@@ -15,14 +16,15 @@ Links = NDArray[np.int64]
 Kernel = Any  # NDArray | scipy.sparse.csr_array
 
 
-def nearest_links(X: NDArray, X_L: NDArray, s: int, *, block: int = 512) -> Links:
-    """The s landmarks nearest to each sample by plain distance in this view, nearest first: (n, s).
+def nearest_links(X: NDArray, X_L: NDArray, s: int, axes: Axes | None = None, *, block: int = 512) -> Links:
+    """The s landmarks nearest to each sample by distance along a view's axes, nearest first: (n, s).
 
     The links of ``alternating`` fusion: each view's kernel stays within the view's own neighborhoods, where the
     local metrics are valid, and the product of the views carries it far.
     """
-    parts = [smallest(squared_distances(X[first : first + block], X_L), s) for first in range(0, len(X), block)]
-    return np.concatenate(parts)
+    X_L = along(X_L, axes)
+    blocks = (along(X[first : first + block], axes) for first in range(0, len(X), block))
+    return np.concatenate([smallest(squared_distances(some, X_L), s) for some in blocks])
 
 
 def closest_links(D: NDArray, s: int) -> tuple[Links, NDArray]:

@@ -12,6 +12,8 @@ from dlcca.numerics.scores import at_unit_variance
 MOST_ROWS, NEIGHBORS_PER_UNKNOWN = 1000, 8
 #: A coordinate of which local regression leaves less than this share of the variance is a function of the others.
 FUNCTION_BELOW = 0.25
+#: A coordinate of which fewer than this share of the rows carry half is of outliers.
+FEWEST_CARRIERS = 0.01
 
 
 def residual(E: NDArray, e: NDArray) -> float:

@@ -31,7 +31,7 @@ def probe(address: str, settings: Settings, seed: int = 0) -> dict[str, Any] | N
         at = fitting.pick_landmarks(len(rows), fewer, np.random.default_rng(seed), lambda some: arrays[0][some])
         at = fitting.with_room(at, segments, fitting.rows_apart(fewer))
         metric = fitting.fit_metric(arrays, fitting.find_neighbors(len(rows), at, fewer, arrays, segments), fewer)
-        _model, eigenvalues, _sigma = fitting.fit_spectrum(views, at, metric.factors, fewer)
+        eigenvalues = fitting.fit_spectrum(views, at, metric.factors, fewer)[1]
     except (DataError, SettingsError):
         return None
     return {

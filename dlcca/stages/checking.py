@@ -46,6 +46,7 @@ def model_of(job: Job) -> Model:
         values=values,
         scale=scale,
         reach=embedding.reaches(job),
+        axes=draft.axes,
     )
 
 
@@ -63,7 +64,8 @@ def compute(job: Job, stage: Stage, block: int) -> None:
     model, some = model_of(job), evenly(job.n, min(job.n, SOME_ROWS))
     arrays = [job.read(v, some) for v in range(job.K)]
     half = half_fit(model, arrays, model.coordinates(arrays), job.settings)
-    found = replace(checks_of(model, arrays, _many(job), half, _pieces(job)), again=_again(job, model))
+    found = checks_of(model, arrays, _many(job), half, _pieces(job))
+    found = replace(found, again=_again(job, model), outliers=spectrum.outliers(job))
     plain = {
         name: np.asarray(x).tolist() if name in ARRAYS and x is not None else x for name, x in asdict(found).items()
     }

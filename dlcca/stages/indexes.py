@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.numerics.approximate import Index, shards
+from dlcca.numerics.axes import along
 from dlcca.numerics.tree import Tree
-from dlcca.stages import landmarks, scan
+from dlcca.stages import axes, landmarks, scan
 from dlcca.stages.job import Job
 
 #: Samples of a shard with a tree of its own: 2^21 of 8 channels take 0.4 GB.
@@ -46,13 +47,14 @@ def of_shard(job: Job, shard: int, how: str) -> AnyIndex:
 
 
 def links(job: Job, v: int, X: NDArray, s: int, how: str) -> NDArray[np.int64]:
-    """The s landmarks (b, s) nearest to each sample in one view, nearest first."""
+    """The s landmarks (b, s) nearest to each sample along one view's axes, nearest first."""
+    here = axes.of(job)[v]
 
     def make() -> AnyIndex:
-        return KINDS[how]([landmarks.points(job)[v]], [1.0], 0)
+        return KINDS[how]([along(landmarks.points(job)[v], here)], [1.0], 0)
 
     index = _kept(_key(job, "landmarks", how, v, *scan.result(job).spreads), job.K, make)
-    return index.nearest([X], s).rows
+    return index.nearest([along(X, here)], s).rows
 
 
 KINDS: dict[str, Callable[..., AnyIndex]] = {"tree": Tree.of, "pynndescent": Index.of}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dlcca.model import Model
 from dlcca.numerics.affinity import closest_links
 from dlcca.numerics.linked import linked_distances
-from dlcca.stages import landmarks, metric, near
+from dlcca.stages import axes, landmarks, metric, near
 from dlcca.stages.job import Job
 from dlcca.stages.work import Tell, do_missing
 from dlcca.stores.blocks import Stage
@@ -38,7 +38,7 @@ def kernels(job: Job) -> list[int]:
 
 
 def depends(job: Job) -> list[Any]:
-    return [*metric.depends(job), *(job.options[name] for name in ("fusion", "kernel", "n_links"))]
+    return [*metric.depends(job), *(job.options[name] for name in ("fusion", "kernel", "n_links")), *axes.depends(job)]
 
 
 def stage_of(job: Job) -> Stage:
@@ -121,6 +121,7 @@ def _read_model(job: Job, units: list[float]) -> Model:
         weights=[],
         values=[],
         scale=np.ones(int(job.options["n_components"])),
+        axes=axes.of(job) if axes.is_needed(job) else (),
     )
 
 

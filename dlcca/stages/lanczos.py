@@ -23,7 +23,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dlcca.errors import DamagedBlock, StaleStage
-from dlcca.fitting import refuse_rounding
 from dlcca.numerics import krylov
 from dlcca.numerics.affinity import inverse_root
 from dlcca.numerics.alternating import landmark_values, solve_walks
@@ -46,9 +45,8 @@ def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
     if stage.missing():
         products = Products(job, client, tell)
         S, values = _solved(job, products)
-        refuse_rounding(S)
         cost.collected(products.stage.cost())  # of what is removed below
-        stage.write(0, {"eigenvalues": (0, S), **{f"values_{v}": (0, V) for v, V in enumerate(values)}}, {})
+        spectrum.write(job, stage, S, values)
     files_at(job.address).remove(f"stages/{NAME}")
     if tell is not None:
         tell(stage.name, 1, 1)
@@ -56,7 +54,7 @@ def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
 
 def _solved(job: Job, products: Products) -> tuple[NDArray, list[NDArray]]:
     """The eigenvalues, the trivial 1 first, and the values of the landmarks for each kernel."""
-    m, q = landmarks.count(job), int(job.options["n_components"])
+    m, q = landmarks.count(job), spectrum.n_solved(job)
     # Rows sum to one: R 1 = 1, so that Rᵀ(R 1) are the sums of the columns.
     columns = [products.along([v, v], np.ones((m, 1)))[:, 0] for v in kernel.kernels(job)]
     roots = [inverse_root(C) for C in columns]
@@ -76,7 +74,7 @@ class Products:
 
     def __init__(self, job: Job, client: Any, tell: Tell | None) -> None:
         self.job, self.client, self.tell = job, client, tell
-        self.m, q = landmarks.count(job), int(job.options["n_components"])
+        self.m, q = landmarks.count(job), spectrum.n_solved(job)
         self.width = max(krylov.width(q + 1), q)
         most = 3 * job.K + 4 * krylov.MOST_STEPS  # more than there can be; what is not written takes no room
         arrays = {"products": ((most * self.m, self.width), "float64", self.m)}

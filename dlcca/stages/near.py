@@ -1,8 +1,8 @@
 """Each sample's links, and, where all pairs are looked at, each block's part in the landmarks' neighbours.
 
-By products, one pass over all pairs gives both, so that the heaviest arithmetic of a run is done once; landmarks are
-taken a group at a time, and what a group gives is written before the next is looked at. Where an index is quicker, it
-gives the links here, and the neighbours in `shards`.
+By products, landmarks are taken a group at a time, and what a group gives is written before the next is looked at.
+Neighbours are near in the channels of all views together, links along the evened axes of each. Where an index is
+quicker, it gives the links here, and the neighbours in `shards`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from dlcca.choices import search_by
 from dlcca.numerics.approximate import recall
+from dlcca.numerics.axes import along
 from dlcca.numerics.near import Nearest, near_both_ways
 from dlcca.numerics.ranked import rank
-from dlcca.stages import indexes, landmarks, scan
+from dlcca.stages import axes, indexes, landmarks, scan
 from dlcca.stages.job import Job
 from dlcca.stages.work import Tell, do_missing
 from dlcca.stores.blocks import Stage
@@ -60,7 +61,7 @@ def links_by(job: Job) -> str:
 
 def stage_of(job: Job) -> Stage:
     searched = [n_links(job), n_neighbors(job), links_by(job), neighbors_by(job), landmarks.GROUP]
-    return job.stage("near", [*landmarks.depends(job), *searched], job.n_blocks)
+    return job.stage("near", [*landmarks.depends(job), *searched, *axes.depends(job)], job.n_blocks)
 
 
 def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
@@ -110,23 +111,41 @@ def compute(job: Job, stage: Stage, block: int) -> None:
 
 
 def _by_products(job: Job, block: int, views: list[NDArray], first: int) -> Iterator[Part]:
-    """Both ways off the same products; the links last, when all groups have been looked at."""
+    """Neighbours of a group at a time; the links last, when all groups have been looked at."""
     s, k = n_links(job), n_neighbors(job) if neighbors_by(job) == "products" else 0
     spreads = scan.result(job).spreads
     groups = range(landmarks.n_groups(job))
-    kept = [Nearest.none(len(X), s) for X in views] if s and len(groups) > 1 else []
+    turned = _along(job, views) if s else []
+    kept = [Nearest.none(len(X), s) for X in views] if len(groups) > 1 else []
     links: list[NDArray] = []
     for g in groups if s or k else ():
         points = landmarks.points(job, g)
-        nearest = Nearest.none(len(points[0]), k) if k else None
-        wanted = min(s, len(points[0]))
-        links = near_both_ways(views, points, spreads, n_links=wanted, first_row=first, nearest=nearest)
-        if nearest is not None:
+        if k:
+            nearest = Nearest.none(len(points[0]), k)
+            near_both_ways(views, points, spreads, n_links=0, first_row=first, nearest=nearest)
             yield from part_of_neighbors(g, block, nearest)
-        for v, best in enumerate(kept):
-            rank([views[v]], points[v], [1.0], links[v], best, first_row=landmarks.group(job, g)[0])
+        if s:
+            points = _along(job, points)
+            links = _links(turned, points, min(s, len(points[0])), _units(job))
+            for v, best in enumerate(kept):
+                rank([turned[v]], points[v], [1.0], links[v], best, first_row=landmarks.group(job, g)[0])
     if s:
         yield from _numbered([best.rows for best in kept] or links, first)
+
+
+def _along(job: Job, views: list[NDArray]) -> list[NDArray]:
+    """Samples or landmarks as links see them."""
+    return [along(X, here) for X, here in zip(views, axes.of(job), strict=True)]
+
+
+def _units(job: Job) -> list[float]:
+    """The spreads of the views along their axes, in which it is 1."""
+    spreads = scan.result(job).spreads
+    return [spread if here is None else 1.0 for spread, here in zip(spreads, axes.of(job), strict=True)]
+
+
+def _links(views: list[NDArray], points: list[NDArray], s: int, units: list[float]) -> list[NDArray]:
+    return near_both_ways(views, points, units, n_links=s, first_row=0, nearest=None)
 
 
 def _numbered(links: list[NDArray], first: int) -> list[Part]:
@@ -139,8 +158,9 @@ def _recall(job: Job, views: list[NDArray], links: list[NDArray]) -> float:
     few = [X[some].astype(np.float64) for X in views]
     shares = []
     for v, (_name, (_first, exact)) in enumerate(_by_products(job, 0, few, 0)):
-        points = landmarks.points(job)[v]
-        distances = [((few[v][:, None] - points[rows]) ** 2).sum(axis=2) for rows in (links[v][some], exact)]
+        here = axes.of(job)[v]
+        samples, points = along(few[v], here), along(landmarks.points(job)[v], here)
+        distances = [((samples[:, None] - points[rows]) ** 2).sum(axis=2) for rows in (links[v][some], exact)]
         shares.append(recall(*distances))
     return float(np.mean(shares))
 

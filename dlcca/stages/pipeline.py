@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dlcca.stages import (
+    axes,
     checking,
     embedding,
     kernel,
@@ -26,6 +27,7 @@ from dlcca.stages.work import Tell
 STAGES: dict[str, Callable[..., Any]] = {
     "scan": scan.run,
     "landmarks": landmarks.run,
+    "axes": axes.run,
     "near": near.run,
     "shards": shards.run,
     "neighborhoods": neighborhoods.run,

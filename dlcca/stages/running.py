@@ -35,6 +35,7 @@ ON_DISK = (
     "moments",
     "landmarks",
     "points",
+    "axes",
     "near",
     "shards",
     "merged",

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dlcca.fitting import refuse_rounding
+from dlcca.fitting import chosen_coordinates, refuse_rounding
 from dlcca.numerics.affinity import inverse_root, relative_rows
 from dlcca.numerics.alternating import gram_pairs, landmark_values, solve_grams
 from dlcca.numerics.grams import add_gram
 from dlcca.numerics.spectra import largest_pairs
+from dlcca.numerics.telling import SPARE
 from dlcca.stages import kernel, landmarks, scales
 from dlcca.stages.job import Job
 from dlcca.stages.work import Tell, do_missing
@@ -45,7 +46,7 @@ def gram_stage(job: Job) -> Stage:
 
 
 def stage_of(job: Job) -> Stage:
-    return job.stage("spectrum", [*depends(job), job.options["n_components"]], 1)
+    return job.stage("spectrum", [*depends(job), job.options["n_components"], SPARE], 1)
 
 
 def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
@@ -132,7 +133,7 @@ def solve(job: Job, stage: Stage, block: int) -> None:
     for u, v in _pairs(job):
         total = np.asarray(sum(many.read(f"gram_{u}_{v}", g) for g in parts))
         grams[u, v] = total * roots[u][:, None] * roots[v]
-    q = int(job.options["n_components"])
+    q = n_solved(job)
     with threadpool_limits(limits=os.cpu_count()):  # the only task there is: the other workers of this machine wait
         if job.options["fusion"] == "alternating":
             S, onto, sizes = solve_grams(grams, q, job.n)
@@ -140,13 +141,32 @@ def solve(job: Job, stage: Stage, block: int) -> None:
         else:
             S, vectors = largest_pairs(grams[0, 0], q + 1)
             values = [vectors[:, 1:] * roots[0][:, None] * np.sqrt(job.n) * inverse_root(np.maximum(S[1:], 0))]
-    refuse_rounding(S)
-    stage.write(0, {"eigenvalues": (0, S), **{f"values_{v}": (0, V) for v, V in enumerate(values)}}, {})
+    write(job, stage, S, values)
+
+
+def n_solved(job: Job) -> int:
+    """Coordinates that are solved for: some more than are given (see `numerics.telling`)."""
+    return min(int(job.options["n_components"]) + SPARE, landmarks.count(job) - 1)
+
+
+def write(job: Job, stage: Stage, S: NDArray, values: list[NDArray]) -> None:
+    """Keep those of the solved coordinates that are given: the eigenvalues, the trivial 1 first, and the values."""
+    q = int(job.options["n_components"])
+    refuse_rounding(S[: q + 1])
+    chosen = chosen_coordinates(values, S, q)
+    kept = {f"values_{v}": (0, V[:, chosen.columns]) for v, V in enumerate(values)}
+    given = S[[0, *(c + 1 for c in chosen.columns)]]
+    stage.write(0, {"eigenvalues": (0, given), **kept}, {"outliers": chosen.outliers})
 
 
 def eigenvalues(job: Job) -> NDArray[np.float64]:
     """With the trivial 1 first."""
     return stage_of(job).read("eigenvalues", 0)
+
+
+def outliers(job: Job) -> int:
+    """Coordinates that were left out because few rows carry them."""
+    return int(stage_of(job).facts(0)["outliers"])
 
 
 def values(job: Job) -> list[NDArray[np.float64]]:

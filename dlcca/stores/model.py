@@ -19,7 +19,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dlcca.errors import ModelFileError
-from dlcca.model import Model
+from dlcca.model import Axes, Model
 from dlcca.stores.arrays import (
     Format,
     header_damages,
@@ -32,8 +32,8 @@ from dlcca.stores.arrays import (
 )
 
 FORMAT = "dlcca-model"
-VERSION = 2  # 1 had no reach, no rotation and no recordings
-FORM = Format(FORMAT, VERSION, noun="model", error=ModelFileError, renew="fit anew", older=(1,))
+VERSION = 3  # 2 had no axes; 1 had no reach, no rotation and no recordings either
+FORM = Format(FORMAT, VERSION, noun="model", error=ModelFileError, renew="fit anew", older=(1, 2))
 
 #: Arrays of a model that not all models have.
 SOMETIMES = ("reach", "rotation")
@@ -88,6 +88,9 @@ def _model_arrays(model: Model) -> dict[str, NDArray]:
     arrays = {"units": model.units, "scale": model.scale}
     for kind in ("points", "factors", "weights", "values"):
         arrays |= {f"{kind}_{i}": X for i, X in enumerate(getattr(model, kind))}
+    for i, axes in enumerate(model.axes):
+        if axes is not None:
+            arrays |= {f"centre_{i}": axes.centre, f"turn_{i}": axes.turn}
     return arrays | {name: X for name in SOMETIMES if (X := getattr(model, name)) is not None}
 
 
@@ -107,6 +110,9 @@ def _model_of(facts: dict[str, Any], arrays: dict[str, NDArray]) -> Model:
     def take(kind: str, count: int) -> list[NDArray]:
         return [arrays.pop(f"{kind}_{i}") for i in range(count)]
 
+    def axes(i: int) -> Axes | None:
+        return Axes(arrays.pop(f"centre_{i}"), arrays.pop(f"turn_{i}")) if f"turn_{i}" in arrays else None
+
     return Model(
         names=tuple(facts["names"]),
         fusion=facts["fusion"],
@@ -117,5 +123,6 @@ def _model_of(facts: dict[str, Any], arrays: dict[str, NDArray]) -> Model:
         weights=take("weights", kernels),
         values=take("values", kernels),
         scale=arrays.pop("scale"),
+        axes=[axes(i) for i in range(views)],
         **{name: arrays.pop(name) for name in SOMETIMES if name in arrays},
     )

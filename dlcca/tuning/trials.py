@@ -18,14 +18,13 @@ from dlcca.choices import choose, gram_seconds
 from dlcca.errors import DlccaError
 from dlcca.fitting import draft_of, fit_metric, pick_landmarks, solved, with_room
 from dlcca.numerics.cca import LocalMetric
-from dlcca.numerics.coordinates import carriers
+from dlcca.numerics.coordinates import FEWEST_CARRIERS, carriers
 from dlcca.numerics.criteria import come_again, near_held_out, seen_by_all
 from dlcca.numerics.landmarks import evenly
 from dlcca.numerics.neighborhoods import joint_neighbors, joint_space
 from dlcca.numerics.reproducibility import split_rows
 from dlcca.numerics.surrogates import KNN_SAMPLES, SURROGATES, WINDOW_SAMPLES
 from dlcca.numerics.windows import time_windows
-from dlcca.quality import FEWEST_CARRIERS
 from dlcca.settings import Settings
 from dlcca.views import Views
 

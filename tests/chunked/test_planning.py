@@ -58,7 +58,9 @@ def test_what_is_done_for_each_sample_grows_with_the_samples_and_memory_does_not
 
 
 def test_the_operations_of_the_nearest_landmarks_are_those_of_the_products():
-    assert stage(plan(SIZES, 2), "near").products == 2 * 10**6 * 2000 * 128
+    of_all_pairs = 2 * 10**6 * 2000 * 128
+    assert stage(plan(SIZES, 2), "near").products == 2 * of_all_pairs  # of the channels, and along the links' axes
+    assert stage(plan(replace(SIZES, links=0), 2), "near").products == of_all_pairs
 
 
 def test_blocks_that_share_chunks_read_them_more_than_once():

@@ -14,6 +14,7 @@ def counted_stages(sizes: Sizes) -> list[StagePlan]:
         _moments(sizes),
         neighborhoods.landmarks(sizes),
         neighborhoods.points(sizes),
+        neighborhoods.axes(sizes),
         neighborhoods.near(sizes),
         neighborhoods.shards(sizes),
         neighborhoods.merged(sizes),

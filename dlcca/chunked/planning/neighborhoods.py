@@ -34,6 +34,20 @@ def points(sizes: Sizes) -> StagePlan:
     )
 
 
+def axes(sizes: Sizes) -> StagePlan:
+    group = -(-sizes.m // sizes.landmark_groups)
+    squares = sum(d**2 for d in sizes.dims)
+    return StagePlan(
+        "axes",
+        1 if 0 < sizes.links < sizes.m else 0,
+        products=2.0 * sizes.m * squares,
+        decompositions=float(sum(10 * d**3 for d in sizes.dims)),
+        reads=float(sizes.m) * sizes.width * sizes.itemsize * len(sizes.dims),
+        writes=8.0 * squares,
+        memory=group * sizes.width * (sizes.itemsize + 16.0) + 40.0 * max(d**2 for d in sizes.dims),
+    )
+
+
 def near(sizes: Sizes) -> StagePlan:
     n, m, K = sizes.n, sizes.m, len(sizes.dims)
     group = -(-m // sizes.landmark_groups)
@@ -41,16 +55,18 @@ def near(sizes: Sizes) -> StagePlan:
     sought = sizes.sought if sizes.sought_by == "products" else 0
     b = min(sizes.rows, n)
     looked_at = float(n) * K * (m if by_products else sizes.links * INDEX_STEPS)
+    turned = sizes.block_bytes if sizes.links else 0  # along the axes of the links
     tiles = min(b * group, TILE_ENTRIES) * sizes.itemsize * K if by_products else m * sizes.width * 16.0
     return StagePlan(
         "near",
         sizes.n_blocks if sizes.links + sought else 0,
-        products=2.0 * n * m * sizes.width if by_products else 0,
+        # Neighbours and links are near in different axes, and have products of their own.
+        products=2.0 * n * m * sizes.width * (bool(sizes.links) + bool(sought)) if by_products else 0,
         selections=looked_at,
         reads=sizes.pass_bytes,
         writes=n * sizes.links * 4.0 * K + sizes.n_blocks * m * sought * 16.0,
         fixed=m * sought * 16.0,
-        memory=sizes.reading_bytes + b * sizes.links * 4.0 * (K + 2) + group * sought * 64.0 + tiles,
+        memory=sizes.reading_bytes + b * sizes.links * 4.0 * (K + 2) + group * sought * 64.0 + tiles + turned,
     )
 
 
