@@ -325,13 +325,22 @@ def fit_spectrum(
         raise SettingsError(
             f"n_components={q} with {m} landmarks; at most {m - 1} are possible. Ask for fewer, or for more landmarks."
         )
-    wider = settings.with_options(n_components=min(q + SPARE, m - 1))
+    wider = settings.with_options(n_components=n_solved(q, m, settings.kernel.fusion))
     model, eigenvalues, bandwidth = solved(draft_of(views, rows, factors, wider), views.present, wider)
     refuse_rounding(eigenvalues[: q + 1])
     chosen = chosen_coordinates(model.values, eigenvalues, q)
     kept = chosen.columns
     model = replace(model, values=[V[:, kept] for V in model.values], scale=model.scale[kept])
     return model, eigenvalues[[0, *(c + 1 for c in kept)]], bandwidth, chosen.outliers
+
+
+def n_solved(q: int, m: int, fusion: str) -> int:
+    """Coordinates that are solved for, of which q are given.
+
+    Only of neighbours in state is there a choice: which are the slowest of a movement may change from one half of a
+    recording to the next, and with a choice among them the coordinates of two fits would differ more.
+    """
+    return min(q + SPARE, m - 1) if fusion == "alternating" else q
 
 
 def chosen_coordinates(values: Sequence[NDArray], eigenvalues: NDArray, q: int) -> Chosen:

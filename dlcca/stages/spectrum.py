@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dlcca.fitting import chosen_coordinates, refuse_rounding
+from dlcca import fitting
 from dlcca.numerics.affinity import inverse_root, relative_rows
 from dlcca.numerics.alternating import gram_pairs, landmark_values, solve_grams
 from dlcca.numerics.grams import add_gram
@@ -146,14 +146,14 @@ def solve(job: Job, stage: Stage, block: int) -> None:
 
 def n_solved(job: Job) -> int:
     """Coordinates that are solved for: some more than are given (see `numerics.telling`)."""
-    return min(int(job.options["n_components"]) + SPARE, landmarks.count(job) - 1)
+    return fitting.n_solved(int(job.options["n_components"]), landmarks.count(job), job.options["fusion"])
 
 
 def write(job: Job, stage: Stage, S: NDArray, values: list[NDArray]) -> None:
     """Keep those of the solved coordinates that are given: the eigenvalues, the trivial 1 first, and the values."""
     q = int(job.options["n_components"])
-    refuse_rounding(S[: q + 1])
-    chosen = chosen_coordinates(values, S, q)
+    fitting.refuse_rounding(S[: q + 1])
+    chosen = fitting.chosen_coordinates(values, S, q)
     kept = {f"values_{v}": (0, V[:, chosen.columns]) for v, V in enumerate(values)}
     given = S[[0, *(c + 1 for c in chosen.columns)]]
     stage.write(0, {"eigenvalues": (0, given), **kept}, {"outliers": chosen.outliers})
