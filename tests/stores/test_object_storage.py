@@ -270,7 +270,7 @@ def test_the_page_on_object_storage_runs_and_its_run_is_resumed_by_block(bucket,
     np.testing.assert_array_equal(zarr.open_group(zarr_store(store), mode="r")["embedding"][...], embedding)
     status = json.loads(dlcca("status", store, "--json").stdout)
     assert status["shapes"]["embedding"] == [1500, 2]
-    assert status["bytes"] == sum(storage().find(store, detail=True)[name]["size"] for name in storage().find(store))
+    assert status["bytes"] == sum(about["size"] for about in storage().find(store, detail=True).values())
     for name in storage().find(results):
         content = storage().cat_file(name)
         assert SECRET.encode() not in content
