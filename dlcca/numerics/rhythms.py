@@ -74,10 +74,10 @@ def speed_test(rhythms: Sequence[Floats], *, count: int = SURROGATES) -> Compare
     The statistic is the mean of the two largest canonical correlations (an oscillation has a sine and a cosine) of the
     views with their past; of several pairs of views the least.
     """
-    pairs = list(combinations(range(len(rhythms)), 2))
     speeds = random_speeds(len(rhythms), count, np.random.default_rng(2))
-    found = np.array([min(_likeness(rhythms, row, pair) for pair in pairs) for row in speeds])
-    return Compared(min(_likeness(rhythms, np.ones(len(rhythms)), pair) for pair in pairs), found)
+    pairs = [_Pair(rhythms[u], rhythms[v], u, v) for u, v in combinations(range(len(rhythms)), 2)]
+    found = np.array([min(pair.likeness(row[pair.v] / row[pair.u]) for pair in pairs) for row in speeds])
+    return Compared(min(pair.likeness(1.0) for pair in pairs), found)
 
 
 def random_speeds(K: int, count: int, rng: np.random.Generator) -> Floats:
@@ -91,22 +91,23 @@ def random_speeds(K: int, count: int, rng: np.random.Generator) -> Floats:
     return np.exp(made)
 
 
-def _likeness(rhythms: Sequence[Floats], speeds: Floats, pair: tuple[int, int]) -> float:
-    u, v = pair
-    n = len(rhythms[u])
-    rows = int((n - 1) / MOST_CHANGE) + 1  # as many at every speed
-    A = _white(delayed(rhythms[u][:rows], n // 8, DELAYS))
-    B = _white(delayed(at_speed(rhythms[v], speeds[v] / speeds[u], rows), n // 8, DELAYS))
-    return float(np.linalg.svd(A.T @ B, compute_uv=False)[:2].mean())
+class _Pair:
+    """Views u and v, the first as it is and the second read at any speed: what no speed changes is made once."""
 
+    def __init__(self, first: Floats, second: Floats, u: int, v: int) -> None:
+        from scipy.interpolate import CubicSpline
 
-def at_speed(Z: Floats, ratio: float, rows: int) -> Floats:
-    """So many rows of Z (n, p) read at another speed, by cubic interpolation."""
-    if ratio == 1:
-        return Z[:rows]
-    from scipy.interpolate import CubicSpline
+        n = len(first)
+        self.u, self.v, self.span = u, v, n // 8
+        self.rows = int((n - 1) / MOST_CHANGE) + 1  # as many at every speed
+        self.first = _white(delayed(first[: self.rows], self.span, DELAYS))
+        self.second, self.between = second, CubicSpline(np.arange(n), second)
 
-    return CubicSpline(np.arange(len(Z)), Z)(np.arange(rows) * ratio)
+    def likeness(self, ratio: float) -> float:
+        """The statistic with the second view so many times as fast, by cubic interpolation."""
+        Z = self.second[: self.rows] if ratio == 1 else self.between(np.arange(self.rows) * ratio)
+        B = _white(delayed(Z, self.span, DELAYS))
+        return float(np.linalg.svd(self.first.T @ B, compute_uv=False)[:2].mean())
 
 
 def _white(H: Floats) -> Floats:
