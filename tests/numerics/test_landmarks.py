@@ -104,22 +104,23 @@ def test_kmeans_plus_plus_never_draws_a_point_that_it_has_already(drawn):
     assert sorted(X[kmeans_plus_plus(X, 6, Rigged()), 0]) == [0, 2, 5]
 
 
-def one_at_a_time(X, m, rng):
-    """k-means++ as it is defined."""
-    chosen = [int(rng.integers(len(X)))]
+def one_at_a_time(apart, m, rng):
+    """k-means++ as it is defined, of points that are so far apart: squared distances (n, n)."""
+    chosen = [int(rng.integers(len(apart)))]
     while len(chosen) < m:
-        gap = np.array([min((x - X[c]) @ (x - X[c]) for c in chosen) for x in X])
-        chosen.append(int(rng.choice(len(X), p=gap / gap.sum())))
+        gap = apart[:, chosen].min(axis=1)
+        chosen.append(int(rng.choice(len(apart), p=gap / gap.sum())))
     return chosen
 
 
 def test_kmeans_plus_plus_in_batches_follows_the_law_of_one_at_a_time():
     X = np.random.default_rng(3).exponential(size=(24, 2))
+    apart = np.array([[(x - c) @ (x - c) for c in X] for x in X])
     m, times = 14, 1500  # the last batches are of two and three
     rng = np.random.default_rng(0)
     shares = [
-        np.bincount(np.concatenate([draw(X, m, rng) for _ in range(times)]), minlength=24) / times
-        for draw in (kmeans_plus_plus, one_at_a_time)
+        np.bincount(np.concatenate([draw(of, m, rng) for _ in range(times)]), minlength=24) / times
+        for draw, of in ((kmeans_plus_plus, X), (one_at_a_time, apart))
     ]
     np.testing.assert_allclose(*shares, atol=4 * np.sqrt(2 * 0.25 / times))
 
