@@ -132,7 +132,7 @@ def test_no_task_after_the_search_reads_more_than_a_group_of_landmarks(in_groups
 
     monkeypatch.setattr(Stage, "read", watched)
     job = small_job(tmp_path, recordings(2), 7, **ALL)
-    for name in ("scan", "landmarks", "near", "shards", "neighborhoods", "members", "metric"):
+    for name in ("scan", "landmarks", "axes", "near", "shards", "neighborhoods", "members", "metric"):
         pipeline.STAGES[name](job)
     landmarks_read_whole = largest.pop("landmarks")  # their row numbers
     assert landmarks_read_whole == 150
@@ -253,7 +253,7 @@ def test_links_by_an_index_of_the_landmarks_are_nearly_the_true_ones(tmp_path, m
     monkeypatch.setattr(landmarks, "GROUP", 256)
     views = recordings(2, 2000)
     job = small_job(tmp_path, views, 500, block_rows=500, **{**ALL, "neighbor_index": "pynndescent"})
-    for name in ("scan", "landmarks", "near"):
+    for name in ("scan", "landmarks", "axes", "near"):
         pipeline.STAGES[name](job)
     assert near.links_by(job) == "pynndescent"
     assert near.link_recall(job) > 0.95
