@@ -1,4 +1,4 @@
-"""Which coordinates are given: the slowest ones, but rather a new one than a harmonic of another, or an outlier."""
+"""Which coordinates are given: the slowest ones, but rather the other half of a ring than a harmonic or an outlier."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.numerics.coordinates import FEWEST_CARRIERS, carriers, residual
+from dlcca.numerics.coordinates import FEWEST_CARRIERS, FUNCTION_BELOW, carriers, residual
 
 #: Coordinates that are looked at beyond those asked for.
 SPARE = 2
@@ -50,7 +50,7 @@ def telling(E: NDArray, eigenvalues: NDArray, q: int, *, pieces_above: float = 1
             continue
         outliers = [c for c in chosen if outlier[c] and may_go[c]]
         slow_enough = [c for c in chosen if may_go[c] and fades[spare] <= MUCH_FASTER * fades[c]]
-        harmonics = [] if outliers else [c for c in slow_enough if _is_harmonic(some, c)]
+        harmonics = [] if outliers else [c for c in slow_enough if _is_better_than_harmonic(some, spare, c)]
         if outliers or harmonics:
             chosen.remove((outliers or harmonics)[-1])
             chosen.append(spare)
@@ -59,4 +59,15 @@ def telling(E: NDArray, eigenvalues: NDArray, q: int, *, pieces_above: float = 1
 
 def _is_harmonic(E: NDArray, c: int) -> bool:
     """Whether a coordinate is a function of a single one before it."""
-    return any(residual(E[:, [a]], E[:, c]) < HARMONIC_BELOW for a in range(c))
+    return bool(_followed_by(E, c))
+
+
+def _followed_by(E: NDArray, c: int) -> list[int]:
+    """The coordinates before c of which it is a function."""
+    return [a for a in range(c) if residual(E[:, [a]], E[:, c]) < HARMONIC_BELOW]
+
+
+def _is_better_than_harmonic(E: NDArray, spare: int, c: int) -> bool:
+    """Whether c is a function of one that makes a ring with the spare one: that tells it but for its sign."""
+    size = (E[:, spare] - E[:, spare].mean()) ** 2
+    return any(residual(E[:, [a]], size) < FUNCTION_BELOW for a in _followed_by(E, c))

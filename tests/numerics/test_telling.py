@@ -32,6 +32,11 @@ def test_a_harmonic_stays_if_what_is_new_fades_much_faster():
     assert telling(columns(COSINE, TWICE, SINE), np.array([0.99, 0.97, 0.9]), 2) == [0, 1]
 
 
+def test_a_harmonic_does_not_give_way_to_what_makes_no_ring_with_it():
+    other = np.random.default_rng(2).uniform(-1, 1, 800)
+    assert telling(columns(COSINE, TWICE, other), np.array([0.99, 0.97, 0.96]), 2) == [0, 1]
+
+
 def test_all_harmonics_of_a_line_stay():
     line = np.linspace(0, 1, 800)
     E = columns(*(np.cos(c * np.pi * line) for c in (1, 2, 3, 4)))
