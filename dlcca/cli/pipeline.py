@@ -10,6 +10,7 @@ import typer
 
 from dlcca.cli.options import AsJson, Cluster, Debug, Help, Quiet
 from dlcca.cli.voice import Voice, speaking
+from dlcca.errors import StorageError
 
 pipelines = typer.Typer(
     help="Recordings of every night, embedded by morning. Try: dlcca pipeline run pipeline.toml",
@@ -172,4 +173,6 @@ def retain(
             f"Views of {found.views} recordings, {len(found.models)} models, {found.lines} lines of the history and "
             f"{len(found.paths)} replaced results {would}removed."
         )
+        if found.refused:
+            raise StorageError(" ".join(found.refused))
         voice.finish(vars(found))

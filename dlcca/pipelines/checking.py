@@ -62,6 +62,13 @@ def shares(**values: float) -> None:
             raise SettingsError(f"{name} = {value!r}; a share from 0 to 1 is needed.")
 
 
+def a_folder(**values: str) -> None:
+    """An error for an address of object storage, which has neither links nor renames."""
+    for name, value in values.items():
+        if "://" in value:
+            raise SettingsError(f"{name} = {value!r}; a folder on a file system is needed.")
+
+
 def one_of(known: tuple[str, ...], **values: str) -> None:
     """An error for a value that means nothing."""
     for name, value in values.items():

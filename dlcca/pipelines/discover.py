@@ -40,7 +40,7 @@ def discover(flow: Pipeline) -> Found:
     for item in listing.seen(flow.settings.sources, flow.settings.path.parent, bool(known)):
         found.files += 1
         there.add(item.path)
-        before = known.get(item.path)
+        before = known.get(item.path) or _by_full_path(flow, item, known)
         same = before is not None and (before["size"], before["stamp"]) == (item.size, item.stamp)
         if same and before is not None and before["state"] == "known":
             continue
@@ -61,6 +61,16 @@ def discover(flow: Pipeline) -> Found:
     found.gone = len(gone)
     _try_with_other_settings(flow)
     return found
+
+
+def _by_full_path(flow: Pipeline, item: Seen, known: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
+    """A file that an older dlcca recorded by its full path is the same file; its row gets the path of today."""
+    full = flow.settings.source(item.path)
+    row = known.pop(full, None) if full != item.path else None
+    if row is not None:
+        flow.catalog.update("files", {"path": item.path, "parts": json.dumps(item.parts)}, path=full)
+        known[item.path] = row | {"path": item.path}
+    return row
 
 
 def _look_at_closed(flow: Pipeline, known: dict[str, dict[str, Any]], found: Found) -> tuple[str, ...]:
@@ -127,15 +137,15 @@ class Batch:
 
 def _look_at(flow: Pipeline, item: Seen, before: dict[str, Any] | None, same: bool, found: Found) -> Change:
     """What is to be kept of a file that is new, has changed, or was not complete when it was last seen."""
-    why = listing.is_complete(item, flow.settings.sources, flow.now, same)
+    why = listing.is_complete(item, flow.settings.sources, flow.settings.path.parent, flow.now, same)
     if why:
         return lambda: _wait(flow, item, before, why, found)
     try:
-        content = contents.digest(item.parts)
+        content = contents.digest([flow.settings.source(part) for part in item.parts])
     except StorageError as error:
         why = str(error)
         return lambda: _unreadable(flow, item, before, why, found)
-    if _has_moved_on(item):
+    if _has_moved_on(flow, item):
         return lambda: _wait(flow, item, before, "it changed while it was read", found)
     return lambda: _take_in(flow, item, before, content, found)
 
@@ -148,11 +158,11 @@ def _wait(flow: Pipeline, item: Seen, before: dict[str, Any] | None, why: str, f
         flow.note("waiting", f"{item.path} is not complete yet: {why}.", path=item.path)
 
 
-def _has_moved_on(item: Seen) -> bool:
+def _has_moved_on(flow: Pipeline, item: Seen) -> bool:
     """Whether a file was written to while it was read."""
     if "://" in item.path:
         return False  # an object is replaced whole
-    return stamp_of(list(item.parts)) != item.stamp
+    return stamp_of([flow.settings.source(part) for part in item.parts]) != item.stamp
 
 
 def _unreadable(flow: Pipeline, item: Seen, before: dict[str, Any] | None, why: str, found: Found) -> None:
@@ -218,7 +228,7 @@ def _take_in(flow: Pipeline, item: Seen, before: dict[str, Any] | None, content:
 
 
 def _new(flow: Pipeline, item: Seen, content: str) -> dict[str, Any]:
-    changed = None if item.changed is None else iso(datetime.fromtimestamp(_modified(item), UTC))
+    changed = None if item.changed is None else iso(datetime.fromtimestamp(_modified(flow, item), UTC))
     return {
         "content": content,
         "path": item.path,
@@ -229,11 +239,11 @@ def _new(flow: Pipeline, item: Seen, content: str) -> dict[str, Any]:
     }
 
 
-def _modified(item: Seen) -> float:
+def _modified(flow: Pipeline, item: Seen) -> float:
     """When the main file was last written, in seconds since 1970."""
     if "://" in item.path:
         return item.changed or 0.0
-    return os.stat(item.path).st_mtime
+    return os.stat(flow.settings.source(item.path)).st_mtime
 
 
 def _left_behind(flow: Pipeline, content: str | None) -> dict[str, Any] | None:

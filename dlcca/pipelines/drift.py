@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from dlcca.pipelines import folders
 from dlcca.pipelines.catalog import iso
 from dlcca.pipelines.flow import Pipeline
 from dlcca.pipelines.sections import DriftSection
@@ -58,6 +59,7 @@ def measure(flow: Pipeline, number: int) -> bool:
     recording = flow.recording(number)
     model = flow.catalog.one("SELECT * FROM models WHERE version = ?", [recording["model"]])
     assert model is not None
+    model = folders.row_located(flow.settings, model)
     measures = json.loads(model["measures"] or "{}")
     here = _probe(flow, recording, model)
     baseline = measures.get("baseline", [])

@@ -11,7 +11,7 @@ from dlcca.errors import DataError, StaleStage, StorageError, StoreFileError
 from dlcca.pipelines import outcome, treatment
 from dlcca.pipelines.contents import here
 from dlcca.pipelines.flow import Pipeline
-from dlcca.pipelines.outcome import HeldBack, discard
+from dlcca.pipelines.outcome import HeldBack
 from dlcca.pipelines.stats import stamp_of
 
 
@@ -28,7 +28,7 @@ def embed(flow: Pipeline, number: int) -> str:
         except (DataError, StoreFileError):
             if not made_before:
                 raise
-            discard(place)  # what an earlier run made of it may have been damaged since: its files decide
+            flow.remove(place)  # what an earlier run made of it may have been damaged since: its files decide
             facts = _embedded(flow, number)
     except Exception as error:
         return outcome.failed(flow, recording, error)
@@ -85,19 +85,19 @@ def _from_files(flow: Pipeline, recording: Mapping[str, Any], place: Path, make:
     from dlcca.stages import ingested
 
     parts, read, stamp = outcome.files_of(flow, dict(recording))
-    outcome.clear(place, bool(ingested.begun(str(place))))
+    outcome.clear(flow, place, bool(ingested.begun(str(place))))
     scratch = flow.state / "work" / f"files-{recording['id']}"
     try:
         files = here(parts, scratch)[: len(read)]
         try:
             make(files)
         except StaleStage:  # begun with a file of another date: the same content, but it cannot be told from here
-            discard(place)
+            flow.remove(place)
             make(files)
     finally:
-        discard(scratch)
+        flow.remove(scratch)
     if not any("://" in path for path in parts) and stamp_of(parts) != stamp:
-        discard(place)
+        flow.remove(place)
         raise StorageError(f"{os.path.basename(recording['path'])} changed while it was read.")
 
 
@@ -127,7 +127,7 @@ def transform(flow: Pipeline, number: int, header: Mapping[str, Any]) -> dict[st
     place = flow.state / "results" / name
 
     if not transformed.is_transformed(str(place)):
-        outcome.clear(place, transforming.progress(str(place)) is not None)
+        outcome.clear(flow, place, transforming.progress(str(place)) is not None)
 
     def make() -> dict[str, Any]:
         job = transforming.prepared(str(place), model["address"], transforming.views_of_store(views), views)
@@ -136,7 +136,7 @@ def transform(flow: Pipeline, number: int, header: Mapping[str, Any]) -> dict[st
     try:
         made = make()
     except StaleStage:  # left over from views that have been made again since
-        discard(place)
+        flow.remove(place)
         made = make()
     return {
         "settings": flow.settings.fingerprint(),

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from dlcca.pipelines import folders
 from dlcca.pipelines import settings as settings_file
 from dlcca.pipelines.catalog import Catalog, iso
 from dlcca.pipelines.settings import PipelineSettings
@@ -79,12 +80,14 @@ class Pipeline:
         """A recording by its number."""
         found = self.catalog.one("SELECT * FROM recordings WHERE id = ?", [number])
         assert found is not None, number
-        return found
+        return folders.row_located(self.settings, found)
 
     def current_model(self) -> dict[str, Any] | None:
         """The model in use; None before the first fit. Its measures are no longer text."""
         found = self.catalog.one("SELECT * FROM models WHERE status = 'current'")
-        return None if found is None else {**found, "measures": json.loads(found["measures"] or "{}")}
+        if found is None:
+            return None
+        return {**folders.row_located(self.settings, found), "measures": json.loads(found["measures"] or "{}")}
 
     @property
     def generation(self) -> int:
@@ -94,9 +97,14 @@ class Pipeline:
             return int(current["generation"])
         return int(self.catalog.value("SELECT max(generation) FROM models WHERE status != 'fitting'") or 0) + 1
 
-    def later(self, path: Path | str) -> None:
-        """Somebody may still be reading what was replaced: it is removed by the retention, not now."""
-        self.catalog.do("INSERT OR IGNORE INTO replaced VALUES (?, ?)", [str(path), iso(self.now)])
+    def later(self, folder: str, path: Path | str) -> None:
+        """Somebody may still be reading what was replaced in a folder: it is removed by the retention, not now."""
+        name = folders.recorded(folders.of(self.settings)[folder], path)
+        self.catalog.do("INSERT OR IGNORE INTO replaced VALUES (?, ?, ?)", [folder, name, iso(self.now)])
+
+    def remove(self, *paths: Path | str) -> None:
+        """Remove files and folders of this pipeline, and never any others."""
+        folders.remove(self.settings, *paths)
 
     def since(self, moment: str) -> timedelta:
         """How long ago; never less than 0, for clocks are set back."""

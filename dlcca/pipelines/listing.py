@@ -16,7 +16,10 @@ from dlcca.pipelines.stats import Stat, stat_of
 
 @dataclass(frozen=True)
 class Seen:
-    """A recording as it lies there: its main file, those that go with it, and what tells that it has not changed."""
+    """A recording as it lies there: its main file, those that go with it, and what tells that it has not changed.
+
+    Paths are as [sources] files has them: relative to the folder of pipeline.toml where the pattern is.
+    """
 
     path: str  # of the main file
     parts: tuple[str, ...]  # all files, the main one first; sidecars last
@@ -43,20 +46,26 @@ def seen(sources: SourceSection, folder: Path, known_before: bool) -> Iterator[S
         for path, found in _listed(pattern, folder, known_before):
             if path not in taken:
                 taken.add(path)
-                yield _with_companions(path, found, pattern, sources)
+                yield _with_companions(path, found, pattern, sources, folder)
+
+
+def _as_named(path: str, pattern: str, folder: Path) -> str:
+    """A path that a pattern has led to, relative to the folder if the pattern is."""
+    return path if os.path.isabs(pattern) else path.removeprefix(os.path.join(str(folder), ""))
 
 
 def _listed(pattern: str, folder: Path, known_before: bool) -> Iterator[tuple[str, Stat]]:
     if "://" not in pattern:
-        return _local(str(folder / pattern), known_before)
+        found = _local(str(folder / pattern), known_before)
+        return ((_as_named(path, pattern, folder), stat) for path, stat in found)
     from dlcca.pipelines import objects
 
     return objects.listed(pattern, known_before)
 
 
-def _stat_of(path: str) -> Stat | None:
+def _stat_of(path: str, folder: Path) -> Stat | None:
     if "://" not in path:
-        return stat_of(path)
+        return stat_of(os.path.join(folder, path))
     from dlcca.pipelines import objects
 
     return objects.stat_of(path)
@@ -76,11 +85,12 @@ def _local(pattern: str, known_before: bool) -> Iterator[tuple[str, Stat]]:
 def closed_folders(sources: SourceSection, folder: Path) -> dict[str, str]:
     """Folders below the sources that may not be looked into, each with the reason: their files are not seen."""
     closed: dict[str, str] = {}
-
-    def note(error: OSError) -> None:
-        closed[str(error.filename)] = error.strerror or str(error)
-
     for pattern in sources.files:
+        found: dict[str, str] = {}
+
+        def note(error: OSError, found: dict[str, str] = found) -> None:
+            found[str(error.filename)] = error.strerror or str(error)
+
         where = str(folder / pattern).rpartition("/")[0]
         if "://" in pattern or not glob.has_magic(where):
             continue  # one folder alone, which was looked into, or object storage, which has none
@@ -92,7 +102,8 @@ def closed_folders(sources: SourceSection, folder: Path) -> dict[str, str]:
             try:
                 os.stat(f"{inner}/.")
             except OSError as error:
-                closed[inner] = error.strerror or str(error)
+                found[inner] = error.strerror or str(error)
+        closed |= {_as_named(path, pattern, folder): why for path, why in found.items()}
     return closed
 
 
@@ -111,11 +122,11 @@ def _refuse_absent(root: Path, pattern: str, known_before: bool) -> None:
     raise SettingsError(f"[sources] files = {pattern!r}: there is no folder {root}. Mend the path, or make the folder.")
 
 
-def _with_companions(path: str, main: Stat, pattern: str, sources: SourceSection) -> Seen:
+def _with_companions(path: str, main: Stat, pattern: str, sources: SourceSection, folder: Path) -> Seen:
     parts, stats, missing = [path], [main], ""
     for form in (*sources.companions, *sources.sidecars):
         parts.append(_beside(path, pattern, form))
-        found = _stat_of(parts[-1])
+        found = _stat_of(parts[-1], folder)
         if found is None:
             missing = missing or parts[-1]
         else:
@@ -139,7 +150,7 @@ def _beside(path: str, pattern: str, form: str) -> str:
     return f"{folder}{slash}{form.replace('*', name[len(before) : len(name) - len(after)])}"
 
 
-def is_complete(found: Seen, sources: SourceSection, now: datetime, unchanged: bool) -> str:
+def is_complete(found: Seen, sources: SourceSection, folder: Path, now: datetime, unchanged: bool) -> str:
     """Why a recording is not complete yet; "" if it is. ``unchanged`` says that an earlier look saw the same."""
     if found.missing:
         return f"{os.path.basename(found.missing)}, which goes with it, is not there yet"
@@ -147,7 +158,7 @@ def is_complete(found: Seen, sources: SourceSection, now: datetime, unchanged: b
         return "it is empty"
     if sources.complete == "marker":
         marker = _marker(found.path, sources.marker)
-        there = _stat_of(marker) is not None
+        there = _stat_of(marker, folder) is not None
         return "" if there else f"its marker {os.path.basename(marker)} is not there yet"
     if found.changed is None:
         return "" if unchanged else "it was seen for the first time"

@@ -11,7 +11,6 @@ from typing import Any
 from dlcca.errors import DataError, SettingsError, Untrusted
 from dlcca.pipelines import embed, outcome, treatment, versions
 from dlcca.pipelines.flow import Pipeline
-from dlcca.pipelines.outcome import discard
 
 #: Probes of recordings that a model is remembered by, at most; the latest.
 MOST_PROBES = 64
@@ -104,12 +103,12 @@ def _settle_by(flow: Pipeline, number: int) -> None:
     from dlcca.stores import views
 
     place = flow.state / "work" / f"first-{number}.zarr"
-    discard(place)
+    flow.remove(place)
     try:
         embed.gate(flow, embed.first_views(flow, number, place))
         treatment.settle(flow, views.recordings_of(str(place)))
     finally:
-        discard(place)
+        flow.remove(place)
 
 
 def _write_rows(flow: Pipeline, version: int, parent: Mapping[str, Any] | None, stores: Sequence[str]) -> int:
@@ -165,7 +164,7 @@ def _refitted(
     made.save(places["address"])
     kept_rows = str(places["rows_store"]) if together else None
     if not together:
-        discard(places["rows_store"])  # the landmarks stand for old rows from now on
+        flow.remove(places["rows_store"])  # the landmarks stand for old rows from now on
     stored = {"n_rows": n_rows, "rows_store": kept_rows, "held_store": str(places["held_store"])}
     return _judge(flow, version, parent, made, stored, chosen)
 
@@ -198,7 +197,7 @@ def _only_new(flow: Pipeline, version: int, chosen: Sequence[Mapping[str, Any]])
     from dlcca.recorded import open_views
 
     place = flow.state / "work" / f"new-{version}.zarr"
-    discard(place)
+    flow.remove(place)
     pieces = [training.split(recording["views"], flow.settings.refit.held_out)[0] for recording in chosen]
     training.join(place, pieces, treatment.read(flow))
     return open_views(place)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.errors import DlccaError, StoreFileError
-from dlcca.pipelines import lock, notify, unusable
+from dlcca.pipelines import folders, lock, notify, settings, unusable
 from dlcca.pipelines.catalog import iso
 from dlcca.pipelines.discover import discover
 from dlcca.pipelines.flow import Pipeline, Say, opened
@@ -41,6 +41,7 @@ def begun(
     Whoever drives the steps one by one does so inside of this. `lock.Busy` is raised if another driver is at work.
     """
     unusable.refuse(path, verb, clock)
+    folders.claim(settings.read(path))  # before the catalog is opened, which may be that of another pipeline
     with opened(path, cluster, say, clock) as flow:
         document: dict[str, Any] | None = None
         try:
@@ -54,6 +55,7 @@ def begun(
                 except BaseException as error:
                     document = _note_end(flow, error)
                     raise
+                folders.claim(flow.settings)  # with those that were made by this run
                 document = summary.document()
                 flow.catalog.end_run(flow.run, flow.now, document, told=summary.tells_all)
         finally:
@@ -73,10 +75,7 @@ def _note_clock(flow: Pipeline) -> None:
 
 def _clear_scratch(flow: Pipeline) -> None:
     """What a stopped run has left in the making, which nobody else can be using: the lock is ours."""
-    import shutil
-
-    for place in (flow.state / "work", *flow.settings.models.glob(".*.zarr.*")):
-        shutil.rmtree(place, ignore_errors=True)
+    flow.remove(flow.state / "work", *flow.settings.models.glob(".*.zarr.*"))
 
 
 def _note_end(flow: Pipeline, error: BaseException) -> dict[str, Any]:
@@ -135,7 +134,7 @@ def nightly(flow: Pipeline, summary: Summary, do: Do = _plainly) -> None:
 
     summary.found = do("discover", discover, flow)
     work_off(flow, summary, do)
-    do("retention", retention.retain, flow)
+    summary.troubles += do("retention", retention.retain, flow).refused
 
 
 def is_anything_due(flow: Pipeline) -> bool:

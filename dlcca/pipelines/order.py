@@ -76,7 +76,7 @@ def _span(flow: Pipeline, recording: dict[str, Any]) -> tuple[datetime, datetime
                 lasts = max((signal.start_s + signal.duration_s for signal in opened.signals), default=0.0)
                 spans.append((start, start + timedelta(seconds=lasts)))
     finally:
-        outcome.discard(scratch)
+        flow.remove(scratch)
     if not spans:
         return None
     return min(start for start, _ in spans), max(end for _, end in spans)

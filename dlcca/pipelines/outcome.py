@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 from dlcca.errors import ClusterError, DlccaError, StorageError
+from dlcca.pipelines import folders
 from dlcca.pipelines.catalog import iso
 from dlcca.pipelines.flow import Pipeline
 from dlcca.pipelines.stats import stamp_of
@@ -26,7 +26,7 @@ def files_of(flow: Pipeline, recording: dict[str, Any]) -> tuple[list[str], list
     """All files of a recording, those among them that are opened, and their stamp; a file that holds it still."""
     query = "SELECT path, parts, n_read, stamp FROM files WHERE content = ? AND state = 'known' ORDER BY path = ? DESC"
     for row in flow.catalog.all(query, [recording["content"], recording["path"]]):
-        parts = json.loads(row["parts"])
+        parts = [flow.settings.source(part) for part in json.loads(row["parts"])]
         if "://" in row["path"] or stamp_of(parts) == row["stamp"]:
             return parts, parts[: row["n_read"]], row["stamp"]
     raise StorageError(f"{recording['path']} is not there any more, or is being changed.")
@@ -60,9 +60,10 @@ def done(flow: Pipeline, recording: dict[str, Any], facts: dict[str, Any]) -> No
     catalog, number = flow.catalog, recording["id"]
     with catalog.change():
         row = {"status": "done", "reason": None, "run": flow.run, "finished": iso(flow.now)}
-        catalog.update("recordings", {**row, **facts, "attempts": recording["attempts"] + 1}, id=number)
+        row |= folders.row_recorded(flow.settings, facts)
+        catalog.update("recordings", {**row, "attempts": recording["attempts"] + 1}, id=number)
         if recording["result"] and recording["result"] != facts["result"]:
-            flow.later(recording["result"])
+            flow.later("state", recording["result"])
         replaced = recording["replaces"]
         if replaced is not None and flow.recording(replaced)["status"] == "done":
             reason = f"replaced by what {recording['path']} holds now (recording {number})"
@@ -75,16 +76,9 @@ def done(flow: Pipeline, recording: dict[str, Any], facts: dict[str, Any]) -> No
         flow.note("done", text, recording=number, path=recording["path"], day=recording["day"])
 
 
-def clear(place: Path, begun: bool) -> None:
+def clear(flow: Pipeline, place: Path, begun: bool) -> None:
     """Make what a killed run has left at a place fit to be gone on with; what was not even ``begun`` is removed."""
     if not begun:
-        discard(place)
+        flow.remove(place)
         return
-    for half in place.rglob("*.partial"):  # files that Zarr was writing when it was killed
-        half.unlink(missing_ok=True)
-
-
-def discard(*places: Path | str) -> None:
-    """Remove what nobody has been told of yet."""
-    for place in places:
-        shutil.rmtree(place, ignore_errors=True)
+    flow.remove(*place.rglob("*.partial"))  # files that Zarr was writing when it was killed

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -147,7 +147,7 @@ def _header(day: Day) -> dict[str, Any]:
     return {
         "day": day.day,
         "recordings": told,
-        "model": ", ".join(sorted({header["model"] for header in opened})),
+        "model": ", ".join(sorted({PurePath(header["model"]).name for header in opened})),  # in the folder of models
         "models": sorted({recording["model"] for recording in day.recordings}),
         "model_checksum": sorted({header["model_checksum"] for header in opened}),
         "views": opened[0]["views"],

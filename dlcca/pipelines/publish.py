@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.errors import StorageError, StoreFileError
+from dlcca.pipelines import folders
 from dlcca.pipelines.catalog import iso
 from dlcca.pipelines.flow import Pipeline
-from dlcca.pipelines.outcome import MOST_ATTEMPTS, discard
+from dlcca.pipelines.outcome import MOST_ATTEMPTS
 
 
 def due(flow: Pipeline) -> list[str]:
@@ -40,7 +41,7 @@ def _contents(flow: Pipeline, day: str | None = None) -> dict[str, list[dict[str
     query = f"SELECT * FROM recordings WHERE status = 'done' {which} ORDER BY day, start IS NULL, start, path"
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in flow.catalog.all(query, values):
-        found[row["day"]].append(row)
+        found[row["day"]].append(folders.row_located(flow.settings, row))
     return found
 
 
@@ -85,7 +86,7 @@ def ask_for_damaged(flow: Pipeline, day: str) -> None:
     for row in _contents(flow, day).get(day, []):
         there = flow.catalog.value("SELECT 1 FROM files WHERE content = ? AND state = 'known'", [row["content"]])
         if there and not _is_sound(row["result"]):
-            discard(row["result"])
+            flow.remove(row["result"])
             with flow.catalog.change():
                 flow.catalog.update("recordings", {"status": "new", "result": None, "attempts": 0}, id=row["id"])
                 text = f"The result of {row['path']} is damaged, and is made again by the next run."
@@ -137,24 +138,30 @@ def _zarr_aside(flow: Pipeline, day: Any, leftovers: ExitStack) -> tuple[Path, P
     link = folder / f"{day.day}.zarr"
     before = os.readlink(link) if link.is_symlink() else None
     if before is not None and before != f".versions/{target.name}":
-        flow.later(folder / before)
-    aside = _link_aside(link, Path(".versions") / target.name)
-    leftovers.callback(aside.unlink, missing_ok=True)
+        _replaced(flow, folder, before)
+    aside = _link_aside(flow, link, Path(".versions") / target.name)
+    leftovers.callback(flow.remove, aside)
     return aside, link
 
 
-def point(link: Path, target: Path) -> None:
+def _replaced(flow: Pipeline, folder: Path, version: str) -> None:
+    """Have the version that a link pointed to removed later, if it is one of ours."""
+    if Path(version).parent == Path(".versions"):
+        flow.later("zarr", folder / version)
+
+
+def point(flow: Pipeline, link: Path, target: Path) -> None:
     """Have a link point elsewhere, in one move."""
     if not (link.is_symlink() and os.readlink(link) == str(target)):
-        os.replace(_link_aside(link, target), link)
+        os.replace(_link_aside(flow, link, target), link)
 
 
-def _link_aside(link: Path, target: Path) -> Path:
+def _link_aside(flow: Pipeline, link: Path, target: Path) -> Path:
     """A link that is to take the place of another one; an error if something else is there."""
     if link.exists() and not link.is_symlink():
         raise StorageError(f"{link} exists and is no link that this pipeline has made; move it away.")
     aside = link.with_name(f".{link.name}.new")
-    aside.unlink(missing_ok=True)
+    flow.remove(aside)
     os.symlink(target, aside)
     return aside
 
@@ -166,7 +173,7 @@ def _parquet_aside(flow: Pipeline, day: Any, leftovers: ExitStack) -> tuple[Path
     folder = flow.settings.place(flow.settings.outputs.parquet)
     aside = folder / ".aside" / f"{day.day}.parquet"
     aside.parent.mkdir(parents=True, exist_ok=True)
-    leftovers.callback(aside.unlink, missing_ok=True)
+    leftovers.callback(flow.remove, aside)
     write_parquet(day, aside)
     with open(aside, "rb") as file:
         os.fsync(file.fileno())
@@ -185,8 +192,8 @@ def _withdraw(flow: Pipeline, day: str) -> None:
     """A day of which nothing is left: all its recordings were replaced by ones of another day."""
     for place in places(flow, day):
         if place.is_symlink():
-            flow.later(place.parent / os.readlink(place))
-        place.unlink(missing_ok=True)
+            _replaced(flow, place.parent, os.readlink(place))
+        flow.remove(place)
         if place.name == "rows.parquet":
             _remove_if_empty(place.parent)
     with flow.catalog.change():

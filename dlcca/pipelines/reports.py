@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from dlcca.pipelines import folders
 from dlcca.pipelines.flow import Pipeline, Say, opened
 
 
@@ -16,7 +17,8 @@ def place_of(page: Path, version: int) -> Path:
 def missing(flow: Pipeline, page: Path) -> list[dict[str, Any]]:
     """Models that are there and have no report yet."""
     query = "SELECT * FROM models WHERE status NOT IN ('fitting', 'removed') ORDER BY version"
-    return [model for model in flow.catalog.all(query) if not place_of(page, model["version"]).exists()]
+    absent = [model for model in flow.catalog.all(query) if not place_of(page, model["version"]).exists()]
+    return [folders.row_located(flow.settings, model) for model in absent]
 
 
 def write_missing(flow: Pipeline, page: Path) -> list[Path]:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+
+def _name(column: str) -> str:
+    """SQL for the last name of a path."""
+    return f"substr({column}, length(rtrim({column}, replace({column}, '/', ''))) + 1)"
+
+
 #: Statements that lead from one version to the next; the first makes an empty catalog.
 STEPS: tuple[str, ...] = (
     """
@@ -44,7 +50,7 @@ STEPS: tuple[str, ...] = (
         attempts INTEGER NOT NULL DEFAULT 0,
         settings TEXT,           -- fingerprint of the settings it was embedded with
         model INTEGER,
-        views TEXT,              -- addresses
+        views TEXT,              -- paths
         result TEXT,
         rows INTEGER,
         valid INTEGER,
@@ -113,6 +119,24 @@ STEPS: tuple[str, ...] = (
         text TEXT NOT NULL
     );
     CREATE INDEX history_by_recording ON history (recording);
+    """,
+    # Paths become relative, to the folder of the state (views, result) or of the models, by their last name or two.
+    # Models that their own fit warned of are no longer in use, unless somebody accepts them.
+    f"""
+    UPDATE recordings SET views = 'views/' || {_name("views")}, result = 'results/' || {_name("result")};
+    UPDATE models SET address = {_name("address")}, rows_store = {_name("rows_store")},
+        held_store = {_name("held_store")};
+    DROP TABLE replaced;
+    CREATE TABLE replaced (      -- what nobody points to any more, and since when
+        folder TEXT NOT NULL,    -- state or zarr
+        path TEXT NOT NULL,      -- relative to it
+        since TEXT NOT NULL,
+        PRIMARY KEY (folder, path)
+    );
+    ALTER TABLE models ADD COLUMN accepted INTEGER NOT NULL DEFAULT 0;  -- somebody uses it though it is not trusted
+    UPDATE models SET status = 'rejected',
+        reason = (SELECT group_concat(value, '; ') FROM json_each(measures, '$.warnings'))
+        WHERE status IN ('current', 'kept') AND json_array_length(measures, '$.warnings') > 0;
     """,
 )
 VERSION = len(STEPS)

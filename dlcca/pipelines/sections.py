@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from dlcca.errors import SettingsError
-from dlcca.pipelines.checking import at_least, one_of, shares
+from dlcca.pipelines.checking import a_folder, at_least, one_of, shares
 
 #: What may be told of by [notify].
 TOLD = ("trouble", "news", "always")
@@ -26,6 +26,7 @@ class PipelineSection:
 
     def __post_init__(self) -> None:
         one_of(("leave", "fail"), busy=self.busy)
+        a_folder(state=self.state)
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class ModelSection:
 
     def __post_init__(self) -> None:
         at_least(2, first_rows=self.first_rows)
+        a_folder(path=self.path)
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,7 @@ class OutputSection:
     def __post_init__(self) -> None:
         if not (self.zarr or self.parquet):
             raise SettingsError("zarr and parquet are both empty; name at least one folder.")
-        for name in ("zarr", "parquet"):
-            if "://" in getattr(self, name):
-                raise SettingsError(f"{name} = {getattr(self, name)!r}; a folder on a file system is needed.")
+        a_folder(zarr=self.zarr, parquet=self.parquet)
         if not 0 <= self.day_begins_h < 24:
             raise SettingsError(f"day_begins_h = {self.day_begins_h!r}; an hour from 0 to 24 is needed.")
 

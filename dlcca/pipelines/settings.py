@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -64,6 +65,10 @@ class PipelineSettings:
     def place(self, said: str) -> Path:
         """A path that the file names, which is relative to it."""
         return (self.path.parent / said).resolve()
+
+    def source(self, said: str) -> str:
+        """Where a file of a recording is, which is recorded as [sources] files names it."""
+        return said if "://" in said or os.path.isabs(said) else f"{self.path.parent}/{said}"
 
     def address(self, said: str) -> str:
         """The same for what may also be an address of object storage."""

@@ -8,23 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.errors import SettingsError, StoreFileError
+from dlcca.pipelines import folders
 from dlcca.pipelines.catalog import iso
 from dlcca.pipelines.flow import Pipeline
-from dlcca.pipelines.outcome import discard
 from dlcca.pipelines.publish import point
 
 
 def tidy(flow: Pipeline) -> None:
     """Remove what a stopped fit has left, and have the link point to the model in use."""
     for row in flow.catalog.all("SELECT version FROM models WHERE status = 'fitting'"):
-        discard(*places(flow, row["version"]).values())
+        flow.remove(*places(flow, row["version"]).values())
         with flow.catalog.change():
             flow.catalog.do("DELETE FROM models WHERE version = ?", [row["version"]])
             flow.catalog.do("DELETE FROM training WHERE model = ?", [row["version"]])
             flow.note("fit", f"Model {row['version']} was being fitted when a run was stopped; it was removed.")
     current = flow.current_model()
     if current is not None:
-        point(flow.settings.models / "current.zarr", Path(Path(current["address"]).name))
+        point(flow, flow.settings.models / "current.zarr", Path(Path(current["address"]).name))
 
 
 def unusable(flow: Pipeline) -> str:
@@ -66,9 +66,9 @@ def begin(flow: Pipeline, because: str, parent: Mapping[str, Any] | None) -> int
 def _keep(flow: Pipeline, version: int, row: dict[str, Any], measures: Any, numbers: Sequence[int]) -> None:
     from dlcca.stores.arrays import plain
 
-    address = str(places(flow, version)["address"])
+    row = folders.row_recorded(flow.settings, {**row, "address": places(flow, version)["address"]})
     told = json.dumps(plain(measures), default=str)
-    flow.catalog.update("models", {**row, "address": address, "measures": told}, version=version)
+    flow.catalog.update("models", {**row, "measures": told}, version=version)
     flow.catalog.do_many("INSERT OR IGNORE INTO training VALUES (?, ?)", [[version, number] for number in numbers])
 
 
@@ -88,7 +88,7 @@ def promote(
             query = "INSERT OR IGNORE INTO training SELECT ?, recording FROM training WHERE model = ?"
             flow.catalog.do(query, [version, parent["version"]])
         flow.note("promoted", f"Model {version} is in use, fitted to {stored['n_rows']} rows.{_told(measures)}")
-    point(flow.settings.models / "current.zarr", Path(places(flow, version)["address"].name))
+    point(flow, flow.settings.models / "current.zarr", Path(places(flow, version)["address"].name))
 
 
 def _told(measures: Mapping[str, Any]) -> str:
@@ -141,7 +141,8 @@ def new_recordings(flow: Pipeline, *versions: int) -> list[dict[str, Any]]:
         "AND model IN (SELECT version FROM models WHERE generation = ?) AND id NOT IN "
         f"(SELECT recording FROM training WHERE model IN ({marks})) ORDER BY day DESC, start DESC, path DESC"
     )
-    return flow.catalog.all(query, [flow.generation, *versions])
+    found = flow.catalog.all(query, [flow.generation, *versions])
+    return [folders.row_located(flow.settings, row) for row in found]
 
 
 def rollback(flow: Pipeline, to: int | None = None) -> dict[str, Any]:

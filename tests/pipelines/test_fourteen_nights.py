@@ -143,8 +143,9 @@ def test_axes_of_the_nights_before_and_after_the_change_are_the_same(fortnight):
     (before,) = fortnight.rows("SELECT result, views, model FROM recordings WHERE path LIKE '%night-09-0.edf'")
     (after,) = fortnight.rows("SELECT model FROM recordings WHERE path LIKE '%night-11-0.edf'")
     assert (before["model"], after["model"]) == (1, 2)
-    then = zarr.open_group(before["result"], mode="r")["embedding"][:]
-    now = open_model(fortnight.folder / "models" / "v0002.zarr").transform(open_views(before["views"]))
+    state = fortnight.folder / "state"
+    then = zarr.open_group(str(state / before["result"]), mode="r")["embedding"][:]
+    now = open_model(fortnight.folder / "models" / "v0002.zarr").transform(open_views(state / before["views"]))
     correlations = change(now, then).correlations
     assert correlations.min() >= 0.95, correlations
 

@@ -166,7 +166,8 @@ def test_a_pipeline_may_begin_with_a_model_that_is_there(tmp_path):
     assert models(file) == [(1, "current")]
     model = open_model(first / "models" / "v0001.zarr")
     (row,) = catalog(file, "SELECT views FROM recordings")
-    np.testing.assert_allclose(embedding(second, 2), model.transform(open_views(row["views"])), atol=1e-6)
+    views = open_views(second / "state" / row["views"])
+    np.testing.assert_allclose(embedding(second, 2), model.transform(views), atol=1e-6)
     (kept,) = catalog(file, "SELECT measures FROM models")
     assert len(json.loads(kept["measures"])["baseline"]) == 1  # the first recording stands for those of the fit
     recorded(second, 3, changed=True)
