@@ -35,7 +35,8 @@ def run(
     """Embed what is new, publish it, check for drift, and refit the model if that is due.
 
     Run it as often as you like: it does only what is missing. Exit code 3 if a recording was refused, 4 if something
-    could not be stored and is tried again, 5 if a recording was held back or is unlike what the model has seen.
+    could not be stored and is tried again, 5 if a recording was held back or is unlike what the model has seen, or if
+    the model is not trusted.
     """
     with speaking(as_json, quiet, debug) as voice:
         from dlcca.pipelines import night
@@ -143,6 +144,7 @@ def rollback(
 ) -> None:
     """Use an earlier model again.
 
+    A model that is not trusted is used only if --to names it; every run then ends with exit code 5.
     Days that are published stay as they are; dlcca pipeline backfill embeds them with the model in use.
     """
     with speaking(as_json, quiet, debug) as voice:
@@ -150,7 +152,8 @@ def rollback(
 
         with night.begun(file, "rollback") as (flow, _):
             found = versions.rollback(flow, to)
-        voice.say(f"Model {found['to']} is in use, in place of model {found['from']}.")
+        place = f", in place of model {found['from']}" if found["from"] is not None else ""
+        voice.say(f"Model {found['to']} is in use{place}.")
         voice.finish(found)
 
 

@@ -7,6 +7,7 @@ from datetime import date, datetime
 from pathlib import Path
 
 from dlcca.errors import SettingsError
+from dlcca.pipelines import trust
 from dlcca.pipelines.discover import discover
 from dlcca.pipelines.flow import Pipeline, Say
 from dlcca.pipelines.night import begun, work_off
@@ -76,6 +77,8 @@ def _begin_anew(flow: Pipeline) -> None:
     """Take the model out of use, and mark every recording whose file is still there."""
     with flow.catalog.change():
         flow.catalog.update("models", {"status": "kept"}, status="current")
+        # As if they had been in use: then this is another generation, and the same recordings are fitted again.
+        flow.catalog.do(f"UPDATE models SET reason = NULL {trust.WHERE}")
         flow.catalog.do(
             "UPDATE recordings SET status = 'new', attempts = 0, reason = NULL, result = NULL WHERE status IN "
             "('done', 'refused', 'held', 'failed') AND content IN (SELECT content FROM files WHERE state = 'known')"

@@ -48,6 +48,14 @@ def views_place(flow: Pipeline, recording: Mapping[str, Any]) -> Path:
     return flow.state / "views" / f"{recording['id']:06d}-{recording['content'][:12]}-{treated}.zarr"
 
 
+def can_be_repeated(flow: Pipeline, recording: Mapping[str, Any]) -> bool:
+    """Whether a recording can be embedded once more: its file is there, or its views are."""
+    from dlcca.stores import views as store
+
+    known = flow.catalog.value("SELECT 1 FROM files WHERE content = ? AND state = 'known'", [recording["content"]])
+    return bool(known) or store.is_views(str(views_place(flow, recording)))
+
+
 def ingest(flow: Pipeline, number: int) -> dict[str, Any]:
     """The views of a recording, treated as all others; the header of their store, with its address as ``store``."""
     from dlcca.stages import ingest as ingesting

@@ -95,7 +95,8 @@ class Pipeline:
         current = self.current_model()
         if current is not None:
             return int(current["generation"])
-        return int(self.catalog.value("SELECT max(generation) FROM models WHERE status != 'fitting'") or 0) + 1
+        query = "SELECT max(generation) FROM models WHERE status != 'fitting' AND reason IS NULL"  # NULL: was in use
+        return int(self.catalog.value(query) or 0) + 1
 
     def later(self, folder: str, path: Path | str) -> None:
         """Somebody may still be reading what was replaced in a folder: it is removed by the retention, not now."""

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from dlcca.errors import DataError, SettingsError, Untrusted
-from dlcca.pipelines import embed, outcome, treatment, versions
+from dlcca.pipelines import embed, outcome, treatment, trust, versions
 from dlcca.pipelines.flow import Pipeline
 
 #: Probes of recordings that a model is remembered by, at most; the latest.
@@ -35,47 +35,90 @@ def adopt(flow: Pipeline) -> None:
     treatment.settle(flow, fitted.recordings_)
     version = versions.begin(flow, f"it was given ([model] start = {flow.settings.model.start})", None)
     fitted.save(versions.places(flow, version)["address"])
-    versions.promote(flow, version, {"n_rows": len(fitted.embedding_)}, {"quality": fitted.quality_}, [], None)
+    measures = {"quality": fitted.quality_, "warnings": fitted.warnings_}
+    versions.promote(flow, version, {"n_rows": len(fitted.embedding_)}, measures, [], None)
 
 
-def first_fit(flow: Pipeline, ordered: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Fit the first model to the earliest good recordings; why it should not be trusted, if so.
+def first_fit(flow: Pipeline, because: str = "there was no model yet") -> dict[str, Any] | None:
+    """Fit a model to recordings alone, and use it if it is trusted; what came of it, None if there was no fit.
 
-    Recordings that are not good come out as such in the catalog. If none is good there is no model, and no error.
+    Recordings that are not good come out as such in the catalog. If none is good there is no model, and no error. Nor
+    is there a fit to the same recordings as the last one, if that was not trusted.
     """
-    numbers = _good_ones(flow, ordered)
-    if not numbers:
-        return []
+    last = trust.last_untrusted(flow)
+    numbers = _good_ones(flow, last is not None)
+    if not numbers or (last is not None and _is_the_same(flow, last, numbers)):
+        return None
+    version, model, stored, measures = _fitted(flow, because, numbers)
+    reasons = list(model.warnings_)
+    if reasons:  # a later fit has nothing to do with it
+        places = versions.places(flow, version)
+        flow.remove(places["rows_store"], places["held_store"])
+        stored = {"n_rows": stored["n_rows"]}
+        versions.reject(flow, version, stored, measures, numbers, "; ".join(reasons))
+    else:
+        versions.promote(flow, version, stored, measures, numbers, None)
+        _embed_again(flow)
+    return {"version": version, "promoted": not reasons, "objections": reasons}
+
+
+def _embed_again(flow: Pipeline) -> None:
+    """Have recordings done again that were embedded with a model that is not trusted; their results stand till then."""
+    query = f"SELECT * FROM recordings WHERE status = 'done' AND model IN (SELECT version FROM models {trust.WHERE})"
+    rows = [row for row in flow.catalog.all(query) if embed.can_be_repeated(flow, row)]
+    if rows:
+        with flow.catalog.change():
+            for row in rows:
+                flow.catalog.update("recordings", {"status": "new", "attempts": 0}, id=row["id"])
+            many = f"{len(rows)} recordings were" if len(rows) > 1 else "1 recording was"
+            flow.note("anew", f"{many} embedded with a model that is not trusted, and done again.")
+
+
+def _is_the_same(flow: Pipeline, model: Mapping[str, Any], numbers: Sequence[int]) -> bool:
+    """Whether a model was fitted to these recordings, with the settings of now."""
+    rows = flow.catalog.all("SELECT recording FROM training WHERE model = ?", [model["version"]])
+    return model["settings"] == flow.settings.fingerprint() and {row["recording"] for row in rows} == set(numbers)
+
+
+def _fitted(flow: Pipeline, because: str, numbers: Sequence[int]) -> tuple[int, Any, dict[str, Any], dict[str, Any]]:
+    """A new version, fitted to recordings: its number, the estimator, and what the catalog keeps of both."""
     from dlcca.estimator import LocalCCA
     from dlcca.pipelines.probe import probe
     from dlcca.recorded import open_views
 
-    version = versions.begin(flow, "there was no model yet", None)
+    version = versions.begin(flow, because, None)
     stores = [str(embed.views_place(flow, flow.recording(number))) for number in numbers]
     n_rows = _write_rows(flow, version, None, stores)
     places = versions.places(flow, version)
     model = LocalCCA.from_settings(flow.settings.fit, random_state=flow.settings.seed)
     model.client = flow.workers.client(n_rows // ROWS_OF_A_BLOCK)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Untrusted)  # told below, and by the exit code
+        warnings.simplefilter("ignore", Untrusted)  # the summary and the exit code say so
         model.fit(open_views(places["rows_store"]))
     model.save(places["address"])
     probes = [probe(store, model.settings_, flow.settings.seed) for store in stores[-MOST_PROBES:]]
     measures = {"baseline": [found for found in probes if found is not None], "quality": model.quality_}
     stored = {"n_rows": n_rows, "rows_store": str(places["rows_store"]), "held_store": str(places["held_store"])}
-    versions.promote(flow, version, stored, {**measures, "warnings": model.warnings_}, numbers, None)
-    return list(model.warnings_)
+    return version, model, stored, {**measures, "warnings": model.warnings_}
 
 
-def _good_ones(flow: Pipeline, ordered: Sequence[Mapping[str, Any]]) -> list[int]:
+def candidates(flow: Pipeline) -> list[dict[str, Any]]:
+    """Recordings that a first fit may use, in the order of their starts: all whose files or views are there."""
+    query = "SELECT * FROM recordings WHERE day IS NOT NULL AND status IN ('new', 'failed', 'done') "
+    found = flow.catalog.all(query + "ORDER BY day, start IS NULL, start, path")
+    return [row for row in found if row["status"] != "done" or embed.can_be_repeated(flow, row)]
+
+
+def _good_ones(flow: Pipeline, latest: bool) -> list[int]:
     """Recordings for the first fit: the earliest that pass the gate, up to first_rows; the others come out as bad.
 
+    With ``latest`` they are the latest ones: an earlier fit was not trusted, and this one must not be to the same rows.
     If the settings fit none of them, it is the settings that are wrong, and the recordings are left as they are.
     """
     good: list[int] = []
     unfit: list[tuple[Mapping[str, Any], SettingsError]] = []
-    rows = 0
-    for recording in ordered:
+    rows, found = 0, candidates(flow)
+    for recording in found[::-1] if latest else found:
         if rows >= flow.settings.model.first_rows:
             break
         try:
@@ -93,9 +136,9 @@ def _good_ones(flow: Pipeline, ordered: Sequence[Mapping[str, Any]]) -> list[int
                 rows += header["rows"]
     if unfit and not good:
         raise unfit[0][1]
-    for recording, trouble in unfit:
-        outcome.failed(flow, dict(recording), trouble)
-    return good
+    for refused, trouble in unfit:
+        outcome.failed(flow, dict(refused), trouble)
+    return good[::-1] if latest else good
 
 
 def _settle_by(flow: Pipeline, number: int) -> None:
@@ -128,13 +171,16 @@ def _write_rows(flow: Pipeline, version: int, parent: Mapping[str, Any] | None, 
     return sum(piece.rows for piece in fit)
 
 
-def refit(flow: Pipeline, because: str) -> dict[str, Any]:
+def refit(flow: Pipeline, because: str) -> dict[str, Any] | None:
     """Fit old and new rows together, and let the result take over if it may; what came of it.
 
-    Old landmarks are kept and axes are laid on the old ones (`dlcca.refitting`).
+    Old landmarks are kept and axes are laid on the old ones (`dlcca.refitting`); a model that is not trusted has none
+    that would be worth it. None if there was nothing to fit.
     """
     parent = flow.current_model()
     assert parent is not None
+    if trust.reasons_of(parent):
+        return first_fit(flow, because)
     chosen, together = _chosen(flow, parent)
     version = versions.begin(flow, because, parent)
     try:
@@ -221,9 +267,7 @@ def _judge(
     held = comparison.held_out(open_views(place), training.rows_of_recordings(place), n_new, new.names)
     before, after = comparison.standing(old, held), comparison.standing(new, held)
     kept = comparison.axes(new, old, held.old.views) if len(held.old.recording) else made.change_["correlations"]
-    # What the old model was warned of is no reason to stay with it.
-    fresh_warnings = [text for text in made.warnings_ if not parent["measures"].get("warnings")]
-    against = comparison.objections(after, before, kept, fresh_warnings, flow.settings.refit)
+    against = comparison.objections(after, before, kept, made.warnings_, flow.settings.refit)
     measures = {
         "baseline": _baseline(flow, parent, chosen),
         "quality": made.quality_,

@@ -147,7 +147,7 @@ def is_anything_due(flow: Pipeline) -> bool:
         or catalog.value("SELECT count(*) FROM models WHERE status = 'fitting'")
         or publish.due(flow)
         or _undrifted(flow)
-        or (flow.current_model() is not None and _refit_due(flow))
+        or _model_due(flow)
     )
 
 
@@ -157,10 +157,13 @@ def _undrifted(flow: Pipeline) -> bool:
     return bool(drift.pending(flow))
 
 
-def _refit_due(flow: Pipeline) -> str:
+def _model_due(flow: Pipeline) -> bool:
+    """Whether a refit is due, or recordings were embedded with a model that is no longer in use, and there is none."""
     from dlcca.pipelines import versions
 
-    return versions.due(flow)
+    if flow.current_model() is None:
+        return bool(flow.catalog.value("SELECT count(*) FROM recordings WHERE status = 'done'"))
+    return bool(versions.due(flow))
 
 
 def work_off(flow: Pipeline, summary: Summary, do: Do = _plainly) -> None:
@@ -184,8 +187,8 @@ def work_off(flow: Pipeline, summary: Summary, do: Do = _plainly) -> None:
     ordered = do("order", order, flow)
     if model is None and flow.settings.model.start:
         do("adopt model", models.adopt, flow)
-    elif model is None and ordered:
-        summary.doubts += do("first fit", models.first_fit, flow, ordered)
+    elif model is None and models.candidates(flow):
+        do("first fit", models.first_fit, flow)
         ordered = order(flow)  # without those that were not good
     model = flow.current_model()
     summary.model = None if model is None else model["version"]
@@ -195,6 +198,8 @@ def work_off(flow: Pipeline, summary: Summary, do: Do = _plainly) -> None:
         do("publish", publish_due, flow, summary)
         do("drift", check_drift, flow, summary)
         do("refit if due", refit_if_due, flow, summary)
+    else:
+        do("publish", publish_due, flow, summary)
     collect(flow, summary)
 
 
@@ -236,13 +241,20 @@ def refit_if_due(flow: Pipeline, summary: Summary) -> None:
     from dlcca.pipelines import models, versions
 
     because = versions.due(flow)
-    if because:
-        summary.refit = {**models.refit(flow, because), "because": because}
+    found = models.refit(flow, because) if because else None
+    if found is not None:
+        summary.refit = {**found, "because": because}
 
 
 def collect(flow: Pipeline, summary: Summary) -> None:
-    """What became of recordings, by the catalog: in this run, and in stopped ones before that have told nothing."""
+    """What became of recordings, by the catalog: in this run, and in stopped ones before that have told nothing.
+
+    And whether the model is trusted, which every run says as long as it is not.
+    """
+    from dlcca.pipelines import trust
+
     catalog = flow.catalog
+    summary.doubts = [said] if (said := trust.doubt(flow)) else []
     last = catalog.value("SELECT max(id) FROM runs WHERE told AND id < ?", [flow.run]) or 0
     for row in catalog.all("SELECT path, status, reason FROM recordings WHERE run > ? ORDER BY id", [last]):
         if row["status"] in ("done", "refused", "held", "failed"):

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from dlcca.pipelines import trust
 from dlcca.pipelines.flow import Pipeline
 
 #: So many of each are shown, the latest; all of them are in `dlcca pipeline history`.
@@ -24,6 +25,7 @@ class Overview:
     waiting: int  # files that are not complete yet
     days: Row  # how many are published, the first, the last, their rows
     current: Row | None  # the model in use
+    untrusted: Row | None  # the last model that is not trusted, if there is none in use
     nights: list[Row]  # runs that did something, or should have
     quiet: int  # runs that found nothing new
     last: Row | None  # the last run that ended
@@ -45,7 +47,8 @@ def overview(flow: Pipeline) -> Overview:
         counts={row["status"]: row["n"] for row in statuses},
         waiting=catalog.value("SELECT count(*) FROM files WHERE state = 'waiting'"),
         days=days,
-        current=flow.current_model(),
+        current=(current := flow.current_model()),
+        untrusted=trust.last_untrusted(flow) if current is None else None,
         nights=[_night(row) for row in nights],
         quiet=catalog.value(f"SELECT count(*) FROM runs WHERE NOT ({TELLING})"),
         last=None if last is None else _night(last),

@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Template
 
 from dlcca.errors import SettingsError, StorageError
-from dlcca.pipelines import drift_figures, reports
+from dlcca.pipelines import drift_figures, reports, trust
 from dlcca.pipelines.flow import Pipeline
 from dlcca.pipelines.markup import dates, judged, moment, number, paragraphs, table, unfolded
 from dlcca.pipelines.overview import MOST_DAYS, MOST_NIGHTS, MOST_TROUBLES, Overview, Row, overview
@@ -102,16 +102,21 @@ def _facts(found: Overview) -> str:
         ("days published", number(days["n"]), span),
         ("rows published", number(days["rows"] or 0), ""),
         ("recordings in trouble", number(sum(bad.values())), ", ".join(f"{n} {what}" for what, n in bad.items())),
-        (
-            "model in use",
-            "none" if model is None else str(model["version"]),
-            "" if model is None else f"of {model['created'][:10]}, {number(model['n_rows'] or 0)} rows",
-        ),
+        ("model in use", "none" if model is None else str(model["version"]), _told_model(found)),
     ]
     return "\n".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(detail)}</small></dd></div>"
         for name, value, detail in boxes
     )
+
+
+def _told_model(found: Overview) -> str:
+    """Whether the model in use is trusted; if there is none, why."""
+    model, last = found.current, found.untrusted
+    if model is None:
+        return "" if last is None else f"model {last['version']} is not trusted and not used"
+    trusted = "not trusted" if trust.reasons_of(model) else "trusted"
+    return f"{trusted}; of {model['created'][:10]}, {number(model['n_rows'] or 0)} rows"
 
 
 def _nights(found: Overview) -> str:
@@ -167,12 +172,22 @@ def _models(flow: Pipeline, found: Overview, place: Path) -> str:
     for model in found.models:
         report = reports.place_of(place, model["version"])
         link = f'<a href="{_href(report, place)}">report<span class="hidden"> of model {model["version"]}</span></a>'
-        why = paragraphs(model["because"] + (f"\nNot used: {model['reason']}" if model["reason"] else ""))
-        standing = judged(MODELS.get(model["status"]) or model["status"], model["status"] != "rejected")
+        against = model["reason"] or "; ".join(trust.reasons_of(model))
+        said = "Not used" if model["status"] in ("rejected", "removed") else "Not trusted"
+        why = paragraphs(model["because"] + (f"\n{said}: {against}" if against else ""))
+        standing = _standing(model)
         made = [str(model["version"]), standing, moment(model["created"]), number(model["n_rows"] or 0)]
         rows.append([*made, why, _compared(model), link if report.exists() else "–"])
     heads = ("version", "it is", "made (UTC)", "rows", "fitted because", "held-out rows outside", "report")
     return table("Versions of the model, the latest first", heads, rows)
+
+
+def _standing(model: Row) -> str:
+    """What a version is, and whether it is trusted."""
+    is_trusted, what = not trust.reasons_of(model), MODELS.get(model["status"]) or model["status"]
+    if not is_trusted:
+        what = "not trusted, not used" if model["status"] == "rejected" else f"{what}, not trusted"
+    return judged(what, is_trusted and model["status"] != "rejected")
 
 
 def _compared(model: Row) -> str:

@@ -121,7 +121,7 @@ STEPS: tuple[str, ...] = (
     CREATE INDEX history_by_recording ON history (recording);
     """,
     # Paths become relative, to the folder of the state (views, result) or of the models, by their last name or two.
-    # Models that their own fit warned of are no longer in use, unless somebody accepts them.
+    # Models that are not trusted are no longer in use; after this step one is so only if somebody has chosen it.
     f"""
     UPDATE recordings SET views = 'views/' || {_name("views")}, result = 'results/' || {_name("result")};
     UPDATE models SET address = {_name("address")}, rows_store = {_name("rows_store")},
@@ -133,7 +133,6 @@ STEPS: tuple[str, ...] = (
         since TEXT NOT NULL,
         PRIMARY KEY (folder, path)
     );
-    ALTER TABLE models ADD COLUMN accepted INTEGER NOT NULL DEFAULT 0;  -- somebody uses it though it is not trusted
     UPDATE models SET status = 'rejected',
         reason = (SELECT group_concat(value, '; ') FROM json_each(measures, '$.warnings'))
         WHERE status IN ('current', 'kept') AND json_array_length(measures, '$.warnings') > 0;

@@ -27,7 +27,7 @@ class Summary:
     alarms: list[str] = field(default_factory=list)  # sentences
     refit: dict[str, Any] | None = None
     model: int | None = None
-    doubts: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)  # sentences: why the model is not trusted
     troubles: list[str] = field(default_factory=list)
     reasons: dict[str, str] = field(default_factory=dict)  # path -> why it is refused, held or failed
     tells_all: bool = False  # of what no earlier summary told of
@@ -63,7 +63,7 @@ class Summary:
         said += [f"Drift: {text}" for text in self.alarms]
         if self.refit is not None:
             said.append(self._told_refit())
-        return said + [f"Do not trust model {self.model}: {text}" for text in self.doubts] + self.troubles
+        return said + self.doubts + self.troubles
 
     def _told_refit(self) -> str:
         assert self.refit is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from dlcca.pipelines import trust
 from dlcca.pipelines.catalog import Catalog
 from dlcca.pipelines.flow import Pipeline
 
@@ -24,7 +25,8 @@ def status(flow: Pipeline) -> dict[str, Any]:
         "name": flow.settings.pipeline.name,
         "recordings": {row["status"]: row["n"] for row in counts},
         "files": {row["state"]: row["n"] for row in states},
-        "model": None if model is None else {key: model[key] for key in ("version", "created", "because", "n_rows")},
+        "model": None if model is None else _told_model(model),
+        "doubt": trust.doubt(flow) or None,
         "models": catalog.all("SELECT version, status, created, because, reason FROM models ORDER BY version"),
         "published": days,
         "last_run": None if last is None else _told_run(last),
@@ -32,6 +34,12 @@ def status(flow: Pipeline) -> dict[str, Any]:
         "drift": catalog.all("SELECT day, alarm, text FROM drift JOIN recordings ON recordings.id = recording "
                              "ORDER BY drift.id DESC LIMIT 5"),
     }  # fmt: skip
+
+
+def _told_model(model: dict[str, Any]) -> dict[str, Any]:
+    told = {key: model[key] for key in ("version", "created", "because", "n_rows")}
+    reasons = trust.reasons_of(model)
+    return {**told, "trusted": not reasons, "reasons": reasons}
 
 
 def _told_run(row: dict[str, Any]) -> dict[str, Any]:
@@ -46,10 +54,13 @@ def status_lines(found: dict[str, Any]) -> list[str]:
     lines = [f"{found['name']}: recordings {counts}" + (f"; {waiting} files not complete yet." if waiting else ".")]
     model, days = found["model"], found["published"]
     if model is None:
-        lines.append("There is no model yet.")
+        lines.append("No model is in use." if found["doubt"] else "There is no model yet.")
     else:
         told = f"{model['because']}; {model['n_rows']} rows"
-        lines.append(f"Model {model['version']} of {model['created'][:10]} is in use ({told}).")
+        standing = "trusted" if model["trusted"] else "not trusted"
+        lines.append(f"Model {model['version']} of {model['created'][:10]} is in use and {standing} ({told}).")
+    if found["doubt"]:
+        lines.append(found["doubt"])
     if days["days"]:
         many = "days are" if days["days"] != 1 else "day is"
         lines.append(f"{days['days']} {many} published, {days['first']} to {days['last']}, {days['rows']} rows.")

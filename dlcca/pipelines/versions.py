@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dlcca.errors import SettingsError, StoreFileError
-from dlcca.pipelines import folders
+from dlcca.pipelines import folders, trust
 from dlcca.pipelines.catalog import iso
 from dlcca.pipelines.flow import Pipeline
 from dlcca.pipelines.publish import point
@@ -22,9 +23,16 @@ def tidy(flow: Pipeline) -> None:
             flow.catalog.do("DELETE FROM models WHERE version = ?", [row["version"]])
             flow.catalog.do("DELETE FROM training WHERE model = ?", [row["version"]])
             flow.note("fit", f"Model {row['version']} was being fitted when a run was stopped; it was removed.")
-    current = flow.current_model()
+    current, link = flow.current_model(), flow.settings.models / "current.zarr"
     if current is not None:
-        point(flow, flow.settings.models / "current.zarr", Path(Path(current["address"]).name))
+        point(flow, link, Path(Path(current["address"]).name))
+    elif link.is_symlink() and _is_rejected(flow, os.readlink(link)):  # it was in use before models had to be trusted
+        flow.remove(link)
+
+
+def _is_rejected(flow: Pipeline, name: str) -> bool:
+    """Whether a model of this name was rejected."""
+    return bool(flow.catalog.value("SELECT 1 FROM models WHERE status = 'rejected' AND address = ?", [name]))
 
 
 def unusable(flow: Pipeline) -> str:
@@ -108,7 +116,7 @@ def reject(
 ) -> None:
     with flow.catalog.change():
         _keep(flow, version, {**stored, "status": "rejected", "reason": why}, measures, numbers)
-        flow.note("rejected", f"Model {version} was to be fitted anew, and is not used: {why.rstrip('.')}.")
+        flow.note("rejected", f"Model {version} was fitted, and is not used: {why.rstrip('.')}.")
 
 
 def due(flow: Pipeline) -> str:
@@ -146,25 +154,34 @@ def new_recordings(flow: Pipeline, *versions: int) -> list[dict[str, Any]]:
 
 
 def rollback(flow: Pipeline, to: int | None = None) -> dict[str, Any]:
-    """Put an earlier version in the place of the current one, by default the one before; both versions."""
+    """Put an earlier version in the place of the current one, by default the one before; both versions.
+
+    One that is not trusted has to be named.
+    """
     current = flow.current_model()
-    if current is None:
+    query = "SELECT version, status, measures FROM models WHERE status IN ('kept', 'rejected') ORDER BY version DESC"
+    found = flow.catalog.all(query)
+    doubtful = [row["version"] for row in found if trust.reasons_of(row)]
+    versions = [row["version"] for row in found if row["status"] == "kept" and row["version"] not in doubtful]
+    if to is None:
+        parent = None if current is None else current["parent"]
+        to = parent if parent in versions else next(iter(versions), None)
+    if to is None and current is None:
         raise SettingsError("there is no model yet, so none to go back from.")
-    kept = flow.catalog.all("SELECT version FROM models WHERE status = 'kept' ORDER BY version DESC")
-    versions = [row["version"] for row in kept]
     if to is None:
-        to = current["parent"] if current["parent"] in versions else next(iter(versions), None)
-    if to is None:
-        raise SettingsError(f"model {current['version']} is the only one that is kept; there is none to go back to.")
-    if to not in versions:
+        raise SettingsError(f"{_called(current)} is the only one that is kept; there is none to go back to.")
+    if to not in versions + doubtful:
         told = ", ".join(map(str, versions)) or "none"
-        raise SettingsError(f"model {to} cannot be used in place of model {current['version']}; kept are: {told}.")
+        told += f"; not trusted: {', '.join(map(str, doubtful))}" if doubtful else ""
+        raise SettingsError(f"model {to} cannot be used in place of {_called(current)}; kept are: {told}.")
     with flow.catalog.change():
         flow.catalog.update("models", {"status": "kept"}, status="current")
-        flow.catalog.update("models", {"status": "current"}, version=to)
-        flow.note(
-            "rollback",
-            f"Model {to} is in use again, in place of model {current['version']}. Published days stay as they are.",
-        )
+        flow.catalog.update("models", {"status": "current", "reason": None}, version=to)
+        place = "" if current is None else f" again, in place of {_called(current)}"
+        flow.note("rollback", f"Model {to} is in use{place}. Published days stay as they are.")
     tidy(flow)
-    return {"from": current["version"], "to": to}
+    return {"from": None if current is None else current["version"], "to": to}
+
+
+def _called(model: Mapping[str, Any] | None) -> str:
+    return "none" if model is None else f"model {model['version']}"

@@ -51,7 +51,7 @@ def rows(folder, query):
 
 
 def in_state_of_version_1(folder):
-    """The catalog as dlcca 1.0 left it: with absolute paths."""
+    """The catalog as dlcca 0.1.0 left it: with absolute paths."""
     state, models = folder / "state", folder / "models"
     with closing(sqlite3.connect(state / "catalog.sqlite")) as base:
         base.row_factory = sqlite3.Row
@@ -64,7 +64,6 @@ def in_state_of_version_1(folder):
             UPDATE files SET path = '{folder}/' || path, parts = '["{folder}/' || substr(parts, 3);
             DROP TABLE replaced;
             CREATE TABLE replaced (path TEXT PRIMARY KEY, since TEXT NOT NULL);
-            ALTER TABLE models DROP COLUMN accepted;
             PRAGMA user_version = 1;
             """
         )
