@@ -18,7 +18,7 @@ from dlcca.pipelines.settings import PipelineSettings
 
 #: Columns of the catalog that hold paths, and the folder that they are relative to.
 COLUMNS = {"views": "state", "result": "state", "address": "models", "rows_store": "models", "held_store": "models"}
-#: In each folder: a file that names the pipeline it belongs to.
+#: In each folder: a file with two lines, the pipeline it belongs to and where the folder was then.
 OWNER = ".dlcca-pipeline"
 
 
@@ -63,9 +63,7 @@ def row_located(settings: PipelineSettings, row: Mapping[str, Any]) -> dict[str,
 
 def _converted(convert: Any, settings: PipelineSettings, row: Mapping[str, Any]) -> dict[str, Any]:
     given = {key: COLUMNS[key] for key, value in row.items() if value and key in COLUMNS}
-    if not given:
-        return dict(row)
-    known = {"state": settings.state, "models": settings.models}
+    known = {name: getattr(settings, name) for name in set(given.values())}
     return {**row, **{key: convert(known[name], row[key]) for key, name in given.items()}}
 
 
@@ -108,37 +106,39 @@ def claim(settings: PipelineSettings) -> None:
     """Note in each folder that is there which pipeline it belongs to; an error if it belongs to another one.
 
     A copy of a pipeline brings its folders with it, except those that its file names by an absolute path or that are
-    links: they would be shared with the original. Folders inside that of pipeline.toml are always its own.
+    links: they would be shared with the original. A folder that was copied or moved itself may be claimed anew, and so
+    may one whose pipeline is not there any more.
     """
     home = Path(os.path.realpath(settings.path.parent))
     mine = str(home / settings.path.name)
-    keys = {"state": "[pipeline] state", "models": "[model] path", "zarr": "[outputs] zarr"}
+    keys = {"state": "[pipeline] state", "models": "[model] path"}
     for name, folder in of(settings).items():
-        place, owner = folder / OWNER, _owner(folder / OWNER)
-        if owner == mine:
+        owner, place = _owner(folder)
+        if (owner, place) == (mine, str(folder)):
             continue
-        if home not in folder.parents and owner and Path(owner).parent != home and os.path.isfile(owner):
-            key = keys.get(name, f"[outputs] {name}")
+        if place == str(folder) and Path(owner).parent != home and os.path.isfile(owner):
             raise SettingsError(
                 f"{folder} belongs to the pipeline {owner}; two pipelines cannot share a folder. Name another one in "
-                f"{settings.path.name}: {key}."
+                f"{settings.path.name}: {keys.get(name, f'[outputs] {name}')}."
             )
         if folder.is_dir():
             with suppress(OSError):  # no room, or not allowed: what is stored there next says so
-                _write(place, mine)
+                _write(folder / OWNER, f"{mine}\n{folder}\n")
 
 
-def _owner(place: Path) -> str:
+def _owner(folder: Path) -> tuple[str, str]:
+    """The pipeline that a folder belongs to, and where the folder was then; empty if nobody has claimed it."""
     try:
-        return place.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
+        owner, place = (folder / OWNER).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return "", ""
+    return owner, place
 
 
-def _write(place: Path, owner: str) -> None:
+def _write(place: Path, text: str) -> None:
     aside = place.with_name(f"{place.name}.{os.getpid()}")
     try:
-        aside.write_text(f"{owner}\n", encoding="utf-8")
+        aside.write_text(text, encoding="utf-8")
         os.replace(aside, place)
     finally:
         aside.unlink(missing_ok=True)

@@ -41,8 +41,13 @@ def _contents(flow: Pipeline, day: str | None = None) -> dict[str, list[dict[str
     query = f"SELECT * FROM recordings WHERE status = 'done' {which} ORDER BY day, start IS NULL, start, path"
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in flow.catalog.all(query, values):
-        found[row["day"]].append(folders.row_located(flow.settings, row))
+        found[row["day"]].append(row)
     return found
+
+
+def _of_day(flow: Pipeline, day: str) -> list[dict[str, Any]]:
+    """The finished recordings of a day, with their results where they are now."""
+    return [folders.row_located(flow.settings, row) for row in _contents(flow, day).get(day, [])]
 
 
 def _version(rows: list[dict[str, Any]]) -> str:
@@ -63,7 +68,7 @@ def places(flow: Pipeline, day: str) -> list[Path]:
 
 def publish(flow: Pipeline, day: str) -> None:
     """Bring the partition of a day to what it should be."""
-    rows = _contents(flow, day).get(day, [])
+    rows = _of_day(flow, day)
     with _storing(day):
         if not rows:
             _withdraw(flow, day)
@@ -83,7 +88,7 @@ def publish(flow: Pipeline, day: str) -> None:
 
 def ask_for_damaged(flow: Pipeline, day: str) -> None:
     """Have recordings embedded again whose results were damaged since, by the next run, if their files are there."""
-    for row in _contents(flow, day).get(day, []):
+    for row in _of_day(flow, day):
         there = flow.catalog.value("SELECT 1 FROM files WHERE content = ? AND state = 'known'", [row["content"]])
         if there and not _is_sound(row["result"]):
             flow.remove(row["result"])

@@ -164,6 +164,34 @@ def test_retention_removes_nothing_through_a_link_and_says_so(tmp_path):
     assert said.exit_code == 0  # by the clock of this machine nothing is old
 
 
+@pytest.mark.parametrize("state", [".", "../state", "state"])
+def test_a_folder_that_was_copied_along_belongs_to_the_copy(tmp_path, state):
+    file = pipeline_file(tmp_path / "prod" / "settings")
+    file.write_text(file.read_text().replace("[pipeline]", f'[pipeline]\nstate = "{state}"'))
+    read(file).state.mkdir(exist_ok=True)
+    folders.claim(read(file))
+    shutil.copytree(tmp_path / "prod", tmp_path / "trial")
+    copied = read(tmp_path / "trial" / "settings" / "pipeline.toml")
+    for _ in range(2):
+        folders.claim(copied)
+        folders.claim(read(file))
+    assert (copied.state / folders.OWNER).read_text().splitlines() == [str(copied.path), str(copied.state)]
+
+
+@pytest.mark.parametrize("by_link", [True, False])
+def test_a_copy_with_the_state_of_the_original_is_refused(tmp_path, by_link):
+    file = pipeline_file(tmp_path / "prod")
+    read(file).state.mkdir()
+    folders.claim(read(file))
+    copied = pipeline_file(tmp_path / "trial")
+    if by_link:
+        (tmp_path / "trial" / "state").symlink_to(tmp_path / "prod" / "state")
+    else:
+        copied.write_text(copied.read_text().replace("[pipeline]", '[pipeline]\nstate = "../prod/state"'))
+    with pytest.raises(SettingsError, match=r"belongs to the pipeline .*prod/pipeline.toml.*\[pipeline\] state"):
+        run_night(copied, 1)
+
+
 def made(tmp_path):
     settings = read(pipeline_file(tmp_path / "lab"))
     for name in ("views", "work"):

@@ -110,7 +110,7 @@ def check_consistent(folder):
         days = base.execute("SELECT day FROM partitions").fetchall()
         (current,) = base.execute("SELECT count(*) FROM models WHERE status = 'current'").fetchone()
     for result, _day in rows:
-        assert set(transformed.damages(result).values()) == {None}
+        assert set(transformed.damages(str(folder / "state" / result)).values()) == {None}
     assert current <= 1
     assert {day for (day,) in days} <= published(folder).keys()
 
