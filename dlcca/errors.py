@@ -10,6 +10,7 @@
     ├── StoreFileError           a store is missing, damaged or of another version  (exit code 3)
     │   ├── ModelFileError       a saved model is
     │   └── DamagedBlock         a block of a run is
+    ├── SplitByViews             cross-validation would split views, not rows       (exit code 2)
     ├── NotFittedYet             a result was asked for before ``fit``              (exit code 2)
     ├── ClusterError             a cluster cannot be reached                        (exit code 4)
     └── StorageError             a store cannot be written or read                  (exit code 4)
@@ -65,6 +66,15 @@ class ModelFileError(StoreFileError):
 
 class DamagedBlock(StoreFileError):
     """A block of a run is missing or not what was written."""
+
+
+class SplitByViews(DlccaError, IndexError):
+    """Cross-validation would split a list of views by views and not by rows.
+
+    Not a ``ValueError``, because pipelines of scikit-learn ignore one that is raised where this is.
+    """
+
+    exit_code = 2
 
 
 class NotFittedYet(DlccaError, AttributeError, ValueError):

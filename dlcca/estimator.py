@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from dlcca.aligning import lag_lines, paired, settled_lags, spread
+from dlcca.cross_validation import refuse_split_by_views
 from dlcca.errors import ModelFileError, NotFittedYet, SettingsError, Untrusted, suggest
 from dlcca.fitting import Fit, fit_views
 from dlcca.model import Model, Recordings
@@ -23,7 +24,7 @@ from dlcca.settings import OPTIONS, Settings
 from dlcca.stages import lazy
 from dlcca.stores import model as model_store
 from dlcca.stores import run as run_store
-from dlcca.views import Views, check_varies, checked, named
+from dlcca.views import Views, check_varies, checked, joined, named
 
 if TYPE_CHECKING:
     from dlcca.plotting import Plots
@@ -35,6 +36,8 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     Local canonical correlation analysis (Yair & Talmon): around each landmark, CCA between the views tells in which
     directions they change together. Distances along these directions only make a kernel, whose diffusion
     coordinates parametrise what is common; what is private to a view is left out.
+
+    What "auto" became, and why, is in ``settings_`` and in `summary`.
 
     Parameters
     ----------
@@ -60,8 +63,6 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     random_state : seed for the choice of landmarks; the fit is the same for the same seed
     client : a Dask client; arrays in memory are fitted without one
 
-    What "auto" became, and why, is in ``settings_`` and in `summary`.
-
     Attributes
     ----------
     embedding_ : (n, n_components) coordinates of the samples
@@ -70,7 +71,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     correlations_ : (L, r) local canonical correlations, falling
     bandwidth_ : σ; with alternating fusion one for each view
     n_common_ : common dimensions at the typical landmark: directions in which the views change together, none of them a
-        function of the others; 0 if the views are not known to share anything
+        function of the others; 0 if the views are not known to share anything, and for one view
     quality_ : measures of trust, ``p_common`` among them: the chance that views which share nothing look like these
     local_quality_ : the same of every landmark, arrays (L,) or (L, K) by name: n_common, p_value, strength, rank,
         null_edge, radius, condition
@@ -143,12 +144,16 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         return cls(**settings.options(), random_state=random_state)
 
     def fit(self, views: Any, y: Any = None) -> LocalCCA:
-        """Fit to the views: a list or dict of K arrays (n, d_v), rows in step. ``y`` is not looked at.
+        """Fit to the views: a list or dict of K arrays (n, d_v), rows in step; or two arrays, as ``fit(X, Y)``.
+
+        Labels ``y`` of shape (n,), which a pipeline hands to every step, are not used. Beside a single array they are
+        an error, unless ``metric="mahalanobis"`` says that one view is meant.
 
         Dask, Zarr and xarray arrays are never loaded whole: they are worked through block by block, on the workers of
         ``client`` if there is one, and ``embedding_`` is then a Dask array.
         """
         settings = Settings.from_options(**{name: getattr(self, name) for name in OPTIONS})
+        views = joined(views, y, alone=self.metric == "mahalanobis")
         made = views if hasattr(views, "clock") else None  # of recordings: see `dlcca.recorded`
         if lazy_views := _lazy(views):
             clock = "" if made is None else made.store
@@ -192,14 +197,16 @@ class LocalCCA(TransformerMixin, BaseEstimator):
 
     def fit_transform(self, views: Any, y: Any = None, **_: Any) -> NDArray:
         """Fit, and return ``embedding_``."""
-        return self.fit(views).embedding_
+        return self.fit(views, y).embedding_
 
-    def transform(self, views: Any) -> NDArray:
+    def transform(self, views: Any, y: Any = None) -> NDArray:
         """Coordinates (n, n_components) of samples, new or known; a view that is missing may be None.
 
-        The rows of the training data get exactly the coordinates in ``embedding_``.
+        Two views may be given as ``transform(X, Y)``. The rows of the training data get exactly the coordinates in
+        ``embedding_``.
         """
         model = self._fitted()
+        views = joined(views, y)
         if (lazy_views := _lazy(_in_order(views, model.names))) and not self.lags_.any():
             return lazy.transform(model, lazy_views)
         views, rows, n = in_step(self, views)
@@ -279,7 +286,6 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         made = LocalCCA(**self.get_params())
         made._take(result)
         made.model_ = aligned(result.model, self.model_, R)
-        made._fit = result.model  # a lazy embedding is on disk for as long as this lives
         made.embedding_ = (result.embedding @ R).astype(result.embedding.dtype)
         kept = len(self.landmarks_)
         asked = self.settings_.neighborhoods
@@ -309,7 +315,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         from sklearn.model_selection import cross_val_predict
         from sklearn.neighbors import KNeighborsRegressor
 
-        views, _, _ = in_step(self, views)
+        views, _, _ = in_step(self, joined(views, y, alone=self.metric == "mahalanobis"))
         arrays = checked(views).present
         E = self._fitted().coordinates(arrays)
         regressor = KNeighborsRegressor(n_neighbors=min(10, max(1, len(E) // 5)), weights="distance")
@@ -405,6 +411,10 @@ class LocalCCA(TransformerMixin, BaseEstimator):
             raise NotFittedYet("this LocalCCA is not fitted yet; call fit(views) first.")
         return self.model_
 
+    def __sklearn_tags__(self) -> Any:
+        refuse_split_by_views(self)
+        return super().__sklearn_tags__()
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
@@ -427,6 +437,10 @@ _SAVED_ARRAYS = ("embedding", "eigenvalues", "landmarks", "correlations", "bandw
 
 def fit(views: Any, settings: Settings | None = None, *, random_state: Any = None, **options: Any) -> LocalCCA:
     """A `LocalCCA` fitted to the views, from settings, options, or both (options win)."""
+    if not isinstance(settings, Settings | None):
+        raise SettingsError(
+            f"settings is of type {type(settings).__name__}; Settings are needed. Views are one argument: fit([X, Y])."
+        )
     settings = (settings or Settings()).with_options(**options)
     return LocalCCA.from_settings(settings, random_state=random_state).fit(views)
 

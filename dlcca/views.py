@@ -25,11 +25,16 @@ class Views:
 
     @classmethod
     def of(cls, views: Any) -> Views:
-        """Views from a list or dict of arrays, a DataFrame with two levels of columns, or a Dataset; unchecked."""
+        """Views from a list or dict of arrays, a DataFrame with two levels of columns, or a Dataset.
+
+        They must be of equal length; the values are not checked.
+        """
         if isinstance(views, Views):
             return views
         arrays = {name: _array(X, name) for name, X in named(views).items()}
-        return cls(tuple(arrays.values()), tuple(arrays))
+        made = cls(tuple(arrays.values()), tuple(arrays))
+        _check_lengths(made)
+        return made
 
     @property
     def present(self) -> list[NDArray]:
@@ -82,6 +87,46 @@ def check_varies(views: Views) -> None:
                 f"view {name!r} is constant: all {X.shape[1]} channels keep one value in all {views.n} samples. "
                 "A sensor that never changes has nothing in common with another; leave this view out."
             )
+
+
+def joined(views: Any, y: Any, *, alone: bool = False) -> Any:
+    """The views that a call with the arguments of scikit-learn means: ``(X, Y)`` is two of them.
+
+    Labels (n,) beside several views are left out. Beside a single array they are an error: one view may have been
+    meant, or two; ``alone`` says that it is one.
+    """
+    if y is None:
+        return views
+    n_axes = len(np.shape(y)) if hasattr(y, "shape") else _depth(y)
+    if _is_container(views):
+        if n_axes == 1:
+            return views
+        raise DataError(f"y with {n_axes} dimensions was given besides views; put it among the views, or leave it out.")
+    if n_axes == 2 and hasattr(y, "shape"):
+        return [views, y]
+    if n_axes == 1 and alone:
+        return views
+    if n_axes == 1:
+        raise DataError(
+            "y has 1 dimension: labels are not a view, and X alone is one view, which has nothing to be compared with. "
+            "Give two arrays (samples, channels), as fit(X, Y), with y[:, None] for a view of one channel; or set "
+            "metric='mahalanobis' to embed X alone."
+        )
+    what = f"an array of {n_axes} dimensions" if hasattr(y, "shape") else f"a {type(y).__name__} of arrays or lists"
+    raise DataError(f"y is {what}; an array (samples, channels) is needed. Give several views in one list: fit([X, Y])")
+
+
+def _is_container(views: Any) -> bool:
+    """Whether an argument holds views, rather than being one."""
+    if isinstance(views, Views) or not hasattr(views, "shape") or hasattr(views, "data_vars"):
+        return True
+    return len(views.shape) > 2 or getattr(getattr(views, "columns", None), "nlevels", 1) == 2
+
+
+def _depth(y: Any) -> int:
+    """Dimensions of labels in a list: 1 if its items are numbers or words."""
+    items = list(y) if isinstance(y, Sequence) and not isinstance(y, str | bytes) else []
+    return 1 if all(np.ndim(item) == 0 for item in items) else 2
 
 
 def named(views: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ PICTURE: dict[str, set[str] | None] = {
     "errors": set(),
     "settings": {"errors"},
     "views": {"errors"},
+    "cross_validation": {"errors", "views"},
     "numerics": {"errors"},
     "simulate": {"errors", "numerics"},
     "baselines": {"errors", "numerics", "views"},
@@ -52,7 +53,7 @@ PICTURE: dict[str, set[str] | None] = {
     "clients": {"errors", "settings"},
     "checkup": {"clients", "errors", "stores"},
     "estimator": {"errors", "fitting", "model", "numerics", "quality", "refitting", "settings", "stages", "stores"}
-    | {"aligning", "plotting", "views"},
+    | {"aligning", "cross_validation", "plotting", "views"},
     "private_view": {"errors", "estimator", "model", "numerics", "views"},
     "subsets": {"errors", "estimator", "fitting", "numerics", "quality", "settings", "sharing", "views"},
     "halves": {"aligning", "errors", "estimator", "splitting", "subsets", "views"},

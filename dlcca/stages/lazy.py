@@ -51,6 +51,7 @@ def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any, clock
     ``clock`` is the address of the store of views that they are, if they were made of recordings.
     """
     import dask.array as da
+    import zarr
 
     scratch = Path(tempfile.mkdtemp(prefix="dlcca-"))
     try:
@@ -59,7 +60,8 @@ def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any, clock
         job, choices = chosen_job(str(scratch / "run.zarr"), sources, choices, seed, clock)
         pipeline.run(job, client)
         quality = finish.quality_of(job)
-        embedding = da.from_zarr(str(scratch / "run.zarr"), component="embedding")
+        on_disk = zarr.open_array(str(scratch / "run.zarr"), path="embedding", mode="r")
+        embedding = da.from_zarr(on_disk)
         embedding = embedding if job.moments is None else embedding[job.moments.rows]
         sigma = spectrum.sigmas(job)
         result = LazyFit(
@@ -75,7 +77,9 @@ def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any, clock
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
-    weakref.finalize(result.model, shutil.rmtree, scratch, ignore_errors=True)
+    # The graph of the embedding, and of whatever is computed from it, holds this array: without its files, Zarr would
+    # read zeros.
+    weakref.finalize(on_disk, shutil.rmtree, scratch, ignore_errors=True)
     return result
 
 
