@@ -333,13 +333,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         """The result and every choice made on the way, in plain sentences."""
         self._fitted()
         spectrum = " ".join(f"{value:.3f}" for value in self.eigenvalues_)
-        tells = self.quality_["null_edge"] < UNDECIDABLE
         lines = [
-            f"{len(self.embedding_)} samples, {len(self.landmarks_)} landmarks, {self.n_common_} common "
-            f"dimension{'s' * (self.n_common_ != 1)} at the typical landmark.",
-            f"Top correlation {self.quality_['top_correlation']:.2f}; independent views would reach "
-            f"{self.quality_['null_edge']:.2f} by chance"
-            + ("." if tells else ", so neighborhoods this small cannot by themselves prove that it is common."),
             *self._common_lines(),
             *lag_lines(self.quality_),
             f"Eigenvalues {spectrum}.",
@@ -352,14 +346,25 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         return "\n".join(lines)
 
     def _common_lines(self) -> list[str]:
-        """Whether anything is common, if it was tested."""
+        """The size of the fit, and whether anything is common, if it was tested."""
+        size = f"{len(self.embedding_)} samples, {len(self.landmarks_)} landmarks"
+        if len(self.model_.names) == 1:
+            return [f"{size}, one view."]  # what that means is among the warnings or the notes
+        tells = self.quality_["null_edge"] < UNDECIDABLE
+        lines = [
+            f"{size}, {self.n_common_} common dimension{'s' * (self.n_common_ != 1)} at the typical landmark.",
+            f"Top correlation {self.quality_['top_correlation']:.2f}; independent views would reach "
+            f"{self.quality_['null_edge']:.2f} by chance"
+            + ("." if tells else ", so neighborhoods this small cannot by themselves prove that it is common."),
+        ]
         p = self.quality_.get("p_common")
         if p is None:
-            return []
+            return lines
         others = {"shifted": "shifted in time", "speeds": "at other speeds"}[self.quality_["common_against"]]
         return [
+            *lines,
             f"Views that share nothing would look like these with p = {p:.3f} (against the same views {others}); "
-            f"{self.quality_['landmarks_common']:.0%} of the landmarks show something common by themselves."
+            f"{self.quality_['landmarks_common']:.0%} of the landmarks show something common by themselves.",
         ]
 
     def save(self, path: str | Path) -> None:

@@ -95,7 +95,15 @@ def fit_views(
     common = shared(arrays, neighbors, metric.ranks, choices.settings, segments)
     pieces = n_pieces(kernels_of(model, arrays)) if (eigenvalues[1:] > CONNECTED).any() else 1
     checks = replace(looked_at(model, arrays, embedding, choices.settings, pieces), outliers=outliers)
-    quality = assess(metric, neighbors.shape[1], eigenvalues, neighbor_recall=recall, common=common, checks=checks)
+    quality = assess(
+        metric,
+        neighbors.shape[1],
+        eigenvalues,
+        neighbor_recall=recall,
+        common=common,
+        checks=checks,
+        one_is_meant="metric" not in choices.reasons,
+    )
     if common is not None:
         strength = strength_of_rows(arrays, rows, neighbors, common.strength, choices.settings)
         quality = replace(quality, strength=strength)

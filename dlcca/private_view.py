@@ -82,7 +82,8 @@ def private(model: LocalCCA, views: Any, of: Any, *, n_components: int = 2) -> P
     name = _name_of(of, aligned)
     if model.n_common_ == 0:
         raise DataError(
-            f"the model found nothing common, so all of view {name!r} is private; embed it alone: LocalCCA().fit([X])."
+            f"the model found nothing common, so all of view {name!r} is private; embed it alone: "
+            "LocalCCA(metric='mahalanobis').fit(X)."
         )
     if n_components < 1:
         raise SettingsError(f"n_components={n_components}; a whole number of at least 1 is needed.")

@@ -12,6 +12,8 @@ from dlcca.numerics.cca import LocalMetric
 from dlcca.numerics.coordinates import FEWEST_CARRIERS
 from dlcca.numerics.nulls import null_edge
 
+#: What a result of one view is.
+ONE_VIEW = "nothing common can be tested; these are coordinates of this view alone (Mahalanobis diffusion)"
 #: Below it the chance that views share nothing, and the share of false discoveries among landmarks, are small enough.
 LEVEL = 0.05
 #: A second eigenvalue above this means that diffusion never gets from one part of the data to another.
@@ -97,12 +99,15 @@ def assess(
     neighbor_recall: float | None = None,
     common: Common | None = None,
     checks: Checks | None = None,
+    one_is_meant: bool = True,
 ) -> Quality:
     """All that is known of a fit, with the reasons not to trust it.
 
     ``neighbor_recall`` is the share of the true neighbours that an approximate search found; None for an exact one.
-    Without ``common``, correlations are held against what independent views of so many directions reach.
+    Without ``common``, correlations are held against what independent views of so many directions reach. One view is
+    not tested: it is a reason for doubt, or a note if the settings say that one is meant (``one_is_meant``).
     """
+    alone = metric.ranks.shape[1] == 1
     edge = null_edge(metric.effective, k)
     typical_edge = float(np.median(edge))
     # In very small neighborhoods chance reaches 1; there n_common only counts what looks like a correlation of one.
@@ -111,13 +116,17 @@ def assess(
     decidable = typical_edge < UNDECIDABLE
     tested = common is not None and common.p is not None
     checks = checks or Checks(pieces=int((eigenvalues > CONNECTED).sum()))
-    if common is not None and tested:
+    if alone:
+        advice = "Give two views or more, or set metric to 'mahalanobis' if one is meant."
+        n_common, reasons = 0, [] if one_is_meant else [f"one view: {ONE_VIEW}. {advice}"]
+        decidable = False
+    elif common is not None and tested:
         n_common, reasons = common.dimensions, _nothing_common(common)
         decidable = common.found is not None
     else:
         n_common = int(np.median(above.sum(axis=1)))
         reasons = _below_edge(share, typical_edge) if decidable and share < 0.5 else []
-    nothing = bool(reasons)
+    nothing = bool(reasons) and not alone
     reasons += _of_kernel(checks)
     if not nothing:  # coordinates of nothing need no further words
         reasons += [*_of_landmarks(checks), *_of_coordinates(checks)]
@@ -126,13 +135,14 @@ def assess(
             f"the approximate search found {neighbor_recall:.1%} of the true neighbours, and {LEAST_RECALL:.0%} are "
             "needed. Set neighbor_index to 'exact'; or ask for fewer n_neighbors, or reduce the channels of the views."
         )
-    notes = _notes(common, checks, metric.correlations.shape[0])
+    notes = [f"one view: {ONE_VIEW}."] if alone and one_is_meant else []
+    notes += _notes(common, checks, metric.correlations.shape[0])
     measures: dict[str, Any] = {
         "leading_eigenvalue": float(eigenvalues[0]),
-        "top_correlation": float(np.median(metric.correlations[:, 0])),
-        "null_edge": typical_edge,
+        "top_correlation": None if alone else float(np.median(metric.correlations[:, 0])),
+        "null_edge": None if alone else typical_edge,
         "decidable": decidable,
-        "landmarks_above_edge": share,
+        "landmarks_above_edge": None if alone else share,
         "pieces": checks.pieces,
         "rank": [float(r) for r in np.median(metric.ranks, axis=0)],
         **_measures(common, checks),
@@ -141,7 +151,7 @@ def assess(
     }
     if neighbor_recall is not None:
         measures["neighbor_recall"] = neighbor_recall
-    local = {"rank": metric.ranks, "null_edge": edge}
+    local = {"rank": metric.ranks} if alone else {"rank": metric.ranks, "null_edge": edge}
     if common is not None:
         local |= {
             "n_common": common.count,

@@ -101,7 +101,8 @@ def test_a_missing_view_is_allowed_where_the_fusion_permits(torus, pendulums):
 
 def test_one_view_gets_the_mahalanobis_metric():
     views, _truth = simulate.metric_square(500, random_state=0)
-    model = LocalCCA(neighborhoods="knn", n_neighbors=20).fit(views)
+    with pytest.warns(Untrusted, match="one view: nothing common can be tested"):
+        model = LocalCCA(neighborhoods="knn", n_neighbors=20).fit(views)
     assert model.settings_.metric.kind == "mahalanobis"
     assert model.settings_.kernel.fusion == "view"
     assert np.isfinite(model.embedding_).all()

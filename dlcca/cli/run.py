@@ -68,6 +68,10 @@ def run(
 
 def _found(job: Any, quality: Any) -> str:
     """What was found, in a sentence."""
+    if job.K == 1:
+        from dlcca.quality import ONE_VIEW
+
+        return f"{job.n} samples of one view: {ONE_VIEW}."
     count = quality.n_common
     shared = "nothing" if count == 0 else f"{count} variable{'s' * (count != 1)}"
     return f"{job.n} samples: at the typical landmark the {job.K} views share {shared}."

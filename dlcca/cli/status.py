@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 from dlcca.cli.amounts import size
@@ -42,7 +42,7 @@ def status(store: Store, as_json: AsJson = False, quiet: Quiet = False, debug: D
             "samples": n,
             "coordinates": q,
             "landmarks": found["shapes"]["landmarks"][0],
-            "common": f"{found['n_common']} at the typical landmark",
+            "common": _common(found["views"], found["n_common"]),
             "fingerprint": found["fingerprint"],
             "versions": ", ".join(f"{name} {number}" for name, number in found["versions"].items()),
         }
@@ -53,6 +53,11 @@ def status(store: Store, as_json: AsJson = False, quiet: Quiet = False, debug: D
         for warning in found["warnings"]:
             voice.say(f"  do not trust this result: {warning}")
         voice.finish({"store": store, **_lock(store), **found})
+
+
+def _common(views: Sized, count: int) -> str:
+    """How many variables the views share, in words."""
+    return "not tested: one view" if len(views) == 1 else f"{count} at the typical landmark"
 
 
 def _lock(store: str) -> dict[str, Any]:
@@ -120,7 +125,7 @@ def _is_model(voice: Voice, store: str) -> bool:
     counts = {"landmarks": group["landmarks"].shape[0], "coordinates": group["scale"].shape[0]}
     voice.say(
         f"{store} is a fitted model of {', '.join(facts['model']['names'])}, with {counts['landmarks']} landmarks and "
-        f"{counts['coordinates']} coordinates; {facts['n_common']} common at the typical landmark."
+        f"{counts['coordinates']} coordinates; common: {_common(facts['model']['names'], facts['n_common'])}."
     )
     for warning in facts["warnings"]:
         voice.say(f"  do not trust this result: {warning}")

@@ -133,13 +133,13 @@ def _compared(found: Overview, compared: Comparison | None) -> str:
 def _facts(found: Overview) -> str:
     channels = ", ".join(f"{name}: {counted(d, 'channel')}" for name, d in found.views.items())
     spectrum = ", ".join(f"{value:.2f}" for value in found.eigenvalues[:4])
-    common = "dimensions" if len(found.views) == 1 else "common dimensions"
+    common = (str(found.n_common), "at the typical landmark") if len(found.views) > 1 else ("not tested", "one view")
     left_out = int(found.rows.stretches.reasons[:, 1:].sum())
     about = [found.moments.duration(), f"{number(left_out)} left out" if left_out else ""]
     boxes = [
         ("views", str(len(found.views)), channels),
         ("rows", number(found.n), ", ".join(text for text in about if text)),
-        (common, str(found.n_common), "at the typical landmark"),
+        ("common dimensions", *common),
         ("coordinates", str(found.q), f"eigenvalues {spectrum}" if spectrum else ""),
         ("landmarks", number(len(found.landmarks)), ""),
     ]

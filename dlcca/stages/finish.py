@@ -23,7 +23,8 @@ from dlcca.stores.files import files_at, zarr_store
 from dlcca.stores.views import recordings_of
 
 
-def quality_of(job: Job) -> Quality:
+def quality_of(job: Job, choices: Choices | None = None) -> Quality:
+    """How far the result can be trusted; the choices tell whether the user or "auto" chose the metric."""
     found = sharing.common(job, metric.stage_of(job))
     quality = assess(
         metric.result(job),
@@ -32,6 +33,7 @@ def quality_of(job: Job) -> Quality:
         neighbor_recall=neighborhoods.neighbor_recall(job),
         common=found,
         checks=checking.result(job),
+        one_is_meant=choices is None or "metric" not in choices.reasons,
     )
     return quality if found is None else replace(quality, strength=sharing.strength(job, found))
 
@@ -44,7 +46,7 @@ def run(job: Job, choices: Choices, cost: dict[str, Any] | None = None) -> Quali
 
 def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
 
-    quality = quality_of(job)
+    quality = quality_of(job, choices)
     told = plain({**quality.measures, "n_common": quality.n_common, "warnings": quality.reasons})
     group = _emptied(job)
     group.create_group("quality", attributes=told)

@@ -59,7 +59,7 @@ def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any, clock
         choices = settled(settings, sources)
         job, choices = chosen_job(str(scratch / "run.zarr"), sources, choices, seed, clock)
         pipeline.run(job, client)
-        quality = finish.quality_of(job)
+        quality = finish.quality_of(job, choices)
         on_disk = zarr.open_array(str(scratch / "run.zarr"), path="embedding", mode="r")
         embedding = da.from_zarr(on_disk)
         embedding = embedding if job.moments is None else embedding[job.moments.rows]
