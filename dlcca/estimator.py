@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from dlcca.aligning import lag_lines, paired, settled_lags, spread
 from dlcca.cross_validation import refuse_split_by_views
-from dlcca.errors import ModelFileError, NotFittedYet, SettingsError, Untrusted, suggest
+from dlcca.errors import DataError, ModelFileError, NotFittedYet, SettingsError, Untrusted, suggest
 from dlcca.fitting import Fit, fit_views
 from dlcca.model import Model, Recordings
 from dlcca.numerics.alignment import change, rotation
@@ -210,7 +210,15 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         if (lazy_views := _lazy(_in_order(views, model.names))) and not self.lags_.any():
             return lazy.transform(model, lazy_views)
         views, rows, n = in_step(self, views)
-        return spread(model.coordinates(views.arrays).astype(views.present[0].dtype), rows, n)
+        with np.errstate(over="ignore", invalid="ignore"):
+            E = model.coordinates(views.arrays).astype(views.present[0].dtype)
+        if not np.isfinite(E).all():
+            row = int(rows[np.flatnonzero(~np.isfinite(E).all(axis=1))[0]])
+            raise DataError(
+                f"row {row} has no finite coordinates: it lies so far from what the fit has seen that distances "
+                "overflow. Is it in the units of the fit? distance(views) tells how far each row lies."
+            )
+        return spread(E, rows, n)
 
     def distance(self, views: Any) -> NDArray:
         """How far samples lie from what the fit has seen, (n,): beyond 1 is outside, as are 0.1 % of the fit's own.

@@ -33,10 +33,10 @@ from dlcca.numerics.spectra import balanced_spectrum, landmark_spectrum
 from dlcca.numerics.tcca import tcca_metric
 from dlcca.numerics.telling import SPARE, Chosen, telling
 from dlcca.numerics.windows import roomy, time_windows
-from dlcca.quality import CONNECTED, Checks, Common, Quality, assess
+from dlcca.quality import CONNECTED, Checks, Common, Quality, assess, with_hint
 from dlcca.settings import Settings
 from dlcca.sharing import at_landmarks, chance_of, common_of, strength_of_rows
-from dlcca.views import Views
+from dlcca.views import Views, transposed
 from dlcca.windowing import auto_window, rows_to_choose_by
 
 #: Entries of the neighborhoods gathered at once for a batch of local decompositions.
@@ -104,6 +104,7 @@ def fit_views(
         checks=checks,
         one_is_meant="metric" not in choices.reasons,
     )
+    quality = with_hint(quality, transposed(views.n, views.dims))
     if common is not None:
         strength = strength_of_rows(arrays, rows, neighbors, common.strength, choices.settings)
         quality = replace(quality, strength=strength)
@@ -242,12 +243,17 @@ def find_neighbors(
     asked = settings.neighborhoods
     if not isinstance(asked.kind, str):
         return given_neighbors(asked.kind, len(rows), n)
+    hint = transposed(n, [X.shape[1] for X in arrays])
     if asked.kind == "time":
         if asked.window > n:
-            raise SettingsError(f"window={asked.window}, but the views have {n} samples; choose a shorter one.")
+            raise SettingsError(
+                f"window={asked.window}, but the views have {n} samples; choose a shorter one. {hint}".rstrip()
+            )
         return time_windows(n, rows, int(asked.window), segments)
     if asked.n_neighbors > n:
-        raise SettingsError(f"n_neighbors={asked.n_neighbors}, but the views have {n} samples; choose fewer.")
+        raise SettingsError(
+            f"n_neighbors={asked.n_neighbors}, but the views have {n} samples; choose fewer. {hint}".rstrip()
+        )
     how = search_by(asked.neighbor_index, len(rows), [X.shape[1] for X in arrays])
     if how == "products":
         return joint_neighbors(arrays, rows, int(asked.n_neighbors))

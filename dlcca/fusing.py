@@ -12,6 +12,7 @@ from dlcca.numerics.neighborhoods import joint_neighbors
 from dlcca.numerics.nulls import null_edge
 from dlcca.numerics.whitening import whiten
 from dlcca.settings import Settings
+from dlcca.views import in_range
 
 #: Rows that are looked at, spread evenly over all, and the neighborhoods among them.
 ROWS, LANDMARKS = 4096, 100
@@ -30,7 +31,7 @@ def by_chance(read: Read, n: int, settings: Settings) -> float:
     if n < k:
         return 0.0
     arrays = [np.asarray(X, np.float64) for X in read(evenly(n, min(n, max(ROWS, k))))]
-    if not all(np.isfinite(X).all() for X in arrays):
+    if not all(in_range(X) for X in arrays):
         return 0.0
     some = evenly(len(arrays[0]), min(len(arrays[0]), LANDMARKS))
     near = joint_neighbors(arrays, some, k)

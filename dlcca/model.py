@@ -142,8 +142,9 @@ class Model:
             )
         for name, X, points in zip(self.names, views, self.points, strict=True):
             if X is not None and X.shape[1] != points.shape[1]:
+                turned = " Transpose it (X.T): rows are samples." if X.shape[0] == points.shape[1] else ""
                 raise DataError(
-                    f"view {name!r} has {X.shape[1]} channels; the model was fitted with {points.shape[1]}."
+                    f"view {name!r} has {X.shape[1]} channels; the model was fitted with {points.shape[1]}.{turned}"
                 )
         self.check_present([name for name, X in zip(self.names, views, strict=True) if X is not None])
 

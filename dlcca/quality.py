@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -161,6 +161,16 @@ def assess(
             "condition": common.condition,
         }
     return Quality(n_common, measures, reasons, notes, local)
+
+
+def with_hint(quality: Quality, hint: str) -> Quality:
+    """The quality with one thing more to know: a reason if there are others, a note if there are none."""
+    if not hint:
+        return quality
+    if quality.reasons:
+        return replace(quality, reasons=[*quality.reasons, hint])
+    notes = [*quality.notes, hint]
+    return replace(quality, notes=notes, measures={**quality.measures, "notes": notes})
 
 
 def _measures(common: Common | None, checks: Checks) -> dict[str, Any]:

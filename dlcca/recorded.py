@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
 from dlcca.model import Recordings
+from dlcca.readers import from_mne as reader
 from dlcca.recipes import ViewRecipe
 from dlcca.stages import ingest, new_recordings
 from dlcca.stages.view_array import view_array
@@ -101,6 +102,7 @@ def from_mne(
     """
     if (views is None) == (model is None):
         raise SettingsError("from_mne needs either views, as {'eeg': 'eeg', 'ecg': ['ECG1']}, or a fitted model.")
+    reader.check_raw(raw)
     scratch = None if out is not None else tempfile.mkdtemp(prefix="dlcca-views-")
     place = str(out) if scratch is None else f"{scratch}/views.zarr"
     try:
@@ -127,8 +129,6 @@ class _Opener:
         self.raw = raw
 
     def __call__(self, path: str, **_: Any) -> Any:
-        from dlcca.readers import from_mne as reader
-
         return reader.recording(self.raw, path=path)
 
 

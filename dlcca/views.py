@@ -11,6 +11,12 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DataError
 
+#: By dtype, the smallest change and the largest value of a view: sums of squares must be finite, and not rounded to 0.
+LEAST_CHANGE = {np.dtype(np.float32): 1e-16, np.dtype(np.float64): 1e-140}
+LARGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e140}
+#: Views with this many times more columns than rows may have been given as channels x samples.
+MANY_TIMES = 10
+
 
 @dataclass(frozen=True)
 class Views:
@@ -70,10 +76,13 @@ def checked(views: Any, *, may_be_none: bool = False) -> Views:
         missing = [name for name, X in zip(views.names, views.arrays, strict=True) if X is None]
         raise DataError(f"view {', '.join(missing)} is None; only transform may lack a view, and never all of them.")
     _check_lengths(views)
+    dtype = np.result_type(*views.present)
     for name, X in zip(views.names, views.arrays, strict=True):
         if X is not None:
-            _check_finite(X, name)
-    dtype = np.result_type(*views.present)
+            refuse_masked(X, name)
+            if not in_range(X, dtype):
+                _check_finite(X, name)
+                check_largest(X, name, dtype)
     return Views(tuple(None if X is None else X.astype(dtype, copy=False) for X in views.arrays), views.names)
 
 
@@ -82,11 +91,65 @@ def check_varies(views: Views) -> None:
     if views.n < 2:
         raise DataError(f"the views have {views.n} sample{'s' * (views.n != 1)}; at least 2 are needed.")
     for name, X in zip(views.names, views.present, strict=True):
-        if (X == X[0]).all():
+        change = float(np.ptp(X, axis=0).max())
+        if change == 0:
             raise DataError(
                 f"view {name!r} is constant: all {X.shape[1]} channels keep one value in all {views.n} samples. "
                 "A sensor that never changes has nothing in common with another; leave this view out."
             )
+        check_change(change, name, X.dtype)
+
+
+def in_range(X: NDArray, dtype: Any = None) -> bool:
+    """Whether all entries are finite, and sums of their squares too, in ``dtype`` or that of X."""
+    if X.size == 0 or X.dtype.kind != "f":
+        return True
+    largest = LARGEST.get(np.dtype(dtype or X.dtype), min(LARGEST.values()))
+    return float(X.min()) >= -largest and float(X.max()) <= largest  # False if there is a NaN
+
+
+def check_largest(X: NDArray, name: str, dtype: Any, *, first: int = 0) -> None:
+    """Refuse finite values (n, d) that are too large for ``dtype``, if there are any; X begins with row ``first``."""
+    if in_range(X, dtype):
+        return
+    largest = LARGEST[np.dtype(dtype)]
+    large = np.abs(X) > largest
+    row, channel = (int(i) for i in np.argwhere(large)[0])
+    rows = int(large.any(axis=1).sum())
+    power = int(np.floor(np.log10(np.abs(X).max())))
+    most = rows > len(X) // 2
+    advice = f"Divide the view by 1e{power}" if most else "Remove these rows from every view, or correct them"
+    raise DataError(
+        f"view {name!r} holds {X[row, channel]:.6g} in row {first + row}, channel {channel} ({_counted(rows)} with "
+        f"such values); at most {largest:.0e} is allowed in {np.dtype(dtype)}, so that squares are finite. {advice}."
+    )
+
+
+def check_change(change: float, name: str, dtype: Any) -> None:
+    """Refuse a view whose values differ by no more than ``change``, if squares of that are rounded to 0."""
+    least = LEAST_CHANGE[np.dtype(dtype)]
+    if change < least:
+        raise DataError(
+            f"view {name!r} changes by about {change:.0e} only; at least {least:.0e} is needed in {np.dtype(dtype)}, "
+            f"because smaller squares are rounded to 0. Multiply the view by 1e{-int(np.floor(np.log10(change)))}."
+        )
+
+
+def refuse_masked(X: Any, name: str, first: int = 0) -> None:
+    """An error if values of X are masked, as those of a NumPy masked array may be; X begins with row ``first``."""
+    if not np.ma.isMaskedArray(X) or not (mask := np.ma.getmaskarray(X)).any():
+        return
+    mask = mask.reshape(len(mask), -1)
+    row, channel = (int(i) for i in np.argwhere(mask)[0])
+    rows = int(mask.any(axis=1).sum())
+    raise DataError(
+        f"view {name!r} is masked in row {first + row}, channel {channel} ({_counted(rows)} with masked values); all "
+        "values are needed. Remove these rows from every view, or fill in their values."
+    )
+
+
+def _counted(rows: int) -> str:
+    return f"{rows} row{'s' * (rows != 1)}"
 
 
 def joined(views: Any, y: Any, *, alone: bool = False) -> Any:
@@ -97,6 +160,8 @@ def joined(views: Any, y: Any, *, alone: bool = False) -> Any:
     """
     if y is None:
         return views
+    refuse_mne(views, "view 1")
+    refuse_mne(y, "view 2")
     n_axes = len(np.shape(y)) if hasattr(y, "shape") else _depth(y)
     if _is_container(views):
         if n_axes == 1:
@@ -125,8 +190,11 @@ def _is_container(views: Any) -> bool:
 
 def _depth(y: Any) -> int:
     """Dimensions of labels in a list: 1 if its items are numbers or words."""
-    items = list(y) if isinstance(y, Sequence) and not isinstance(y, str | bytes) else []
-    return 1 if all(np.ndim(item) == 0 for item in items) else 2
+    if not isinstance(y, Sequence) or isinstance(y, str | bytes):
+        raise DataError(
+            f"y is of type {type(y).__name__}; an array (samples, channels) or labels (samples,) are needed."
+        )
+    return 1 if all(np.ndim(item) == 0 for item in y) else 2
 
 
 def named(views: Any) -> dict[str, Any]:
@@ -140,6 +208,7 @@ def named(views: Any) -> dict[str, Any]:
         return {str(name): X for name, X in views.items()}
     if isinstance(views, Sequence) and not isinstance(views, str | bytes):
         return {f"view {number}": X for number, X in enumerate(views, start=1)}
+    refuse_mne(views, "view 1")
     if views is None or not hasattr(views, "shape"):
         raise DataError(f"views are a list or dict of arrays (samples, channels), not {type(views).__name__}.")
     if len(views.shape) == 3:
@@ -151,7 +220,14 @@ def _array(X: Any, name: str) -> NDArray | None:
     """A two-dimensional floating-point array."""
     if X is None:
         return None
-    X = np.asarray(X)
+    refuse_mne(X, name)
+    refuse_masked(X, name)
+    try:
+        X = np.asarray(X)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"view {name!r} is of type {type(X).__name__} and cannot be read as an array (samples, channels): {error}"
+        ) from error
     if X.dtype.kind not in "fiub":
         raise DataError(
             f"view {name!r} has dtype {X.dtype}; real numbers are needed. "
@@ -166,14 +242,48 @@ def _array(X: Any, name: str) -> NDArray | None:
     return X.astype(np.float64 if X.dtype.kind in "iub" or X.dtype.itemsize > 4 else np.float32, copy=False)
 
 
-def _check_lengths(views: Views) -> None:
-    lengths = {name: len(X) for name, X in zip(views.names, views.arrays, strict=True) if X is not None}
-    if len(set(lengths.values())) > 1:
-        found = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
-        raise DataError(
-            f"the views differ in length: {found} samples. They must be samples of the same moments; "
-            "cut or resample them to a common clock."
+def refuse_mne(X: Any, name: str) -> None:
+    """An error if X is an object of MNE, which has channels first and its samples elsewhere."""
+    if type(X).__module__.split(".")[0] != "mne":
+        return
+    kind = type(X).__name__
+    if hasattr(X, "n_times"):
+        advice = "dlcca.from_mne(raw, {'eeg': 'eeg', 'ecg': ['ECG1']}) makes views of a Raw; or give raw.get_data().T"
+    else:
+        advice = (
+            "Make the views of the Raw that it was cut from, by dlcca.from_mne; or give arrays, such as "
+            "numpy.hstack(epochs.get_data()).T, in which no window of time should cross from one epoch to the next"
         )
+    raise DataError(f"view {name!r} is an MNE {kind}; an array (samples, channels) is needed. {advice}.")
+
+
+def transposed(n: int, dims: Sequence[int]) -> str:
+    """A hint if views of n rows and so many columns look as if they were channels x samples; else ""."""
+    if not dims or min(dims) < MANY_TIMES * n:
+        return ""
+    return (
+        f"the views have {n} rows and {', '.join(map(str, dims))} columns; rows are samples and columns are channels. "
+        "If yours are channels x samples, transpose them (X.T)."
+    )
+
+
+def differing(shapes: Mapping[str, Sequence[int]]) -> str:
+    """The message about views, by name, that differ in length."""
+    found = ", ".join(f"{name!r} has {shape[0]}" for name, shape in shapes.items())
+    columns = {int(shape[1]) for shape in shapes.values()}
+    wide = len(columns) == 1 and min(columns) > max(shape[0] for shape in shapes.values())
+    advice = (
+        f"All have {min(columns)} columns: if they are channels x samples, transpose them (X.T)."
+        if wide
+        else "They must be samples of the same moments; cut or resample them to a common clock."
+    )
+    return f"the views differ in length: {found} samples. {advice}"
+
+
+def _check_lengths(views: Views) -> None:
+    shapes = {name: X.shape for name, X in zip(views.names, views.arrays, strict=True) if X is not None}
+    if len({shape[0] for shape in shapes.values()}) > 1:
+        raise DataError(differing(shapes))
 
 
 def _check_finite(X: NDArray, name: str) -> None:

@@ -12,6 +12,7 @@ from dlcca.numerics.alone import FEWEST_ROWS, told_alone
 from dlcca.numerics.components import leading
 from dlcca.numerics.landmarks import evenly
 from dlcca.numerics.windows import roomy, time_windows
+from dlcca.views import in_range
 
 CANDIDATES = (8, 15, 31, 61, 121, 241)
 #: A window is at most this share of a stretch: all landmarks would have the same one.
@@ -44,7 +45,7 @@ def rows_to_choose_by(n: int, segments: NDArray | None = None) -> tuple[Rows, Ro
 def auto_window(arrays: Sequence[NDArray], segments: NDArray, embed: Embed) -> tuple[int, str]:
     """The length for views (n, d_v) of which `rows_to_choose_by` has chosen the rows, and why."""
     usual = min(len(segments), CANDIDATES[0])
-    sound = len(arrays) > 1 and all(np.isfinite(X).all() for X in arrays)  # what is not is refused with its rows, later
+    sound = len(arrays) > 1 and all(in_range(X) for X in arrays)  # what is not is refused with its rows, later
     told = told_by_each([main_components(X) for X in arrays], segments, embed) if sound else {}
     if not told:
         return usual, "the usual length; there is nothing to compare it by"

@@ -26,8 +26,8 @@ PICTURE: dict[str, set[str] | None] = {
     "model": {"errors", "numerics", "settings"},
     "choices": {"errors", "settings"},
     "quality": {"errors", "numerics"},
-    "windowing": {"errors", "numerics"},
-    "fusing": {"numerics", "settings"},
+    "windowing": {"errors", "numerics", "views"},
+    "fusing": {"numerics", "settings", "views"},
     "sharing": {"numerics", "quality", "settings"},
     "judging": {"errors", "model", "numerics", "quality", "settings"},
     "fitting": {"choices", "errors", "judging", "model", "numerics", "quality", "settings", "sharing", "views"}

@@ -46,7 +46,7 @@ def whiten(X: NDArray, *, ridge: float) -> Whitened:
     X = (X - X.mean(axis=1, keepdims=True)) / np.asarray(np.sqrt(k - 1), X.dtype)
     U, S, Vt = np.linalg.svd(X, full_matrices=False)
     top = S[:, :1]
-    alive = (S > RANK_TOLERANCE[X.dtype] * top) & (top > 0)
+    alive = (S > RANK_TOLERANCE[X.dtype] * top) & (top > np.sqrt(np.finfo(X.dtype).tiny))  # smaller squares are 0
     scale = np.sqrt(S**2 + np.asarray(ridge, X.dtype) * top**2)
     inverse = np.divide(1, scale, out=np.zeros_like(S), where=alive)
     shrunk = S * inverse

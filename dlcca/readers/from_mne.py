@@ -76,6 +76,20 @@ class RawSignal(Signal):
         return np.asarray(data.T)
 
 
+def check_raw(raw: Any) -> None:
+    """An error if it is not an MNE Raw."""
+    if hasattr(raw, "n_times") and hasattr(raw, "first_samp"):
+        return
+    if hasattr(raw, "events") or hasattr(raw, "nave"):  # Epochs, Evoked
+        advice = (
+            "Give the Raw that it was cut from: windows that touch an annotation whose description begins with BAD are "
+            "left out."
+        )
+    else:
+        advice = "Open the file first, as mne.io.read_raw(path)."
+    raise DataError(f"from_mne makes views of an MNE Raw, and {type(raw).__name__} was given. {advice}")
+
+
 def recording(
     raw: Raw,
     *,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.choices import Choices
-from dlcca.quality import Quality, assess
+from dlcca.quality import Quality, assess, with_hint
 from dlcca.stages import checking, embedding, landmarks, members, metric, neighborhoods, sharing, spectrum
 from dlcca.stages.checking import model_of
 from dlcca.stages.job import Job, fingerprint
@@ -21,6 +21,7 @@ from dlcca.stores.arrays import digest_of_facts, plain, seal, write_array
 from dlcca.stores.blocks import storing
 from dlcca.stores.files import files_at, zarr_store
 from dlcca.stores.views import recordings_of
+from dlcca.views import transposed
 
 
 def quality_of(job: Job, choices: Choices | None = None) -> Quality:
@@ -35,6 +36,7 @@ def quality_of(job: Job, choices: Choices | None = None) -> Quality:
         checks=checking.result(job),
         one_is_meant=choices is None or "metric" not in choices.reasons,
     )
+    quality = with_hint(quality, transposed(job.n, job.dims))
     return quality if found is None else replace(quality, strength=sharing.strength(job, found))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -22,6 +23,7 @@ from dlcca.stages.view_array import is_view, view_array
 from dlcca.stores.blocks import Stage
 from dlcca.stores.files import files_at, is_remote, trouble, zarr_store
 from dlcca.stores.views import Clock, describe, read_clock
+from dlcca.views import differing, transposed
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ def settled(settings: Settings, sources: tuple[Source, ...]) -> Choices:
     return choose(settings, n, len(sources), dims, partial(by_chance, read, n, settings))
 
 
-def refuse_early(options: dict[str, Any], n: int) -> None:
+def refuse_early(options: dict[str, Any], n: int, dims: Sequence[int] = ()) -> None:
     """What would be an error, or passed over in silence, after hours of work."""
     kind, landmarks = options["neighborhoods"], options["landmarks"]
     m = int(landmarks) if np.ndim(landmarks) == 0 else len(landmarks)
@@ -197,7 +199,10 @@ def refuse_early(options: dict[str, Any], n: int) -> None:
         sizes[width] = int(options[width])
     for option, asked in sizes.items():
         if asked > n:
-            raise SettingsError(f"{option}={asked}, but the views have {n} samples; ask for at most {n}.")
+            hint = transposed(n, dims)
+            raise SettingsError(
+                f"{option}={asked}, but the views have {n} samples; ask for at most {n}. {hint}".rstrip()
+            )
     refuse_few_landmarks(m, options["n_components"])
     if options["lags"] is not None:
         raise SettingsError(
@@ -224,8 +229,7 @@ def opened(sources: tuple[Source, ...]) -> dict[str, Any]:
             raise DataError(f"view {name!r} has dtype {array.dtype}; real numbers are needed.")
     lengths = {name: array.shape[0] for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        found = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
-        raise DataError(f"the views differ in length: {found} samples. They must be samples of the same moments.")
+        raise DataError(differing({name: array.shape for name, array in arrays.items()}))
     n = next(iter(lengths.values()))
     if n < 2:
         raise DataError(f"the views have {n} sample{'s' * (n != 1)}; at least 2 are needed.")
@@ -240,10 +244,10 @@ def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed
     arrays = opened(sources)
     n = next(iter(arrays.values())).shape[0]
     settings = given.as_arrays(settings)
-    refuse_early(settings.options(), n)
+    dims = tuple(array.shape[1] for array in arrays.values())
+    refuse_early(settings.options(), n, dims)
     narrow = all(array.dtype.kind == "f" and array.dtype.itemsize <= 4 for array in arrays.values())
     dtype = "float32" if narrow else "float64"
-    dims = tuple(array.shape[1] for array in arrays.values())
     chunk_rows = next(iter(arrays.values())).chunks[0]
     rows = rows_of_block(n, dims, np.dtype(dtype).itemsize, chunk_rows)
     inputs = identity(sources)

@@ -23,6 +23,7 @@ from dlcca.stages import checking, finish, landmarks, metric, pipeline, spectrum
 from dlcca.stages.job import Source, settled
 from dlcca.stages.view_array import ViewArray, is_view, view_array
 from dlcca.stages.window import chosen_job
+from dlcca.views import refuse_masked
 
 
 @dataclass(frozen=True)
@@ -85,13 +86,13 @@ def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any, clock
 
 def transform(model: Model, views: dict[str, Any]) -> Any:
     """Coordinates of lazy views as a Dask array (n, q), block by block."""
-    arrays = [None if X is None else _dask(X) for X in views.values()]
+    arrays = [None if X is None else _dask(X, name) for name, X in views.items()]
     return extension.coordinates(model.coordinates, arrays, len(model.scale))
 
 
 def distance(model: Model, views: dict[str, Any]) -> Any:
     """Distances of lazy views from what the fit has seen, as a Dask array (n,), block by block."""
-    arrays = [None if X is None else _dask(X) for X in views.values()]
+    arrays = [None if X is None else _dask(X, name) for name, X in views.items()]
     return extension.coordinates(lambda parts: model.distance(parts)[:, None], arrays, 1)[:, 0]
 
 
@@ -101,7 +102,7 @@ def refit(
     """A fit to old and new rows, with the old landmarks; and the coordinates that the old rows had before."""
     import dask.array as da
 
-    views = {name: (_dask(old[name]), _dask(X)) for name, X in new.items()}
+    views = {name: (_dask(old[name], name), _dask(X, name)) for name, X in new.items()}
     for part in range(2):
         known.model.check([pair[part] for pair in views.values()])
     check_old(known, [np.asarray(X[known.landmarks]) for X, _ in views.values()])
@@ -128,17 +129,27 @@ def _source(name: str, X: Any, scratch: Path) -> Source:
         return Source(name, X.address)
     if isinstance(X, zarr.Array) and isinstance(X.store_path.store, zarr.storage.LocalStore):
         return Source(name, str(X.store_path.store.root), X.store_path.path)
-    array = _dask(X)
+    array = _dask(X, name)
     rows = max(1, (8 << 20) // (array.dtype.itemsize * array.shape[1]))
     path = scratch / "views" / f"{len(list(scratch.glob('views/*')))}.zarr"
     array.rechunk((rows, -1)).to_zarr(str(path), compute=True)
     return Source(name, str(path))
 
 
-def _dask(X: Any) -> Any:
+def _dask(X: Any, name: str) -> Any:
     import dask.array as da
 
     X = getattr(X, "data", X) if hasattr(X, "dims") else X
     if type(X).__module__.split(".")[0] == "zarr" and is_view(X):
         X = view_array(X, str(X.store_path))
-    return X if isinstance(X, da.Array) else da.from_array(X, chunks=getattr(X, "chunks", "auto"))
+    if not isinstance(X, da.Array):
+        return da.from_array(X, chunks=getattr(X, "chunks", "auto"))
+    return da.map_blocks(_unmasked, X, view=name, dtype=X.dtype, meta=np.empty((0,) * X.ndim, X.dtype))
+
+
+def _unmasked(X: Any, view: str, block_info: Any = None) -> NDArray:
+    """A chunk as a plain array; an error if values in it are masked, which Dask knows of some arrays only."""
+    if np.ma.isMaskedArray(X):
+        first = block_info[0]["array-location"][0][0] if block_info else 0
+        refuse_masked(X, view, first=0 if np.isnan(first) else int(first))
+    return np.asarray(X)

@@ -13,6 +13,7 @@ from dlcca.numerics.moments import Moments, combined
 from dlcca.stages.job import Job
 from dlcca.stages.work import Tell, do_missing
 from dlcca.stores.blocks import Stage
+from dlcca.views import LEAST_CHANGE, check_change, check_largest, in_range
 
 
 @dataclass(frozen=True)
@@ -66,14 +67,23 @@ def combine(job: Job, stage: Stage, block: int) -> None:
     means, spreads = [], []
     for v, source in enumerate(job.sources):
         moments = combined([Moments(f["rows"], np.array(f["means"][v]), np.array(f["squares"][v])) for f in facts])
+        spread = float(np.sqrt(moments.squares.sum() / moments.count))
         if not moments.squares.any():
+            size = float(
+                np.abs(moments.mean).max()
+            )  # where even the squares of the values are 0, so are those of changes
+            if 0 < size < LEAST_CHANGE[np.dtype(job.dtype)]:
+                check_change(size, source.name, job.dtype)
             raise DataError(f"view {source.name!r} is constant; a sensor that never changes has nothing in common.")
+        check_change(spread, source.name, job.dtype)
         means.append(moments.mean.tolist())
-        spreads.append(float(np.sqrt(moments.squares.sum() / moments.count)))
+        spreads.append(spread)
     stage.write(block, {}, {"means": means, "spreads": spreads})
 
 
 def _refuse_gaps(X: NDArray, name: str, first: int, block: int) -> None:
+    if in_range(X):
+        return
     bad = ~np.isfinite(X)
     if bad.any():
         row, channel = (int(i) for i in np.argwhere(bad)[0])
@@ -81,3 +91,4 @@ def _refuse_gaps(X: NDArray, name: str, first: int, block: int) -> None:
             f"view {name!r} holds {X[row, channel]} in row {first + row}, channel {channel} (block {block}; "
             f"{int(bad.any(axis=1).sum())} rows of the block are touched); all must be finite."
         )
+    check_largest(X, name, X.dtype, first=first)
