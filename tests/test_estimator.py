@@ -1,5 +1,7 @@
 """`LocalCCA` as its users meet it."""
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -270,3 +272,9 @@ def test_a_saved_model_is_the_same_model(options, pendulums, tmp_path):
         np.testing.assert_array_equal(getattr(opened, name), getattr(model, name))
     assert (opened.n_common_, opened.quality_, opened.summary()) == (model.n_common_, model.quality_, model.summary())
     assert [p.name for p in tmp_path.iterdir()] == ["model.zarr"]
+
+
+def test_the_parameters_in_the_docstring_are_those_of_the_estimator_and_nothing_else():
+    section = inspect.getdoc(LocalCCA).split("Parameters\n----------\n")[1].split("\n\nAttributes\n")[0]
+    names = [line.split(" : ")[0] for line in section.splitlines() if line and not line.startswith(" ")]
+    assert names == list(inspect.signature(LocalCCA).parameters)
