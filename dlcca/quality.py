@@ -119,7 +119,6 @@ def assess(
     if alone:
         advice = "Give two views or more, or set metric to 'mahalanobis' if one is meant."
         n_common, reasons = 0, [] if one_is_meant else [f"one view: {ONE_VIEW}. {advice}"]
-        decidable = False
     elif common is not None and tested:
         n_common, reasons = common.dimensions, _nothing_common(common)
         decidable = common.found is not None
@@ -141,7 +140,7 @@ def assess(
         "leading_eigenvalue": float(eigenvalues[0]),
         "top_correlation": None if alone else float(np.median(metric.correlations[:, 0])),
         "null_edge": None if alone else typical_edge,
-        "decidable": decidable,
+        "decidable": None if alone else decidable,
         "landmarks_above_edge": None if alone else share,
         "pieces": checks.pieces,
         "rank": [float(r) for r in np.median(metric.ranks, axis=0)],

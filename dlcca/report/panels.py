@@ -82,14 +82,17 @@ def embedding(found: Overview) -> Panel | None:
             ticks = np.linspace(time.min(), time.max(), 5)
             bar.set_ticks(ticks, labels=[found.moments.told(t) for t in ticks])
 
-    caption = "One point for each row. When one variable is common, the points lie along a curve: further "
+    common = len(found.views) > 1
+    one = "When one variable is common" if common else "When the view changes in one direction"
+    caption = f"One point for each row. {one}, the points lie along a curve: further "
     caption += "coordinates then bend with the first and tell nothing new."
     if len(again) > 1:
         caption += " In brackets: how much of a coordinate comes again from halves of the rows."
     if len(sample.rows) < found.n:
         caption += f" {number(len(sample.rows))} of {number(found.n)} rows are drawn, evenly over the recording."
     picture = drawn(paint, "Embedding, coloured by time", size=(NARROW[0], 3.9))
-    return Panel("The rows in their common coordinates", caption, picture, still=True)
+    title = "The rows in their common coordinates" if common else "The rows in the coordinates of this view"
+    return Panel(title, caption, picture, still=True)
 
 
 def _clear_room(ax: Any) -> None:

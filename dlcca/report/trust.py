@@ -51,14 +51,16 @@ def carriers(found: Overview) -> Panel | None:
     views = [view for view in found.channels if view.carriers]
     if not views:
         return None
-    bars = max(min(len(view.carriers), MOST_BARS) for view in views)
+    common, bars = len(found.views) > 1, max(min(len(view.carriers), MOST_BARS) for view in views)
 
     def paint(figure: Any) -> None:
         for ax, view in zip(figure.subplots(1, len(views), squeeze=False)[0], views, strict=True):
             _bars(ax, view)
 
     caption = "How much of a channel can be told from the coordinates, in rows that were held out: R², 1 is all of it. "
-    caption += "Channels that share nothing stay near 0."
+    caption += (
+        "Channels that share nothing stay near 0." if common else "Channels that have no part in them stay near 0."
+    )
     if found.settings.get("neighborhoods", {}).get("kind") == "time":
         caption += " Views that only move together need not be functions of each other: one may be told much less."
     if any(set(view.carriers) <= set(view.recorded) and len(view.carriers) < view.count for view in views):
@@ -68,8 +70,8 @@ def carriers(found: Overview) -> Panel | None:
         caption += f" The {MOST_BARS} that carry most are shown of "
         caption += ", ".join(f"{number(len(view.carriers))} in {view.name}" for view in more) + "."
     height = max(2.2, 0.27 * bars + 1.1)
-    picture = drawn(paint, "Channels that carry the common variable", size=(WIDE[0], height))
-    return Panel("Which channels carry what is common", caption, picture, wide=True)
+    title = "Which channels carry what is common" if common else "Which channels carry the coordinates"
+    return Panel(title, caption, drawn(paint, title, size=(WIDE[0], height)), wide=True)
 
 
 def _bars(ax: Any, view: ViewChannels) -> None:
