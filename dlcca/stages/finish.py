@@ -14,6 +14,7 @@ from dlcca.quality import Quality, assess, with_hint
 from dlcca.stages import checking, embedding, landmarks, members, metric, neighborhoods, sharing, spectrum
 from dlcca.stages.checking import model_of
 from dlcca.stages.job import Job, fingerprint
+from dlcca.stages.work import read_or_computed
 from dlcca.stores import events, groups
 from dlcca.stores import model as model_store
 from dlcca.stores import run as run_store
@@ -127,5 +128,6 @@ def _embedding_digest(job: Job) -> str:
     stage, q = embedding.stage_of(job), int(job.options["n_components"])
     made = hashlib.sha256(f"{np.dtype(job.dtype).str}{(job.n_moments, q)}".encode())
     for block in range(stage.n_blocks):
-        made.update(np.ascontiguousarray(stage.read("/embedding", block)).data)
+        X = read_or_computed(embedding.finish, job, stage, "/embedding", block)
+        made.update(np.ascontiguousarray(X).data)
     return made.hexdigest()

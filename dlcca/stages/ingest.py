@@ -73,7 +73,7 @@ def run(job: IngestJob, line: Timeline, client: Any = None, tell: Tell | None = 
 def _remove_drafts(job: IngestJob) -> None:
     """Those that views were made of: they are of no use any more, and as large as the views."""
     for v in views.made_here(job):
-        files_at(job.address).remove(f"stages/drafts/{drafts.place_of(job, v)}")
+        files_at(job.address).remove(drafts.stage_of(job).path(drafts.place_of(job, v)))
 
 
 def _refuse_foreign(job: IngestJob) -> None:

@@ -135,7 +135,7 @@ class Products:
 
     def _pass(self, kernels: tuple[int, int], V: NDArray, stage: Stage) -> NDArray:
         """Block 0 of the pass are the vectors, the others the sums of the groups of samples; their total, in order."""
-        _prepared(stage, {"blocks": ((stage.n_blocks * self.m, V.shape[1]), "float64", self.m)})
+        stage = _prepared(stage, {"blocks": ((stage.n_blocks * self.m, V.shape[1]), "float64", self.m)})
         if 0 in stage.missing():
             stage.write(0, {"blocks": (0, V)}, {"kernels": list(kernels)})
         do_missing(add_group, self.job, stage, self.client)

@@ -18,7 +18,7 @@ from dlcca.stages.work import Tell
 from dlcca.stores import events, groups, lock
 from dlcca.stores.blocks import Stage
 from dlcca.stores.files import files_at
-from dlcca.stores.records import known_stage
+from dlcca.stores.records import known_stage, new_attempt
 from dlcca.stores.views import is_views
 
 #: Takes a sentence for whoever watches the run.
@@ -87,7 +87,10 @@ def forget(store: str, first: str) -> None:
     files = files_at(store)
     if files.get(groups.FILE) is not None:
         groups.put(store, {})  # first: what the header tells of is finished no more
-    for name in reversed(ON_DISK[ON_DISK.index(first) :]):  # so that nothing ever builds on what is gone
+    again = ON_DISK[ON_DISK.index(first) :]
+    if any(files.get(f"stages/{name}/stage.json") is not None for name in again):
+        new_attempt(store)  # a worker that still computes a block of these stages is to write beside the new ones
+    for name in reversed(again):  # so that nothing ever builds on what is gone
         files.remove(f"stages/{name}")
 
 

@@ -170,7 +170,7 @@ def run(job: IngestJob, client: Any = None, tell: Tell | None = None) -> None:
         **dict(_scaling_parts(job, facts)),
     }
     arrays = {name: (X.shape, X.dtype, len(X)) for name, X in parts.items()}
-    stage.prepare(arrays, says=f"{job.n} windows, {len(settled.rows)} of them valid")
+    stage = stage.prepare(arrays, says=f"{job.n} windows, {len(settled.rows)} of them valid")
     stage.write(0, {name: (0, X) for name, X in parts.items()}, {"overlooked": settled.overlooked})
     if tell is not None:
         tell(stage.name, 1, 1)

@@ -16,7 +16,7 @@ from dlcca.chunked.blocks import bounds_of_block, count_of_blocks, rows_of_block
 from dlcca.errors import DataError, SettingsError, StaleStage, StorageError, suggest
 from dlcca.model import Model
 from dlcca.stages.job import Source, _clock, fingerprint, identity
-from dlcca.stages.work import Tell, do_missing
+from dlcca.stages.work import Tell, do_missing, read_or_computed
 from dlcca.stores import groups, lock, transformed, views
 from dlcca.stores import model as model_store
 from dlcca.stores import run as run_store
@@ -269,7 +269,8 @@ def _digest(job: TransformJob, name: str) -> str:
     array = job.stage.array(f"/{name}")
     made = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
     for block in range(job.stage.n_blocks):
-        made.update(np.ascontiguousarray(job.stage.read(f"/{name}", block)).data)
+        X = read_or_computed(compute, job, job.stage, f"/{name}", block)
+        made.update(np.ascontiguousarray(X).data)
     return made.hexdigest()
 
 

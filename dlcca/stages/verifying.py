@@ -24,7 +24,7 @@ from dlcca.stores.arrays import Format, digests_in, open_sealed
 from dlcca.stores.blocks import Stage
 from dlcca.stores.files import files_at
 from dlcca.stores.listing import all_files
-from dlcca.stores.records import known_stage
+from dlcca.stores.records import ATTEMPT, attempt_now, known_stage
 
 #: Parts of a store that are stores of their own.
 INNER = ("recordings", "model", comparison.GROUP)
@@ -32,7 +32,7 @@ INNER = ("recordings", "model", comparison.GROUP)
 #: .partial, are what a kill has left of a file that was being written.
 OURS = re.compile(
     r"(.*/)?(c/[\d/]+|c|stage\.json|done/\d{5,}\.json|zarr\.json|\.[^/]*|[^/]*\.partial)"
-    rf"|{owners.FOLDER}/\d{{5,}}\.json|{given.FOLDER}/[0-9a-f]{{64}}\.npy|{events.FILE}|{events.REPORT}"
+    rf"|{ATTEMPT}|{owners.FOLDER}/\d{{5,}}\.json|{given.FOLDER}/[0-9a-f]{{64}}\.npy|{events.FILE}|{events.REPORT}"
 )
 
 
@@ -148,11 +148,7 @@ def _look_at_stages(
         found.entries |= {f"stage {name}, {i}": problem for i, problem in enumerate(problems)}
         if not problems:
             found.entries[f"stage {name}"] = None
-        known |= {_path(stage, array): made for array, made in content.get("arrays", {}).items()}
-
-
-def _path(stage: Stage, array: str) -> str:
-    return array[1:] if array.startswith("/") else f"{stage.folder}/{array}"
+        known |= {stage.path(array): made for array, made in content.get("arrays", {}).items()}
 
 
 def _look_at_groups(address: str, names: list[str], found: Findings, known: Mapping[str, str | None]) -> None:
@@ -202,7 +198,11 @@ def _parents(array: str) -> list[str]:
 
 
 def _look_at_the_rest(address: str, names: list[str], found: Findings) -> None:
-    """Rows that the user gave, and locks that were left."""
+    """Rows that the user gave, locks that were left, and the attempt of a run that was begun again."""
+    try:
+        attempt_now(address, "scan")
+    except DamagedBlock as error:
+        found.entries[ATTEMPT] = str(error)
     for name in names:
         if name.startswith(f"{given.FOLDER}/") and not _is_given(files_at(address).get(name) or b"", name):
             found.entries[name] = f"{name} of {address} is damaged"

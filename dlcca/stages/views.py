@@ -126,7 +126,7 @@ def _run_pca(job: IngestJob, client: Any, tell: Tell | None) -> None:
             _pca_place(job, v, "components"): ((d, q), "float64", d),
         }
         arrays[_pca_place(job, v, "variances")] = ((q,), "float64", q)
-    stage.prepare(arrays, says="principal components")
+    stage = stage.prepare(arrays, says="principal components")
     parts: dict[str, tuple[int, NDArray]] = {}
     for v in asked:
         found = _given_pca(job, v) if job.scaling_from else _found_pca(job, v, client, tell)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from numpy.typing import NDArray
+
 from dlcca.chunked import waves
 from dlcca.chunked.waves import WAVE
+from dlcca.errors import DamagedBlock
 from dlcca.stages import given
 from dlcca.stages.failures import reported
 from dlcca.stores import cost, events, lock
@@ -55,6 +58,20 @@ def _do(compute: Compute, job: Any, stage: Stage, block: int) -> dict[str, Any]:
         if not stage.is_finished(block):  # it is if a worker died between the last of its work and telling of it
             compute(job, stage, block)
         return cost.so_far()
+
+
+def read_or_computed(compute: Compute, job: Any, stage: Stage, array: str, block: int) -> NDArray:
+    """A block's part of an array; computed again, once, if it does not fit its record.
+
+    For arrays of the run itself, which have the same place in every attempt: a storage without conditional puts may
+    have replaced a block by that of a late worker.
+    """
+    try:
+        return stage.read(array, block)
+    except DamagedBlock:
+        again = stage.without(block)
+        compute(job, again, block)
+        return again.read(array, block)
 
 
 def collect(

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.stores import claims
 from dlcca.stores.files import is_remote, zarr_store
 
 
@@ -28,6 +29,8 @@ class Writer:
 
     array: Any
     folder: Path | None  # where its chunks are, if they may be written past Zarr
+    objects: tuple[str, str] | None = None  # address and path, if its chunks are objects that are put on a condition
+    confirm: Callable[[], None] = lambda: None  # called right before a chunk is put in its place; may refuse it
 
     @property
     def dtype(self) -> np.dtype:
@@ -40,11 +43,17 @@ class Writer:
         rows = self.array.chunks[0]
         is_last = first + len(X) == self.array.shape[0] and 0 < len(X) < rows
         is_whole = first % rows == 0 and X.shape[1:] == self.array.chunks[1:] and (len(X) == rows or is_last)
-        if self.folder is not None and is_whole:
-            zeros = ["0"] * (X.ndim - 1)
+        if is_whole and (self.folder is not None or self.objects is not None):
+            chunk = ["c", str(first // rows), *["0"] * (X.ndim - 1)]
             whole, check = (X, checksum) if len(X) == rows else self._filled_up(X, rows)
-            _put(self.folder.joinpath("c", str(first // rows), *zeros), whole, check)
+            if self.folder is not None:
+                _put(self.folder.joinpath(*chunk), whole, check, self.confirm)
+            elif self.objects is not None:
+                address, path = self.objects
+                content = b"".join(_content(whole, check))
+                claims.put_confirmed(address, "/".join([path, *chunk]), content, self.confirm)
         else:
+            self.confirm()
             self.array[first : first + len(X)] = X
         return checksum
 
@@ -100,7 +109,12 @@ def _opened(address: str, path: str) -> Writer:
 
     # Zarr is not to look whether all of a chunk is zero: that takes longer than to write it.
     array = zarr.open_array(zarr_store(address), path=path, mode="r+", config={"write_empty_chunks": True})
-    return Writer(array, None if is_remote(address) or not _is_plain(array) else Path(zarr_store(address)) / path)
+    if not _is_plain(array):
+        return Writer(array, None)
+    if not is_remote(address):
+        return Writer(array, Path(zarr_store(address)) / path)
+    # Arrays of a stage have a folder that only their attempt writes to; for others, workers of all attempts meet.
+    return Writer(array, None, None if path.startswith("stages/") else (address, path))
 
 
 def _is_plain(array: Any) -> bool:
@@ -122,18 +136,24 @@ def _is_plain(array: Any) -> bool:
     )
 
 
-def _put(place: Path, X: NDArray, checksum: int) -> None:
+def _put(place: Path, X: NDArray, checksum: int, confirm: Callable[[], None]) -> None:
     """A chunk, seen whole or not at all."""
     scratch = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
     place.parent.mkdir(parents=True, exist_ok=True)
     try:
         with open(scratch, "wb", buffering=0) as file:
-            for part in (X.reshape(-1).view(np.uint8).data, np.array([checksum], "<u4").tobytes()):
+            for part in _content(X, checksum):
                 _write_all(file, memoryview(part))
+        confirm()
         os.replace(scratch, place)
     except BaseException:
         scratch.unlink(missing_ok=True)
         raise
+
+
+def _content(X: NDArray, checksum: int) -> tuple[memoryview, bytes]:
+    """A chunk as bytes."""
+    return X.reshape(-1).view(np.uint8).data, np.array([checksum], "<u4").tobytes()
 
 
 def _write_all(file: Any, content: memoryview) -> None:

@@ -11,6 +11,7 @@ import errno
 import os
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,17 @@ def create(address: str, name: str, content: bytes) -> bool:
     """Create a file with this content; False if there is one of that name already."""
     place = _local(address, name)
     return _linked(place, content) if place is not None else _put_if_none(address, name, content)
+
+
+def put_confirmed(address: str, name: str, content: bytes, confirm: Callable[[], None]) -> None:
+    """Put an object in object storage, if ``confirm`` raises no error; one that is there is replaced only if so again.
+
+    A put may reach the storage long after it was sent: then it does not replace what another one has put meanwhile.
+    """
+    confirm()
+    if not _conditional_put(address, name, content):
+        confirm()
+        files_at(address).put(name, content)
 
 
 def renew(address: str, name: str, content: bytes) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -15,6 +16,8 @@ from dlcca.stores.troubles import Unfinished
 from dlcca.stores.troubles import trouble as trouble
 
 T = TypeVar("T")
+#: Objects that are read together.
+AT_ONCE = 256
 
 
 class Files(Protocol):
@@ -22,6 +25,7 @@ class Files(Protocol):
 
     def put(self, name: str, content: bytes) -> None: ...
     def get(self, name: str) -> bytes | None: ...
+    def get_all(self, names: Sequence[str]) -> dict[str, bytes]: ...
     def names(self, folder: str) -> list[str]: ...
     def remove(self, folder: str) -> None: ...
     def size(self) -> int: ...
@@ -108,6 +112,10 @@ class _Local:
         except OSError as error:
             raise StorageError(f"{self.folder / name} cannot be read: {error.strerror or error}.") from error
 
+    def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Those of some files that are there, by name."""
+        return {name: content for name in names if (content := self.get(name)) is not None}
+
     def names(self, folder: str) -> list[str]:
         place = self.folder / folder
         return sorted(p.name for p in place.iterdir() if not p.name.startswith(".")) if place.is_dir() else []
@@ -151,6 +159,22 @@ class _Remote:
             return self._asked(name, "read", lambda: self.fs.cat_file(f"{self.root}/{name}"))
         except FileNotFoundError:
             return None
+
+    def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Those of some objects that are there, by name; many requests at a time."""
+        found: dict[str, bytes] = {}
+        for first in range(0, len(names), AT_ONCE):
+            some = names[first : first + AT_ONCE]
+            found |= self._asked(f"{some[0]} and others", "read", partial(self._cat, some))
+        return found
+
+    def _cat(self, names: Sequence[str]) -> dict[str, bytes]:
+        places = {f"{self.root}/{name}": name for name in names}
+        found = self.fs.cat(list(places), on_error="return")
+        for content in found.values():
+            if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
+                raise content
+        return {places[place]: content for place, content in found.items() if isinstance(content, bytes)}
 
     def names(self, folder: str) -> list[str]:
         try:

@@ -47,6 +47,7 @@ class Lock:
     owner: Owner
     content: bytes
     place: str  # the address in the one form that tells places apart
+    generation: str  # tells it from every other lock of the store; a later one sorts behind, as far as clocks agree
     lost: StoreInUse | None = None
     _seen_at: float = field(default_factory=lambda: _clock())  # when it last was seen to hold
     _over: threading.Event = field(default_factory=threading.Event)
@@ -141,6 +142,12 @@ def confirm(address: str) -> None:
         lock.confirm()
 
 
+def generation(address: str) -> str:
+    """The generation of the lock by which the caller holds the store; empty if it does not."""
+    lock = _held_by_caller(address)
+    return "" if lock is None else lock.generation
+
+
 def refuse_others(address: str) -> None:
     """An error if another process that is alive holds the store."""
     found = None if _held_by_caller(address) is not None else owners.holder(address)
@@ -181,10 +188,11 @@ def _is_alone(mine: Owner, known: list[int]) -> bool:
 
 
 def _new(address: str, doing: str, number: int) -> Lock:
-    mine = Owner(address, number, this_process(), doing, datetime.now(UTC).isoformat(timespec="seconds"))
+    now, token = datetime.now(UTC), uuid.uuid4().hex
+    mine = Owner(address, number, this_process(), doing, now.isoformat(timespec="seconds"))
     assert mine.process is not None
-    content = {**asdict(mine.process), "doing": doing, "since": mine.since, "token": uuid.uuid4().hex}
-    return Lock(mine, sealed(content), _canonical(address))
+    content = {**asdict(mine.process), "doing": doing, "since": mine.since, "token": token}
+    return Lock(mine, sealed(content), _canonical(address), f"{now:%Y%m%dT%H%M%S.%fZ}-{token[:12]}")
 
 
 def _held_by_caller(address: str) -> Lock | None:

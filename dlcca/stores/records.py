@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -14,10 +15,14 @@ from numpy.typing import NDArray
 from dlcca.errors import DamagedBlock
 from dlcca.stores.chunks import crc32c
 from dlcca.stores.files import files_at
-from dlcca.stores.sealing import unsealed
+from dlcca.stores.sealing import sealed, unsealed
 
 #: The name of the record of a finished block; anything else beside it is nobody's.
 RECORD = re.compile(r"(\d{5,})\.json")
+#: The attempt for which stages are begun; there is none before the first ``--from``.
+ATTEMPT = "stages/attempt.json"
+#: How the record of a block begins: fingerprint of the stage, generation of the lock.
+_ORIGIN = re.compile(rb'\{"fingerprint": "([^"]*)", "generation": "([^"]*)"')
 #: Stages whose work is done by other verbs than `dlcca run --from STAGE`.
 _OF_RECORDINGS = ("drafts", "clock", "pca", "views")
 
@@ -26,6 +31,23 @@ def known_stage(address: str, name: str) -> dict[str, Any] | None:
     """What a stage has written down of itself: fingerprint, blocks, settings, arrays; None if it was not begun."""
     found = files_at(address).get(f"stages/{name}/stage.json")
     return None if found is None else opened(found, f"stage.json of stage {name!r} in {address}", name)
+
+
+def new_attempt(address: str) -> None:
+    """From now on, stages that are begun have a folder that no earlier attempt has written to."""
+    files_at(address).put(ATTEMPT, sealed({"attempt": uuid.uuid4().hex[:12]}))
+
+
+def attempt_now(address: str, stage: str) -> str:
+    """The attempt for which a stage is begun; empty if it is the first one."""
+    found = files_at(address).get(ATTEMPT)
+    return "" if found is None else str(opened(found, f"{ATTEMPT} of {address}", stage)["attempt"])
+
+
+def origin_of(found: bytes) -> tuple[str, str] | None:
+    """Fingerprint and generation in the record of a block; None if it has none, as those of an earlier dlcca."""
+    origin = _ORIGIN.match(found)
+    return None if origin is None else (origin[1].decode(errors="replace"), origin[2].decode(errors="replace"))
 
 
 def opened(found: bytes, what: str, stage: str) -> dict[str, Any]:

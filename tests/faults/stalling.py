@@ -1,0 +1,88 @@
+"""Loaded by a Dask worker: it stops itself once, at a chosen point of a block, as a node that stalls does.
+
+The test names stage, block and point in the environment (`tests.faults.late.Stall`). A file says that the worker has
+stopped, another one that the block is over, whatever came of it.
+"""
+
+import os
+import signal
+from pathlib import Path
+
+from dlcca.stages import work
+from dlcca.stores import blocks, chunks, claims, files
+from dlcca.stores.patient import PatientStore
+
+STAGE, BLOCK, POINT = (os.environ[f"DLCCA_STALL_{key}"] for key in ("STAGE", "BLOCK", "POINT"))
+MARKS = Path(os.environ["DLCCA_STALL_MARKS"])
+
+do, write, put_local, put_remote = work._do, blocks.Stage.write, files._Local.put, files._Remote.put
+lay, replace, send = chunks.Writer.write, os.replace, PatientStore.set
+conditional = claims._conditional_put
+#: Stages whose chosen block this worker computes, the last one innermost.
+at_hand = []
+
+
+def stop_at(point):
+    if point == POINT and at_hand and not (MARKS / "stopped").exists():
+        (MARKS / "stopped").write_text(str(os.getpid()))
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def stalling_do(compute, job, stage, block):
+    if stage.name.partition("/")[0] != STAGE or block != int(BLOCK):
+        return do(compute, job, stage, block)
+    at_hand.append(stage)
+    try:
+        stop_at("begin")
+        return do(compute, job, stage, block)
+    except BaseException as error:
+        (MARKS / "error").write_text(f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        at_hand.pop()
+        if (MARKS / "stopped").exists():
+            (MARKS / "over").touch()
+
+
+def stalling_write(stage, block, parts, facts):
+    stop_at("computed")
+    write(stage, block, parts, facts)
+
+
+def stalling_lay(self, *options):
+    stop_at("chunk")
+    return lay(self, *options)
+
+
+def stalling_replace(source, target):
+    if "/c/" in str(target):
+        stop_at("moved")
+    replace(source, target)
+
+
+def stalling_pipe(address, name, content):
+    stop_at("moved")
+    return conditional(address, name, content)
+
+
+async def stalling_send(self, key, *options, **named):
+    if "/c/" in key:
+        stop_at("moved")
+    await send(self, key, *options, **named)
+
+
+def stalling_put(put):
+    def stalled(self, name, content):
+        if "/done/" in name:
+            stop_at("record")
+        put(self, name, content)
+
+    return stalled
+
+
+def dask_setup(worker):
+    """Called by Dask when the worker has started; the module itself is loaded twice."""
+    blocks.SETTLE_S = 1.0  # only how long it looks whether the file system shows it an old file
+    work._do, blocks.Stage.write, chunks.Writer.write = stalling_do, stalling_write, stalling_lay
+    os.replace, PatientStore.set, claims._conditional_put = stalling_replace, stalling_send, stalling_pipe
+    files._Local.put, files._Remote.put = stalling_put(put_local), stalling_put(put_remote)
