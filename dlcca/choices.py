@@ -41,11 +41,12 @@ class Choices:
 
     settings: Settings
     reasons: dict[str, str]
+    notes: tuple[str, ...] = ()  # what else was decided about the input
 
     def lines(self) -> list[str]:
         """A sentence for each choice, for people."""
         options = self.settings.options()
-        return [f"{name} = {options[name]!r}: {reason}" for name, reason in self.reasons.items()]
+        return [*(f"{name} = {options[name]!r}: {reason}" for name, reason in self.reasons.items()), *self.notes]
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     solver : "gram" or "lanczos"
     random_state : seed for the choice of landmarks; the fit is the same for the same seed
     client : a Dask client; arrays in memory are fitted without one
+    missing_chunks : of Zarr arrays, "refuse" those that lack chunks, or "fill" these with the array's fill value
 
     Attributes
     ----------
@@ -116,6 +117,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         solver: str = "auto",
         random_state: Any = None,
         client: Any = None,
+        missing_chunks: str = "refuse",
     ) -> None:
         self.n_components = n_components
         self.neighborhoods = neighborhoods
@@ -137,6 +139,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         self.solver = solver
         self.random_state = random_state
         self.client = client
+        self.missing_chunks = missing_chunks
 
     @classmethod
     def from_settings(cls, settings: Settings, *, random_state: Any = None) -> LocalCCA:
@@ -157,7 +160,8 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         made = views if hasattr(views, "clock") else None  # of recordings: see `dlcca.recorded`
         if lazy_views := _lazy(views):
             clock = "" if made is None else made.store
-            self._take(lazy.fit(lazy_views, settings, _seed(self.random_state), self.client, clock), made)
+            seed = _seed(self.random_state)
+            self._take(lazy.fit(lazy_views, settings, seed, self.client, clock, self.missing_chunks), made)
             for reason in self.warnings_:
                 warnings.warn(reason, Untrusted, stacklevel=2)
             return self
@@ -208,7 +212,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         model = self._fitted()
         views = joined(views, y)
         if (lazy_views := _lazy(_in_order(views, model.names))) and not self.lags_.any():
-            return lazy.transform(model, lazy_views)
+            return lazy.transform(model, lazy_views, self.missing_chunks)
         views, rows, n = in_step(self, views)
         with np.errstate(over="ignore", invalid="ignore"):
             E = model.coordinates(views.arrays).astype(views.present[0].dtype)
@@ -228,7 +232,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         """
         model = self._fitted()
         if (lazy_views := _lazy(_in_order(views, model.names))) and not self.lags_.any():
-            return lazy.distance(model, lazy_views)
+            return lazy.distance(model, lazy_views, self.missing_chunks)
         views, rows, n = in_step(self, views)
         return spread(model.distance(views.arrays), rows, n)
 
@@ -285,7 +289,8 @@ class LocalCCA(TransformerMixin, BaseEstimator):
                 "refit of Dask, Zarr or xarray arrays needs the old views too; give them as the second argument, or "
                 "new views that are in memory."
             )
-        return lazy.refit(known, named(new), named(old), _seed(self.random_state), self.client)
+        seed = _seed(self.random_state)
+        return lazy.refit(known, named(new), named(old), seed, self.client, self.missing_chunks)
 
     def _appended(self, result: Fit | lazy.LazyFit, before: NDArray, align: str) -> LocalCCA:
         """The fit as an estimator, its axes laid on those of this one."""
@@ -379,7 +384,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         """Write the fitted model as a Zarr group with JSON attributes; `open_model` reads it."""
         model = self._fitted()
         arrays = {name: np.asarray(getattr(self, f"{name}_")) for name in _SAVED_ARRAYS}
-        params = {name: value for name, value in self.get_params().items() if name not in ("client", "random_state")}
+        params = {name: value for name, value in self.get_params().items() if name in OPTIONS}
         facts = {
             "params": Settings.from_options(**params).to_dict(),
             "settings": self.settings_.to_dict(),

@@ -160,7 +160,8 @@ def with_window(
     rows, stretches = rows_to_choose_by(n, segments)
     small = choices.settings.with_options(n_components=1, kernel="dense", solver="gram")
     window, why = auto_window(read(rows), stretches, partial(first_coordinate, small))
-    return Choices(choices.settings.with_options(window=window), {**choices.reasons, "window": why})
+    settings = choices.settings.with_options(window=window)
+    return replace(choices, settings=settings, reasons={**choices.reasons, "window": why})
 
 
 def first_coordinate(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from dlcca.errors import SettingsError, suggest
+from dlcca.settings import check_missing_chunks
 
 #: Kind of features -> the parameters that it takes.
 KINDS: dict[str, tuple[str, ...]] = {
@@ -107,7 +108,11 @@ class ViewRecipe:
     reader: Mapping[str, Any] = field(default_factory=dict)
     """What the reader of the format is told beside the file, such as the rate of an array that has none."""
 
+    missing_chunks: str = "refuse"
+    """Of a Zarr array: "refuse" one that lacks chunks, or "fill" these with the array's fill value."""
+
     def __post_init__(self) -> None:
+        check_missing_chunks(self.missing_chunks)
         for name in ("window_s", "step_s"):
             if getattr(self, name) is not None:
                 _positive(name, getattr(self, name))
@@ -138,9 +143,17 @@ class ViewRecipe:
         except SettingsError as error:
             raise SettingsError(f"{where} {error}") from error
 
+    @property
+    def reader_options(self) -> dict[str, Any]:
+        """All that the reader is told beside the file."""
+        asked = {} if self.missing_chunks == "refuse" else {"missing_chunks": self.missing_chunks}
+        return {**self.reader, **asked}
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and for fingerprints."""
         values = {key.name: getattr(self, key.name) for key in fields(self)}
+        if self.missing_chunks == "refuse":  # fingerprints stay as they were before there was this setting
+            del values["missing_chunks"]
         return values | {"features": self.features.to_dict(), "reader": dict(self.reader)}
 
 

@@ -41,6 +41,7 @@ class RunFile:
     seed: int = 0
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     recordings: dict[str, ViewRecipe] = field(default_factory=dict)  # how views are made, where they are
+    missing_chunks: dict[str, str] = field(default_factory=dict)  # of views that are Zarr arrays: "refuse" or "fill"
 
     @property
     def ingested(self) -> str:
@@ -70,22 +71,23 @@ def read(path: str | Path) -> RunFile:
         raise SettingsError(f"{path} lacks [store] path, the place of the run, for instance path = 'run.zarr'.")
     stages = {name: values for name, values in content.items() if name not in ("store", "views", "cluster")}
     place = _address(str(store["path"]), path)
-    views, recordings = _views(content.get("views", {}), path, place)
+    views, recordings, missing_chunks = _views(content.get("views", {}), path, place)
     return RunFile(
         store=place,
         views=views,
         recordings=recordings,
+        missing_chunks=missing_chunks,
         settings=Settings.from_dict(stages),
         seed=int(store.get("seed", 0)),
         cluster=ClusterSettings(**_keys(content, "cluster", ("workers", "memory_gib"))),
     )
 
 
-def _views(sections: Any, path: Path, store: str) -> tuple[dict[str, str], dict[str, ViewRecipe]]:
-    """The address of every view, and the recipes of those that are made of recordings."""
+def _views(sections: Any, path: Path, store: str) -> tuple[dict[str, str], dict[str, ViewRecipe], dict[str, str]]:
+    """The address of every view, the recipes of those made of recordings, and "missing_chunks" of the others."""
     if not sections or not isinstance(sections, Mapping):
         raise SettingsError(f"{path} names no views; add [views.NAME] source = '...' for each sensor.")
-    views, recordings = {}, {}
+    views, recordings, missing_chunks = {}, {}, {}
     for name, values in sections.items():
         where = f"[views.{name}]"
         if not isinstance(values, Mapping):
@@ -100,16 +102,17 @@ def _views(sections: Any, path: Path, store: str) -> tuple[dict[str, str], dict[
         source = tuple(_address(said, path) for said in recipe.source)
         if _is_samples(source, values):
             views[name] = source[0]
+            missing_chunks[name] = recipe.missing_chunks
         else:
             views[name] = f"{recordings_of(store)}/views/{name}"
             recordings[name] = replace(recipe, source=source)
     _refuse_mixed(views, recordings)
-    return views, recordings
+    return views, recordings, missing_chunks
 
 
 def _is_samples(source: tuple[str, ...], values: Mapping[str, Any]) -> bool:
     """Whether a view is a Zarr array whose rows are taken as they are: a single one, of which no more is said."""
-    if len(source) != 1 or set(values) != {"source"}:
+    if len(source) != 1 or not set(values) <= {"source", "missing_chunks"}:
         return False
     return source[0].rstrip("/").endswith(".zarr") or "://" in source[0] or Path(source[0]).is_dir()
 

@@ -17,6 +17,7 @@ from dlcca.errors import SettingsError, suggest
 NEIGHBORHOODS = ("time", "knn")
 METRICS = ("auto", "cca", "maxvar", "tcca", "mahalanobis")
 FUSIONS = ("auto", "view", "average", "alternating")
+MISSING_CHUNKS = ("refuse", "fill")
 BANDWIDTHS = ("auto", "median", "quantile", "neighbor", "slope")
 
 
@@ -28,6 +29,11 @@ def _is_rows(value: Any) -> bool:
 def _check_name(option: str, value: Any, known: tuple[str, ...]) -> None:
     if value not in known:
         raise SettingsError(f"{option}={value!r} is not known; {suggest(value, known)}")
+
+
+def check_missing_chunks(value: Any) -> None:
+    """An error if it is not known what to do about missing chunks of an input."""
+    _check_name("missing_chunks", value, MISSING_CHUNKS)
 
 
 def _check_count(option: str, value: Any, least: int) -> None:

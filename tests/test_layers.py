@@ -65,7 +65,7 @@ PICTURE: dict[str, set[str] | None] = {
     | {"views"},
     "export": {"errors", "stores"},
     "recorded": {"errors", "model", "readers", "recipes", "stages", "stores"},
-    "recipes": {"errors"},
+    "recipes": {"errors", "settings"},
     "runfile": {"errors", "recipes", "settings"},
     "pipelines": ANYTHING,  # but the command line: see NEVER
     "reproduce": ANYTHING,  # likewise

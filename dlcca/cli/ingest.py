@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dlcca.cli.options import AsJson, Cluster, Debug, Quiet
+from dlcca.cli.options import AsJson, Cluster, Debug, MissingChunks, Quiet
 from dlcca.cli.views import ingested
 from dlcca.cli.voice import speaking
 
@@ -31,6 +31,7 @@ def ingest(
     workers: Annotated[
         int | None, typer.Option(help="Processes of a local cluster, one for each core if not said; 1 does without.")
     ] = None,
+    missing_chunks: MissingChunks = "refuse",
     as_json: AsJson = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -62,6 +63,7 @@ def ingest(
             fit = resample or ("exact" if view or window_s or step_s else "nearest")  # what is not said must not fail
             said = {"features": features, "window_s": window_s, "step_s": step_s, "scaling": scaling, "resample": fit}
             given = {key: value for key, value in said.items() if value is not None}
+            given["missing_chunks"] = missing_chunks
             recipe = ViewRecipe.of(given, "the command line:")
             place, whole, lenient = out, out, not view
             recipes = said_views(view, files, recipe) if view else usual_views(files, recipe, ingesting.opener())

@@ -16,6 +16,9 @@ Cluster = Annotated[
     str | None,
     typer.Option(metavar="FILE|ADDRESS", help="A cluster file, as slurm.toml, or a Dask scheduler; local if not said."),
 ]
+MissingChunks = Annotated[
+    str, typer.Option(metavar="refuse|fill", help="Zarr arrays that lack chunks: refuse them, or read fill values.")
+]
 
 
 def _show_help(context: typer.Context, wanted: bool) -> None:

@@ -74,7 +74,9 @@ def _planned_job(asked: Any, calibrate: bool) -> tuple[Any, Any, Any]:
 
     if not asked.recordings or is_views(asked.ingested):
         clock = asked.ingested if asked.recordings else ""
-        return *running.prepared(asked.store, asked.views, asked.settings, asked.seed, clock), None
+        return *running.prepared(
+            asked.store, asked.views, asked.settings, asked.seed, clock, asked.missing_chunks
+        ), None
     if calibrate:
         raise SettingsError("--calibrate measures on the views, which are not made yet: dlcca ingest run.toml first.")
     return planned.prepared(asked.store, asked.ingested, asked.recordings, asked.settings, asked.seed)

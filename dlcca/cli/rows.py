@@ -17,14 +17,14 @@ def appended_rows(
     voice: Voice, model: str, fitted: Any, files: list[str], place: str, cluster: str | None, workers: int
 ) -> tuple[Mapping[str, Any], str]:
     """New views by name, and the store of views that they are, if any: ``place``, if they are made of recordings."""
-    from dlcca.stages.job import Source
+    from dlcca.stages.job import array_sources
 
     if len(files) == 1 and files[0].endswith(".toml"):
         from dlcca import runfile
 
         asked = runfile.read(files[0])
         if not asked.recordings:
-            return _arrays({name: Source(name, address) for name, address in asked.views.items()}), ""
+            return _arrays(array_sources(asked.views, asked.missing_chunks)), ""
         _refuse_other_recipes(files[0], asked.recordings, fitted.recordings_)
         files = list(dict.fromkeys(file for recipe in asked.recordings.values() for file in recipe.source))
     elif len(files) == 1:
@@ -70,12 +70,12 @@ def are_large(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:
 def _rows_of_run(file: str) -> Mapping[str, Any]:
     """The views that a run.toml names."""
     from dlcca import runfile
-    from dlcca.stages.job import Source
+    from dlcca.stages.job import array_sources
 
     asked = runfile.read(file)
     if asked.recordings:
         return _recorded(asked.ingested)
-    return _arrays({name: Source(name, address) for name, address in asked.views.items()})
+    return _arrays(array_sources(asked.views, asked.missing_chunks))
 
 
 def _views_within(store: str) -> str:
@@ -97,8 +97,12 @@ def _arrays(sources: Mapping[str, Any]) -> dict[str, Any]:
     from dlcca import recorded
 
     opened = {name: source.open() for name, source in sources.items()}
+    for source in sources.values():
+        source.check_complete()
     if sum(X.nbytes for X in opened.values()) > recorded.IN_MEMORY_BYTES:
-        return opened
+        import dask.array as da
+
+        return {name: da.from_array(X, chunks=X.chunks) for name, X in opened.items()}
     return {name: source.read(slice(0, opened[name].shape[0])) for name, source in sources.items()}
 
 

@@ -90,7 +90,7 @@ def _done(voice: Voice, asked: Any, cluster: str | None, again_from: str | None,
         limits = asked.cluster.workers, asked.cluster.memory_gib
         ingested(voice, asked.ingested, asked.recordings, cluster, *limits)
     clock = asked.ingested if asked.recordings else ""
-    job, choices = running.prepared(asked.store, asked.views, asked.settings, asked.seed, clock)
+    job, choices = running.prepared(asked.store, asked.views, asked.settings, asked.seed, clock, asked.missing_chunks)
     expected = foreseen(job)
     memory_gib = getattr(profile, "memory_gib", asked.cluster.memory_gib)
     if memory_gib is not None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dlcca.cli.options import AsJson, Cluster, Debug, Quiet
+from dlcca.cli.options import AsJson, Cluster, Debug, MissingChunks, Quiet
 from dlcca.cli.views import new_views
 from dlcca.cli.voice import speaking
 from dlcca.cli.workers import client_if_worthwhile
@@ -25,6 +25,7 @@ def transform(
     out: Annotated[str, typer.Option(help="The store that is written.")],
     cluster: Cluster = None,
     workers: Annotated[int, typer.Option(help="Processes of a local cluster; 1 works without one.")] = 1,
+    missing_chunks: MissingChunks = "refuse",
     as_json: AsJson = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -41,7 +42,8 @@ def transform(
 
         transforming.refuse_occupied(out)
         with lock.held(out, "dlcca transform"):
-            sources, clock = new_views(voice, model, files, f"{out.rstrip('/')}/recordings", cluster, workers)
+            place = f"{out.rstrip('/')}/recordings"
+            sources, clock = new_views(voice, model, files, place, cluster, workers, missing_chunks)
             job = transforming.prepared(out, model, sources, clock)
             with voice.bars() as tell, client_if_worthwhile(voice, cluster, workers, job.stage.n_blocks) as client:
                 header = transforming.run(job, client, tell)
@@ -49,6 +51,8 @@ def transform(
             f"{header['samples']} rows, {header['valid']} of them valid, {header['outside']} outside what the fit saw."
         )
         voice.say(told)
+        for note in header.get("notes", ()):
+            voice.say(f"  note: {note}")
         if header["missing_views"]:
             voice.say(f"  without {', '.join(header['missing_views'])}, which the files do not have")
         voice.next_steps(

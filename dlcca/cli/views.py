@@ -29,7 +29,13 @@ def ingested(
 
 
 def new_views(
-    voice: Voice, model: str, files: list[str], place: str, cluster: str | None, workers: int
+    voice: Voice,
+    model: str,
+    files: list[str],
+    place: str,
+    cluster: str | None,
+    workers: int,
+    missing_chunks: str = "refuse",
 ) -> tuple[dict[str, Any], str]:
     """The views of new recordings by name, and the store of views that they are, if any: ``place``, if made here."""
     from dlcca.errors import SettingsError
@@ -44,7 +50,7 @@ def new_views(
         new_recordings.refuse_other_views(files[0], fitted.recordings_)
         return transforming.views_of_store(files[0]), files[0]
     if fitted.recordings_ is None:
-        return transforming.named_arrays(files, fitted.model_.names), ""
+        return transforming.named_arrays(files, fitted.model_.names, missing_chunks), ""
     if any("=" in file and not Path(file).exists() for file in files):
         raise SettingsError(f"{model} was fitted to recordings: give files of recordings, not NAME=array.")
     job, line = new_recordings.prepared(place, transforming.model_address(model), fitted.recordings_, files)

@@ -155,7 +155,7 @@ def _finished(asked: RunFile) -> tuple[Job, run.Run]:
     if not run.is_finished(asked.store):
         raise DataError(f"there is no finished run at {asked.store}; first do dlcca run with the same run.toml.")
     clock = asked.ingested if asked.recordings else ""
-    job, _ = running.prepared(asked.store, asked.views, asked.settings, asked.seed, clock)
+    job, _ = running.prepared(asked.store, asked.views, asked.settings, asked.seed, clock, asked.missing_chunks)
     found = run.read(asked.store)
     if found.fingerprint != fingerprint(job.inputs, job.settings.to_dict(), job.seed):
         raise StaleStage(

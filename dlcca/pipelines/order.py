@@ -88,7 +88,7 @@ def _reader_options(flow: Pipeline, path: str) -> dict[str, Any]:
 
     for recipe in flow.settings.recipes.values():
         if path in files_for(recipe, [path]):
-            return dict(recipe.reader)
+            return recipe.reader_options
     return {}
 
 

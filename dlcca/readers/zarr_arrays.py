@@ -5,16 +5,19 @@ from __future__ import annotations
 import functools
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
 import numpy as np
 
 from ..errors import DataError
+from ..stores.inputs import check_complete
+from ..stores.listing import signatures
 from .container import ArrayOptions, recording_of
 from .files import refusing
-from .members import Member
+from .members import Member, is_time
 from .recording import Recording
 from .slices import Opened
 
@@ -34,8 +37,13 @@ def open(
     names: Sequence[str] | None = None,
     unit: str | Sequence[str] | None = None,
     time_axis: int | None = None,
+    missing_chunks: str = "refuse",
 ) -> Recording:
-    """The recording in a Zarr array, or in the arrays of a Zarr group, of shape (samples, channels)."""
+    """The recording in a Zarr array, or in the arrays of a Zarr group, of shape (samples, channels).
+
+    An array that lacks chunks is refused; with ``missing_chunks="fill"`` they are read as fill values, and counted in
+    the notes.
+    """
     options = ArrayOptions(array, rate, start, start_s, drift_ppm, names, unit, time_axis)
     if "://" not in path and not is_zarr(path):
         raise DataError(f"{path!r} is not a Zarr array or group: a folder with {' or '.join(_MARKS[:3])} is needed.")
@@ -43,17 +51,37 @@ def open(
 
     with refusing(path, FORMAT):
         root = _node(path)
-        if isinstance(root, zarr.Array):
-            return recording_of(path, FORMAT, [_member(path, "", root)], {"": dict(root.attrs)}, options)
-        members, groups = [], {"": dict(root.attrs)}
-        for name, node in _quietly(lambda: list(root.members(max_depth=None))):
-            if isinstance(node, zarr.Array):
-                members.append(_member(path, name, node))
-            else:
-                groups[name] = dict(node.attrs)
+        below = {} if isinstance(root, zarr.Array) else _quietly(lambda: dict(root.members(max_depth=None)))
+        nodes = {"": root, **below}
+        arrays = {name: node for name, node in nodes.items() if isinstance(node, zarr.Array)}
+        groups = {name: dict(node.attrs) for name, node in nodes.items() if name not in arrays or not name}
+        members = [_member(path, name, node) for name, node in sorted(arrays.items())]
     if not members:
         raise DataError(f"{path!r} holds no arrays.")
-    return recording_of(path, FORMAT, sorted(members, key=lambda member: member.name), groups, options)
+    stored = signatures(path)
+
+    def complete(some: Sequence[Member]) -> list[str]:
+        return [note for m in some if (note := _complete(path, m.name, arrays[m.name], stored, missing_chunks))]
+
+    clocks = [member for member in members if is_time(member) and member.shape and member.shape[0] > 1]
+    notes = complete(clocks)
+    made = recording_of(path, FORMAT, members, groups, options)
+    used = [getattr(signal, "opened", None) for signal in made.signals]
+    notes += complete([member for member in members if member.opened in used])
+    return replace(made, notes=(*made.notes, *notes))
+
+
+def _complete(path: str, name: str, array: Any, stored: Mapping[str, str], missing_chunks: str) -> str:
+    """Refuse an array that lacks chunks, or note them."""
+    within = f"{name}/" if name else ""
+    keys = {key.removeprefix(within) for key in stored if key.startswith(within)}
+    return check_complete(
+        f"array {name!r}" if name else "the array",
+        f"{path.rstrip('/')}/{name}".rstrip("/"),
+        array,
+        missing_chunks,
+        keys,
+    )
 
 
 def is_zarr(path: str) -> bool:

@@ -38,6 +38,11 @@ def settings(found: Overview) -> Iterator[tuple[str, ...]]:
         value = found.settings.get(section, {}).get(key, "")
         why = f"chosen: {reasons[option]}" if option in reasons else "as usual" if value == usual[option] else "as set"
         yield f"<code>{escape(option)}</code>", f"<code>{escape(str(value))}</code>", escape(why)
+    for line in found.choices:  # of the input: "missing_chunks = 'fill': view 'left' lacks 2 of 20 chunks"
+        option, _, rest = line.partition(" = ")
+        value, _, why = rest.partition(": ")
+        if option not in OPTIONS:
+            yield f"<code>{escape(option)}</code>", f"<code>{escape(value)}</code>", escape(why)
 
 
 def provenance(found: Overview) -> Iterator[tuple[str, ...]]:

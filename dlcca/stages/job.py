@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -19,9 +19,10 @@ from dlcca.fusing import by_chance
 from dlcca.numerics import windows
 from dlcca.settings import Settings
 from dlcca.stages import given
-from dlcca.stages.view_array import is_view, view_array
+from dlcca.stages.view_array import ViewArray, is_view, view_array
 from dlcca.stores.blocks import Stage
 from dlcca.stores.files import files_at, is_remote, trouble, zarr_store
+from dlcca.stores.inputs import check_complete
 from dlcca.stores.views import Clock, describe, read_clock
 from dlcca.views import differing, transposed
 
@@ -33,6 +34,22 @@ class Source:
     name: str
     address: str
     path: str = ""
+    missing_chunks: str = "refuse"  # or "fill"
+
+    @property
+    def place(self) -> str:
+        """Where the array itself lies."""
+        return f"{self.address}/{self.path}".rstrip("/")
+
+    def check_complete(self) -> str:
+        """Refuse an array that lacks chunks; if these are accepted, a note that counts them, else "".
+
+        Views made of recordings have all their chunks, and tell by themselves where one is lost.
+        """
+        array = self.open()
+        if isinstance(array, ViewArray):
+            return ""
+        return check_complete(f"view {self.name!r}", self.place, array, self.missing_chunks)
 
     def open(self) -> Any:
         import zarr
@@ -45,7 +62,7 @@ class Source:
             where = f"{self.address} {self.path}".rstrip()
             reason = trouble(error) or error
             raise StorageError(f"view {self.name!r}: no Zarr array can be opened at {where}: {reason}") from error
-        return view_array(array, f"{self.address}/{self.path}".rstrip("/")) if is_view(array) else array
+        return view_array(array, self.place) if is_view(array) else array
 
     def read(self, rows: Any) -> NDArray:
         """Some rows: a slice, or row numbers in rising order, each once."""
@@ -58,6 +75,14 @@ class Source:
             if (reason := trouble(error)) is not None:
                 raise StorageError(f"view {self.name!r} cannot be read in rows {_told(rows)}: {reason}.") from error
             raise DataError(f"view {self.name!r} cannot be read in rows {_told(rows)}: {error}") from error
+
+
+def array_sources(views: Mapping[str, str], missing_chunks: Mapping[str, str]) -> dict[str, Source]:
+    """Zarr arrays by the names of their views; what is said of missing chunks goes by the same names."""
+    return {
+        name: Source(name, address, missing_chunks=missing_chunks.get(name, "refuse"))
+        for name, address in views.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -173,15 +198,19 @@ def identity(sources: tuple[Source, ...]) -> str:
 
 
 def settled(settings: Settings, sources: tuple[Source, ...]) -> Choices:
-    """The settings for these views without any "auto"; headers are read, and some rows where these decide."""
+    """The settings for these views without any "auto"; headers are read, and some rows where these decide.
+
+    Views that lack chunks are refused before, unless these are accepted, which is then noted.
+    """
     arrays = opened(sources).values()
+    notes = tuple(note for source in sources if (note := source.check_complete()))
     n = next(iter(arrays)).shape[0]
     dims = [array.shape[1] for array in arrays]
 
     def read(rows: NDArray[np.int64]) -> list[NDArray]:
         return [source.read(rows) for source in sources]
 
-    return choose(settings, n, len(sources), dims, partial(by_chance, read, n, settings))
+    return replace(choose(settings, n, len(sources), dims, partial(by_chance, read, n, settings)), notes=notes)
 
 
 def refuse_early(options: dict[str, Any], n: int, dims: Sequence[int] = ()) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ from dlcca.errors import DataError
 from dlcca.model import Model
 from dlcca.quality import Quality
 from dlcca.refitting import Known, check_old, new_landmarks, settings_for
-from dlcca.settings import Settings
+from dlcca.settings import Settings, check_missing_chunks
 from dlcca.stages import checking, finish, landmarks, metric, pipeline, spectrum
 from dlcca.stages.job import Source, settled
 from dlcca.stages.view_array import ViewArray, is_view, view_array
 from dlcca.stages.window import chosen_job
+from dlcca.stores.inputs import address_of, check_complete
 from dlcca.views import refuse_masked
 
 
@@ -46,18 +47,27 @@ def is_lazy(X: Any) -> bool:
     return isinstance(X, ViewArray) or type(X).__module__.split(".")[0] in ("dask", "zarr")
 
 
-def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any, clock: str = "") -> LazyFit:
+def fit(
+    views: dict[str, Any],
+    settings: Settings,
+    seed: int,
+    client: Any,
+    clock: str = "",
+    missing_chunks: str = "refuse",
+) -> LazyFit:
     """Fit without ever holding a view whole; the scratch store lives as long as the embedding is in use.
 
-    ``clock`` is the address of the store of views that they are, if they were made of recordings.
+    ``clock`` is the address of the store of views that they are, if they were made of recordings; ``missing_chunks``
+    says what to do about chunks that a Zarr array lacks, "refuse" or "fill".
     """
     import dask.array as da
     import zarr
 
     scratch = Path(tempfile.mkdtemp(prefix="dlcca-"))
     try:
+        notes = _check_complete(views, missing_chunks)
         sources = tuple(_source(name, X, scratch) for name, X in views.items())
-        choices = settled(settings, sources)
+        choices = replace(settled(settings, sources), notes=notes)
         job, choices = chosen_job(str(scratch / "run.zarr"), sources, choices, seed, clock)
         pipeline.run(job, client)
         quality = finish.quality_of(job, choices)
@@ -84,24 +94,33 @@ def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any, clock
     return result
 
 
-def transform(model: Model, views: dict[str, Any]) -> Any:
+def transform(model: Model, views: dict[str, Any], missing_chunks: str = "refuse") -> Any:
     """Coordinates of lazy views as a Dask array (n, q), block by block."""
+    _check_complete(views, missing_chunks)
     arrays = [None if X is None else _dask(X, name) for name, X in views.items()]
     return extension.coordinates(model.coordinates, arrays, len(model.scale))
 
 
-def distance(model: Model, views: dict[str, Any]) -> Any:
+def distance(model: Model, views: dict[str, Any], missing_chunks: str = "refuse") -> Any:
     """Distances of lazy views from what the fit has seen, as a Dask array (n,), block by block."""
+    _check_complete(views, missing_chunks)
     arrays = [None if X is None else _dask(X, name) for name, X in views.items()]
     return extension.coordinates(lambda parts: model.distance(parts)[:, None], arrays, 1)[:, 0]
 
 
 def refit(
-    known: Known, new: dict[str, Any], old: dict[str, Any], seed: int, client: Any
+    known: Known,
+    new: dict[str, Any],
+    old: dict[str, Any],
+    seed: int,
+    client: Any,
+    missing_chunks: str = "refuse",
 ) -> tuple[LazyFit, NDArray[np.float64]]:
     """A fit to old and new rows, with the old landmarks; and the coordinates that the old rows had before."""
     import dask.array as da
 
+    for some in (old, new):
+        _check_complete(some, missing_chunks)
     views = {name: (_dask(old[name], name), _dask(X, name)) for name, X in new.items()}
     for part in range(2):
         known.model.check([pair[part] for pair in views.values()])
@@ -112,6 +131,22 @@ def refit(
     n_old, n_new = (next(iter(views.values()))[part].shape[0] for part in range(2))
     settings = settings_for(known, n_old, n_old + n_new, np.concatenate([known.landmarks, n_old + added]))
     return fit({name: da.concatenate(pair) for name, pair in views.items()}, settings, seed, client), before
+
+
+def _check_complete(views: dict[str, Any], missing_chunks: str) -> tuple[str, ...]:
+    """Refuse Zarr arrays that lack chunks; if these are accepted, a note on each array that does.
+
+    Chunks that a Dask array reads from Zarr cannot be seen here.
+    """
+    import zarr
+
+    check_missing_chunks(missing_chunks)
+    notes = [
+        check_complete(f"view {name!r}", address_of(X), X, missing_chunks)
+        for name, X in views.items()
+        if isinstance(X, zarr.Array) and not is_view(X)
+    ]
+    return tuple(note for note in notes if note)
 
 
 def _q(model: Model) -> int:
@@ -128,12 +163,13 @@ def _source(name: str, X: Any, scratch: Path) -> Source:
     if isinstance(X, ViewArray):
         return Source(name, X.address)
     if isinstance(X, zarr.Array) and isinstance(X.store_path.store, zarr.storage.LocalStore):
-        return Source(name, str(X.store_path.store.root), X.store_path.path)
+        root = str(X.store_path.store.root)
+        return Source(name, root, X.store_path.path, missing_chunks="fill")  # `fit` has decided about these
     array = _dask(X, name)
     rows = max(1, (8 << 20) // (array.dtype.itemsize * array.shape[1]))
     path = scratch / "views" / f"{len(list(scratch.glob('views/*')))}.zarr"
     array.rechunk((rows, -1)).to_zarr(str(path), compute=True)
-    return Source(name, str(path))
+    return Source(name, str(path), missing_chunks="fill")  # of zeros none are written
 
 
 def _dask(X: Any, name: str) -> Any:

@@ -68,9 +68,9 @@ def recipes_of(made: Recordings, files: Sequence[str], opener: Opener) -> dict[s
 def _names(path: str, recipe: ViewRecipe, opener: Opener) -> set[str]:
     """The channels of a file; none if its reader does not take the options of this view."""
     try:
-        recording = File.at(path, recipe.reader).open(opener)
+        recording = File.at(path, recipe.reader_options).open(opener)
     except SettingsError:
-        if not recipe.reader:
+        if not recipe.reader_options:
             raise
         return set()
     return {channel.name for signal in recording.signals for channel in signal.channels}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from dlcca.quality import Quality
 from dlcca.settings import Settings
 from dlcca.stages import finish, pipeline
 from dlcca.stages.failures import watched
-from dlcca.stages.job import Job, Source, settled
+from dlcca.stages.job import Job, array_sources, settled
 from dlcca.stages.window import chosen_job
 from dlcca.stages.work import Tell
 from dlcca.stores import events, groups, lock
@@ -58,14 +58,22 @@ ON_DISK = (
 )
 
 
-def prepared(store: str, views: dict[str, str], settings: Settings, seed: int, clock: str = "") -> tuple[Job, Choices]:
+def prepared(
+    store: str,
+    views: Mapping[str, str],
+    settings: Settings,
+    seed: int,
+    clock: str = "",
+    missing_chunks: Mapping[str, str] | None = None,
+) -> tuple[Job, Choices]:
     """The job, every "auto" settled; reads the headers of the views and a few of their rows.
 
-    ``clock`` is the store of views that they are, if they were made of recordings.
+    ``clock`` is the store of views that they are, if they were made of recordings; ``missing_chunks`` what to do about
+    chunks that a view lacks, by the name of the view: "refuse", which is usual, or "fill".
     """
     if clock and not is_views(clock):
         raise DataError(f"the views of {store} are to be made of recordings, and are not yet: dlcca ingest run.toml.")
-    sources = tuple(Source(name, address) for name, address in views.items())
+    sources = tuple(array_sources(views, missing_chunks or {}).values())
     return chosen_job(store, sources, settled(settings, sources), seed, clock)
 
 

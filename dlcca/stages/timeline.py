@@ -142,7 +142,7 @@ def lay_out(recipes: Mapping[str, ViewRecipe], opener: Opener) -> Timeline:
     """Open the headers of all files and put them on one clock; what does not fit together is an error that says so."""
     notes: list[str] = []
     files = {
-        name: [File.at(path, recipe.reader) for path in found(recipe.source, f"view {name!r}")]
+        name: [File.at(path, recipe.reader_options) for path in found(recipe.source, f"view {name!r}")]
         for name, recipe in recipes.items()
     }
     starts = _one_after_another(files, recipes, _starts(files, opener, notes), opener, notes)

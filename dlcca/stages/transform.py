@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dlcca.chunked.blocks import bounds_of_block, count_of_blocks, rows_of_block
 from dlcca.errors import DataError, SettingsError, StaleStage, StorageError, suggest
 from dlcca.model import Model
-from dlcca.stages.job import Source, _clock, fingerprint, identity
+from dlcca.stages.job import Source, _clock, array_sources, fingerprint, identity
 from dlcca.stages.work import Tell, do_missing, read_or_computed
 from dlcca.stores import groups, lock, transformed, views
 from dlcca.stores import model as model_store
@@ -41,6 +41,7 @@ class TransformJob:
     rows: int  # moments of a block
     inputs: str  # identity of model and views
     clock: str = ""  # the store of views that they are, if they were made of recordings
+    notes: tuple[str, ...] = ()  # on the input
 
     @property
     def moments(self) -> Clock | None:
@@ -74,6 +75,7 @@ def prepared(address: str, model: str, sources: Mapping[str, Source], clock: str
     fitted.check(arrays)
     present = tuple(source for source in given if source is not None)
     n = _length(present, [X for X in arrays if X is not None])
+    notes = tuple(note for source in present if (note := source.check_complete()))
     inputs = fingerprint(identity(present), checksum, views.describe(clock)["fingerprint"] if clock else "")
     if clock:
         n = len(_clock(clock, inputs).time)
@@ -81,7 +83,7 @@ def prepared(address: str, model: str, sources: Mapping[str, Source], clock: str
     dtype = "float32" if narrow else "float64"
     dims = [X.shape[1] for X in arrays if X is not None]
     rows = rows_of_block(n, dims, np.dtype(dtype).itemsize, next(X for X in arrays if X is not None).chunks[0])
-    return TransformJob(address, place, checksum, given, n, len(fitted.scale), dtype, rows, inputs, clock)
+    return TransformJob(address, place, checksum, given, n, len(fitted.scale), dtype, rows, inputs, clock, notes)
 
 
 def views_of_store(address: str) -> dict[str, Source]:
@@ -89,21 +91,24 @@ def views_of_store(address: str) -> dict[str, Source]:
     return {name: Source(name, f"{address.rstrip('/')}/views/{name}") for name in views.describe(address)["views"]}
 
 
-def named_arrays(said: Sequence[str], names: tuple[str, ...]) -> dict[str, Source]:
-    """Zarr arrays as ``NAME=array.zarr``, or one for each view in the order of the model's."""
+def named_arrays(said: Sequence[str], names: tuple[str, ...], missing_chunks: str = "refuse") -> dict[str, Source]:
+    """Zarr arrays as ``NAME=array.zarr``, or one for each view in the order of the model's.
+
+    ``missing_chunks`` says what to do about chunks that they lack: "refuse" or "fill".
+    """
     split = [text.partition("=") for text in said]
     pairs = [(name, rest) if name in names else ("", f"{name}{equals}{rest}") for name, equals, rest in split]
     if all(name for name, _ in pairs):
         if len(dict(pairs)) < len(pairs):
             raise SettingsError(f"a view is named twice in {' '.join(said)}.")
-        return {name: Source(name, address) for name, address in pairs}
+        return array_sources(dict(pairs), dict.fromkeys(names, missing_chunks))
     if len(said) != len(names) or any(name for name, _ in pairs):
         wanted = " ".join(f"{name}=..." for name in names)
         raise SettingsError(
             f"{len(said)} FILEs for a model of {len(names)} arrays ({', '.join(names)}); give {wanted}, or one Zarr "
             "array for each, in this order. Only a model of recordings takes recordings."
         )
-    return {name: Source(name, address) for name, address in zip(names, said, strict=True)}
+    return array_sources(dict(zip(names, said, strict=True)), dict.fromkeys(names, missing_chunks))
 
 
 def run(job: TransformJob, client: Any = None, tell: Tell | None = None) -> dict[str, Any]:
@@ -257,6 +262,7 @@ def _seal(job: TransformJob) -> None:
         "samples": job.n,
         "valid": valid,
         "outside": outside,
+        "notes": list(job.notes),
         "fingerprint": job.inputs,
         "versions": run_store.versions(),
         "manifest": {name: _digest(job, name) for name in transformed.ARRAYS},

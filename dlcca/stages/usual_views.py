@@ -18,7 +18,7 @@ def usual_views(files: Sequence[str], recipe: ViewRecipe, opener: Opener) -> dic
     None at all if the files hold annotations only, such as a hypnogram.
     """
     paths = found(files, "the command line")
-    recordings = [File.at(path, recipe.reader).open(opener) for path in paths]
+    recordings = [File.at(path, recipe.reader_options).open(opener) for path in paths]
     groups = {tuple(signal.names): signal for recording in recordings for signal in recording.signals}
     if not groups and not any(recording.annotations for recording in recordings):
         raise DataError(f"{', '.join(paths)}: neither channels nor annotations are in there.")

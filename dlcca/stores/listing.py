@@ -3,11 +3,49 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dlcca.errors import StorageError
 from dlcca.stores.files import files_at, is_remote
 from dlcca.stores.patience import patiently
+
+#: What storages call that which tells one version of an object from another; the first that is there is taken.
+_VERSIONS = ("ETag", "etag", "md5Hash", "content_md5", "LastModified", "last_modified", "updated", "mtime", "created")
+
+
+def signatures(address: str) -> dict[str, str]:
+    """All files below an address by name, each with what changes when it is written again, from one listing.
+
+    On a disk that is size and time of the last change; in object storage size and ETag.
+    """
+    if is_remote(address):
+        files: Any = files_at(address)
+        root = f"{files.root.rstrip('/')}/"
+
+        def listed() -> dict[str, Any]:
+            files.fs.invalidate_cache()
+            return files.fs.find(root, detail=True)
+
+        found = patiently(f"{address} cannot be listed", listed)
+        start = root.removeprefix("/")
+        return {name.removeprefix("/").removeprefix(start): _version(about) for name, about in found.items()}
+    place = address.removeprefix("file://").rstrip("/")
+    made = {}
+    try:
+        for folder, _, names in os.walk(place):
+            for name in names:
+                path = os.path.join(folder, name)
+                about = os.stat(path)
+                made[os.path.relpath(path, place).replace(os.sep, "/")] = f"{about.st_size} {about.st_mtime_ns}"
+    except OSError as error:
+        raise StorageError(f"{address} cannot be listed: {error.strerror or error}.") from error
+    return made
+
+
+def _version(about: Mapping[str, Any]) -> str:
+    return f"{about['size']} {next((about[key] for key in _VERSIONS if about.get(key)), '')}"
 
 
 def all_files(address: str) -> list[str]:

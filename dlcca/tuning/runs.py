@@ -20,7 +20,7 @@ def tune_run(asked: RunFile) -> Tuned:
     """Options for the views of a run file, of which some rows are read."""
     rows_of = Settings.from_options(neighborhoods=asked.settings.neighborhoods.kind)
     clock = asked.ingested if asked.recordings else ""
-    job, _ = running.prepared(asked.store, asked.views, rows_of, asked.seed, clock)
+    job, _ = running.prepared(asked.store, asked.views, rows_of, asked.seed, clock, asked.missing_chunks)
     rows = rows_to_read(job.n, asked.settings)
     views = {source.name: job.read(v, rows) for v, source in enumerate(job.sources)}
     return tune_sample(views, unbroken([rows], job.segments), job.n, asked.settings, asked.seed)

@@ -167,6 +167,31 @@ def test_an_endpoint_that_takes_the_request_and_is_silent_is_told_too(bucket, mo
                 ask()
 
 
+def test_missing_chunks_of_a_view_in_a_bucket_are_refused_with_one_listing(bucket, tmp_path, monkeypatch):
+    views = recordings(2)
+    sent(bucket, {"view1": views[0], "view2": views[1]}, 10)
+    storage().rm_file(f"{bucket}/view2.zarr/c/3/0")
+    sources = [Source(f"view {v}", f"{bucket}/view{v}.zarr") for v in (1, 2)]
+    assert sources[0].check_complete() == ""
+    calls = []
+    fs = type(files_at(bucket).fs)
+    monkeypatch.setattr(fs, "_find", counting(fs._find, calls))
+    monkeypatch.setattr(fs, "_info", counting(fs._info, calls))
+    with pytest.raises(DataError, match=r"view 'view 2': 1 of 15 chunks \(7 %\) of s3://.*rows 30 to 39\."):
+        sources[1].check_complete()
+    assert len(calls) <= 3  # one for the listing, and what Zarr asks to open the array
+    filled = Source("view 2", f"{bucket}/view2.zarr", missing_chunks="fill")
+    assert "1 of 15 chunks" in filled.check_complete()
+
+
+def counting(function, calls):
+    async def counted(*args, **kwargs):
+        calls.append(function.__name__)
+        return await function(*args, **kwargs)
+
+    return counted
+
+
 def test_a_recording_in_a_bucket_is_read_as_one_on_a_disk(bucket, tmp_path):
     X = np.random.default_rng(0).standard_normal((60, 3))
     for address in (bucket, str(tmp_path)):

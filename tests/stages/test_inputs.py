@@ -1,0 +1,192 @@
+"""Inputs that are incomplete, or that change between a run and its resumption."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import zarr
+from typer.testing import CliRunner
+
+from dlcca import LocalCCA, simulate
+from dlcca.cli import app
+from dlcca.errors import DataError, SettingsError
+from dlcca.stores import inputs
+from tests.stages.jobs import TIME, recordings, written
+
+RUN = """
+[store]
+path = "run.zarr"
+
+[views.left]
+source = "left.zarr"
+
+[views.right]
+source = "right.zarr"
+
+[landmarks]
+choice = 60
+
+[neighborhoods]
+kind = "knn"
+n_neighbors = 40
+
+[cluster]
+workers = 1
+memory_gib = 2
+"""
+FILL = 'source = "left.zarr"\nmissing_chunks = "fill"'
+
+
+def dlcca(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def laid(place, X, chunks, **options):
+    """X as a Zarr array whose chunks are all written."""
+    array = zarr.create_array(
+        str(place), shape=X.shape, chunks=chunks, dtype=X.dtype, config={"write_empty_chunks": True}, **options
+    )
+    array[...] = X
+    return array
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Two views of 1000 rows in twenty chunks each, and a run.toml of them."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    views, _truth = simulate.torus(1000, common="big", random_state=0)
+    for name, X in zip(("left", "right"), views, strict=True):
+        laid(tmp_path / f"{name}.zarr", X, (50, 3))
+    (tmp_path / "run.toml").write_text(RUN)
+    return tmp_path
+
+
+# Missing chunks.
+
+
+@pytest.mark.parametrize(
+    ("options", "lost", "told"),
+    [
+        ({}, ["c/3/0", "c/4/0"], r"2 of 20 chunks \(10 %\) of .*left.zarr are missing: rows 150 to 249\."),
+        ({}, ["c/0/0", "c/2/0", "c/19/0"], r"3 of 20 .*: rows 0 to 49, 100 to 149 and 950 to 999\."),
+        ({"zarr_format": 2}, ["3.0"], r"1 of 20 chunks \(5 %\) .* rows 150 to 199"),
+        ({"shards": (100, 3)}, ["c/1/0"], r"1 of 10 shards \(10 %\) .* rows 100 to 199"),
+    ],
+)
+def test_missing_chunks_of_a_view_are_counted_and_refused_by_default(folder, options, lost, told):
+    X = zarr.open_array(str(folder / "left.zarr"), mode="r")[...]
+    shutil.rmtree(folder / "left.zarr")
+    laid(folder / "left.zarr", X, (50, 3), **options)
+    assert dlcca("plan", folder / "run.toml").exit_code == 0
+    for name in lost:
+        (folder / "left.zarr" / name).unlink()
+    for verb in ("plan", "run"):
+        refused = dlcca(verb, folder / "run.toml")
+        assert refused.exit_code == 3, refused.output
+        said = " ".join(refused.stderr.split())
+        with pytest.raises(DataError, match=told):
+            raise DataError(said)
+        assert "view 'left'" in said
+        assert "missing_chunks" in said
+    assert not (folder / "run.zarr/stages/scan").exists()
+
+
+def test_a_setting_accepts_missing_chunks_as_fill_values_and_says_how_many(folder):
+    for name in ("c/3/0", "c/4/0"):
+        (folder / "left.zarr" / name).unlink()
+    (folder / "run.toml").write_text(RUN.replace('source = "left.zarr"', FILL))
+    planned = dlcca("plan", folder / "run.toml", "--json")
+    assert planned.exit_code == 0, planned.output
+    told = [line for line in json.loads(planned.stdout)["choices"] if "missing_chunks" in line]
+    assert len(told) == 1
+    assert "2 of 20 chunks (10 %)" in told[0]
+    assert "view 'left'" in told[0]
+    (folder / "run.toml").write_text(RUN.replace('source = "left.zarr"', FILL.replace("fill", "fil")))
+    wrong = dlcca("plan", folder / "run.toml")
+    assert wrong.exit_code == 2
+    assert "did you mean 'fill'" in wrong.stderr
+
+
+def test_an_array_that_was_never_written_is_not_taken_for_zeros(folder):
+    shutil.rmtree(folder / "left.zarr")
+    zarr.create_array(str(folder / "left.zarr"), shape=(1000, 3), chunks=(50, 3), dtype="float64")
+    refused = dlcca("plan", folder / "run.toml")
+    assert refused.exit_code == 3
+    assert "20 of 20 chunks (100 %)" in " ".join(refused.stderr.split())
+
+
+@pytest.mark.parametrize("place", ["folder", "memory"])
+def test_missing_chunks_of_a_zarr_array_in_python_are_refused_or_filled(tmp_path, place):
+    views = recordings(2)
+    arrays = []
+    for v, X in enumerate(views):
+        store = str(tmp_path / f"{v}.zarr") if place == "folder" else zarr.storage.MemoryStore()
+        array = zarr.create_array(store, shape=X.shape, chunks=(50, 4), dtype=X.dtype)
+        array[50:] = X[50:]
+        if v:
+            array[:50] = X[:50]
+        arrays.append(array)
+    model = LocalCCA(random_state=0, **TIME)
+    with pytest.raises(DataError, match=r"1 of 3 chunks \(33 %\).* missing(: rows 0 to 49)?\..*missing_chunks"):
+        model.fit(arrays)
+    filled = LocalCCA(random_state=0, missing_chunks="fill", **TIME).fit(arrays)
+    (told,) = [line for line in filled.choices_ if "missing_chunks" in line]
+    assert "1 of 3 chunks" in told
+    assert told in filled.summary()
+    zeros = np.concatenate([np.zeros((50, 4)), views[0][50:]])
+    expected = LocalCCA(random_state=0, **TIME).fit([zeros, views[1]])
+    np.testing.assert_allclose(np.asarray(filled.embedding_), expected.embedding_, atol=1e-8)
+    with pytest.raises(DataError, match="1 of 3 chunks"):
+        expected.transform(arrays)
+    with pytest.raises(DataError, match="1 of 3 chunks"):
+        expected.distance(arrays)
+    np.testing.assert_allclose(np.asarray(filled.transform(arrays)), expected.embedding_, atol=1e-8)
+    with pytest.raises(SettingsError, match="did you mean 'fill'"):
+        LocalCCA(missing_chunks="filled").fit(arrays)
+
+
+def test_missing_chunks_of_new_rows_are_refused_by_a_transform(tmp_path):
+    views = recordings(2)
+    LocalCCA(random_state=0, **TIME).fit(views).save(tmp_path / "model.zarr")
+    sources = written(tmp_path, views, 50)
+    (tmp_path / "view1.zarr/c/1/0").unlink()
+    positional = ("transform", tmp_path / "model.zarr", *(source.address for source in sources))
+    refused = dlcca(*positional, "--out", tmp_path / "new.zarr")
+    assert refused.exit_code == 3, refused.output
+    assert "1 of 3 chunks (33 %)" in " ".join(refused.stderr.split())
+    assert "--missing-chunks" in refused.stderr
+    filled = dlcca(*positional, "--out", tmp_path / "new.zarr", "--missing-chunks", "fill", "--json")
+    assert filled.exit_code == 0, filled.output
+    (told,) = json.loads(filled.stdout)["notes"]
+    assert "1 of 3 chunks (33 %)" in told
+
+
+def test_missing_chunks_of_a_recording_are_refused_when_it_is_ingested(tmp_path):
+    rng = np.random.default_rng(0)
+    laid(tmp_path / "x.zarr", rng.standard_normal((1000, 3)), (50, 3), attributes={"rate": 50.0})
+    shutil.copytree(tmp_path / "x.zarr", tmp_path / "whole.zarr")
+    (tmp_path / "x.zarr/c/3/0").unlink()
+    text = '[store]\npath = "run.zarr"\n[views.a]\nsource = "x.zarr"\nwindow_s = 0.2\nflat_s = 0\n'
+    (tmp_path / "run.toml").write_text(text)
+    for asked in ((tmp_path / "run.toml",), (tmp_path / "x.zarr", "--out", tmp_path / "views.zarr")):
+        refused = dlcca("ingest", *asked)
+        assert refused.exit_code == 3, refused.output
+        said = " ".join(refused.stderr.split())
+        assert "1 of 20 chunks (5 %)" in said
+        assert "rows 150 to 199" in said
+        assert "missing_chunks" in said
+    (tmp_path / "run.toml").write_text(text + 'missing_chunks = "fill"\n')
+    filled = dlcca("ingest", tmp_path / "run.toml", "--json")
+    assert filled.exit_code == 0, filled.output
+    assert any("1 of 20 chunks (5 %)" in note for note in json.loads(filled.stdout)["notes"])
+
+
+def test_chunks_along_several_axes_are_counted_each_and_their_rows_named_once(tmp_path):
+    array = laid(tmp_path / "x.zarr", np.ones((100, 6)), (10, 2))
+    keys = {f"c/{i}/{j}" for i in range(10) for j in range(3)}
+    assert inputs.missing_chunks(array, keys) is None
+    found = inputs.missing_chunks(array, keys - {"c/4/1", "c/4/2", "c/5/0", "c/9/0"})
+    assert (found.count, found.of, found.rows) == (4, 30, ((40, 60), (90, 100)))
+    flat = laid(tmp_path / "y.zarr", np.ones(25), (10,), zarr_format=2)
+    assert inputs.missing_chunks(flat, {"0", "2"}).rows == ((10, 20),)
