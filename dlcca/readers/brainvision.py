@@ -54,7 +54,8 @@ def open(path: str, *, truncated: str = "refuse") -> Recording:
     # The clock on the wall: MNE calls it UTC, the file does not say where the wall was.
     start = opened.start.replace(tzinfo=None) if opened.start else None
     marks = [replace(mark, onset_s=_in_time(mark.onset_s, stretches, rate)) for mark in opened.annotations]
-    return replace(opened, start=start, annotations=(*marks, *marked))
+    sidecars = tuple(_beside(vhdr, name) for key in ("DataFile", "MarkerFile") if (name := _value(text, key)))
+    return replace(opened, start=start, annotations=(*marks, *marked), sidecars=(vhdr, *sidecars))
 
 
 def _header_of(path: str) -> str:

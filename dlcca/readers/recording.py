@@ -113,3 +113,4 @@ class Recording:
     start: datetime | None = None  # None where the file does not say
     annotations: tuple[Annotation, ...] = ()
     notes: tuple[str, ...] = field(default=())  # what the reader had to overlook or mend, for people
+    sidecars: tuple[str, ...] = ()  # files beside the one at `path` that are read too

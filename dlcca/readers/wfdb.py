@@ -79,7 +79,16 @@ def open(path: str, *, annotators: Sequence[str] = ANNOTATORS, truncated: str = 
         start=_start(header),
         annotations=tuple(sorted(annotations, key=lambda mark: mark.onset_s)),
         notes=(*notes, *renamed),
+        sidecars=tuple(_sidecars(stem, header)),
     )
+
+
+def _sidecars(stem: str, header: Any) -> list[str]:
+    """The files of a record: its header and those of its samples, also of its segments."""
+    segments = [name for name in getattr(header, "seg_name", None) or [] if name != "~"]
+    names = [f"{name}{ending}" for name in segments for ending in (".hea", ".dat")]
+    names += [name for name in getattr(header, "file_name", None) or [] if name]
+    return [f"{stem}.hea", *(os.path.join(os.path.dirname(stem), name) for name in dict.fromkeys(names))]
 
 
 def _stem(path: str) -> str:

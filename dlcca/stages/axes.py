@@ -64,3 +64,8 @@ def _read(stage: Stage, K: int) -> list[Axes | None]:
     """Read once in a process; the fingerprint of the stage tells the axes of different landmarks apart."""
     known = stage.facts(0)["views"]
     return [Axes(stage.read(f"centre_{v}", 0), stage.read(f"turn_{v}", 0)) if v in known else None for v in range(K)]
+
+
+def forget() -> None:
+    """Have the axes be read anew."""
+    _read.cache_clear()

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import StaleStage
-from dlcca.stages import piecing
+from dlcca.stages import inputs, piecing
 from dlcca.stages.ingest_job import IngestJob
 from dlcca.stages.packing import packed
 from dlcca.stages.reads import Reads
@@ -44,7 +44,16 @@ def run(job: IngestJob, client: Any = None, tell: Tell | None = None) -> None:
         arrays[place_of(job, v)] = ((job.n, sum(dims)), job.kept(v), job.rows, more)
     stage = stage_of(job).prepare(arrays, says=f"{job.n} windows of {len(job.views)} views")
     _refuse_other_form(job, stage)
+    confirm(job, begin=True)
     do_missing(compute, job, stage, client, tell)
+    confirm(job, begin=True)  # a file may have changed on the way
+
+
+def confirm(job: IngestJob, *, begin: bool = False) -> None:
+    """Refuse files that have changed since the first block was read."""
+    files = dict.fromkeys(piece.file for _v, _k, track in job.tracks for piece in track.pieces)
+    paths = [path for file in files for path in (file.path, *file.open(job.opener).sidecars)]
+    inputs.confirm_files(stage_of(job), list(dict.fromkeys(paths)), begin=begin)
 
 
 def _refuse_other_form(job: IngestJob, stage: Stage) -> None:
@@ -65,7 +74,7 @@ def compute(job: IngestJob, stage: Stage, block: int) -> None:
     for v, k, _track in job.tracks:
         for part in piecing.parts_of(job, v, k, first, last):
             reads.expect(part.piece, part.digital is not None, part.wish)
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = {inputs.CHECKSUMS: []}  # none of files: they are compared by their sizes and times
     stage.write(block, _parts(job, reads, first, last, facts), facts)
 
 

@@ -61,7 +61,9 @@ def run(job: IngestJob, line: Timeline, client: Any = None, tell: Tell | None = 
     """Do what is missing, and seal the store; its header. A store that is finished is left as it is."""
     _refuse_foreign(job)
     with lock.held(job.address, "an ingestion"):
-        if not store.is_views(job.address):
+        if store.is_views(job.address):
+            drafts.confirm(job)
+        else:
             for stage in STAGES:
                 stage(job, client, tell)
             with storing(f"the header of {job.address}"):

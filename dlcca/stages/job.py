@@ -18,9 +18,10 @@ from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
 from dlcca.fusing import by_chance
 from dlcca.numerics import windows
 from dlcca.settings import Settings
-from dlcca.stages import given
+from dlcca.stages import given, inputs
 from dlcca.stages.view_array import ViewArray, is_view, view_array
 from dlcca.stores.blocks import Stage
+from dlcca.stores.chunks import crc32c
 from dlcca.stores.files import files_at, is_remote, trouble, zarr_store
 from dlcca.stores.inputs import check_complete
 from dlcca.stores.views import Clock, describe, read_clock
@@ -152,11 +153,48 @@ class Job:
         """Some rows of a view: a slice, or row numbers in any order, each read once."""
         source = self.sources[v]
         if isinstance(rows, slice):
-            X = source.read(rows)
-        else:
-            unique, where = np.unique(rows, return_inverse=True)
-            X = source.read(unique)[where]
-        return np.asarray(X, dtype=self.dtype)
+            X = np.asarray(source.read(rows), dtype=self.dtype)
+            self._compare(v, int(rows.start), X)
+            return X
+        unique, where = np.unique(rows, return_inverse=True)
+        return np.asarray(source.read(unique)[where], dtype=self.dtype)
+
+    def _compare(self, v: int, start: int, X: NDArray) -> None:
+        """An error if a whole block among rows that were read is not what it was for stage `scan`."""
+        stop, block = start + len(X), -(-start // self.rows)
+        while block < self.n_blocks and self.bounds(block)[1] <= stop:
+            first, last = self.bounds(block)
+            expected = _checksums(self.moments_of_views)
+            if expected is not None:
+                found = crc32c(X[first - start : last - start])
+                if found != expected[block][v]:  # or the views were scanned again since this process read that
+                    expected = _checksums(self.moments_of_views, again=True)
+                    if expected is not None and found != expected[block][v]:
+                        raise inputs.changed(self.first_read, self.sources[v].name, first, last)
+            block += 1
+
+    @property
+    def first_read(self) -> Stage:
+        """Stage `scan`, which reads every block first and keeps its checksums."""
+        return self.stage("scan", [], self.n_blocks)
+
+    @property
+    def moments_of_views(self) -> Stage:
+        """Stage `moments`: what `scan` found of all blocks, in one record."""
+        return self.stage("moments", [], 1)
+
+    @property
+    def present(self) -> dict[str, Source]:
+        return {source.name: source for source in self.sources}
+
+    def rows_read(self, block: int) -> tuple[int, int]:
+        """The rows of the views that a block is made of."""
+        return self.bounds(block)
+
+    def views_read(self, block: int) -> list[NDArray]:
+        """The views of a block as they are now, whether or not they have changed."""
+        first, last = self.bounds(block)
+        return [np.asarray(source.read(slice(first, last)), dtype=self.dtype) for source in self.sources]
 
     def stage(self, name: str, depends: Any, n_blocks: int) -> Stage:
         """A stage of this job, known by a fingerprint of the inputs and of all that it depends on."""
@@ -165,6 +203,27 @@ class Job:
     @cached_property
     def options(self) -> dict[str, Any]:
         return self.settings.options()
+
+
+#: Checksums of the views by the stage that keeps them: for each block, of every view. Read once in a process.
+_CHECKSUMS: dict[Stage, list[list[int]]] = {}
+
+
+def _checksums(stage: Stage, *, again: bool = False) -> list[list[int]] | None:
+    """What the views were when they were scanned; None if they were not yet, or by a dlcca that kept no checksums."""
+    if again:
+        _CHECKSUMS.pop(stage, None)
+    if stage not in _CHECKSUMS:
+        found = stage.facts(0).get(inputs.CHECKSUMS) if stage.is_finished(0) else None
+        if found is None:
+            return None
+        if len(_CHECKSUMS) >= MOST_KEPT:
+            _CHECKSUMS.clear()
+        _CHECKSUMS[stage] = found
+    return _CHECKSUMS[stage]
+
+
+MOST_KEPT = 16
 
 
 @lru_cache(maxsize=4)

@@ -99,6 +99,11 @@ def model(job: Job) -> Model:
 _KEPT: dict[tuple[Any, ...], Model] = {}
 
 
+def forget() -> None:
+    """Have the model be read anew."""
+    _KEPT.clear()
+
+
 def _model(job: Job, units: list[float]) -> Model:
     key = (job.address, stage_of(job).fingerprint, *units)
     found = _KEPT.get(key)

@@ -186,6 +186,13 @@ _KEPT: dict[tuple[Stage, int, int], sp.csr_array] = {}
 _KEEPING = threading.Lock()  # a worker may have several threads
 
 
+def forget() -> None:
+    """Give back what is kept of the kernel and of the last vector."""
+    with _KEEPING:
+        _KEPT.clear()
+        _LAST.clear()
+
+
 def _rows(job: Job, v: int, samples: int) -> sp.csr_array:
     """Rows of a sparse kernel, which sum to one, of a block of samples: (rows, m)."""
     origin = spectrum.bandwidth_stage(job)

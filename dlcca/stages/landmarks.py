@@ -34,6 +34,11 @@ def count(job: Job) -> int:
     return _FOUND[stage]
 
 
+def forget() -> None:
+    """Have the number of landmarks be read anew."""
+    _FOUND.clear()
+
+
 def _asked(job: Job) -> int:
     choice = job.options["landmarks"]
     return int(choice) if np.ndim(choice) == 0 else len(choice)

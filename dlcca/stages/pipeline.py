@@ -9,7 +9,10 @@ from dlcca.stages import (
     axes,
     checking,
     embedding,
+    indexes,
+    inputs,
     kernel,
+    lanczos,
     landmarks,
     members,
     metric,
@@ -43,6 +46,20 @@ STAGES: dict[str, Callable[..., Any]] = {
 
 
 def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
-    """Do what is missing of every stage."""
+    """Do what is missing of every stage. An input that has changed since it was first read is refused."""
+    if scan.moments_stage(job).missing():  # the views may have changed since they were read in another run
+        forget(client)
     for stage in STAGES.values():
         stage(job, client, tell)
+    inputs.confirm(job, client, tell)  # it may have changed on the way
+
+
+def forget(client: Any = None) -> None:
+    """Empty what this process and the workers keep of stages that they have read.
+
+    It is kept by fingerprints, which are the same if the views have changed in few rows.
+    """
+    if client is not None:
+        client.run(forget)
+    for kept in (landmarks.forget, axes.forget, indexes.forget, kernel.forget, lanczos.forget):
+        kept()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DataError
 from dlcca.numerics.moments import Moments, combined
+from dlcca.stages import inputs
 from dlcca.stages.job import Job
 from dlcca.stages.work import Tell, do_missing
 from dlcca.stores.blocks import Stage
@@ -25,17 +26,18 @@ class Scan:
 
 
 def stage_of(job: Job) -> Stage:
-    return job.stage("scan", [], job.n_blocks)
+    return job.first_read
 
 
 def moments_stage(job: Job) -> Stage:
     """All blocks together: later stages ask for it in every task, and must not read a file for each block there."""
-    return job.stage("moments", [], 1)
+    return job.moments_of_views
 
 
 def run(job: Job, client: Any = None, tell: Tell | None = None) -> Scan:
     """Look at every block that was not looked at yet, and put the results together in the order of the blocks."""
     stage = stage_of(job).prepare({}, says=f"{job.n} samples of {job.K} views")
+    inputs.confirm(job, client, tell)
     do_missing(compute, job, stage, client, tell)
     together = moments_stage(job).prepare({}, says=f"{job.n} samples of {job.K} views")
     do_missing(combine, job, together, client, tell)
@@ -54,6 +56,7 @@ def compute(job: Job, stage: Stage, block: int) -> None:
         _refuse_gaps(X, source.name, first, block)
     moments = [Moments.of(X) for X in views]
     facts = {
+        **inputs.checksums(views),
         "rows": len(views[0]),
         "means": [m.mean.tolist() for m in moments],
         "squares": [m.squares.tolist() for m in moments],
@@ -78,7 +81,9 @@ def combine(job: Job, stage: Stage, block: int) -> None:
         check_change(spread, source.name, job.dtype)
         means.append(moments.mean.tolist())
         spreads.append(spread)
-    stage.write(block, {}, {"means": means, "spreads": spreads})
+    known = [f.get(inputs.CHECKSUMS) for f in facts]
+    checked = {inputs.CHECKSUMS: known} if None not in known else {}  # an earlier dlcca kept none
+    stage.write(block, {}, {"means": means, "spreads": spreads, **checked})
 
 
 def _refuse_gaps(X: NDArray, name: str, first: int, block: int) -> None:

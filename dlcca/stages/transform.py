@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dlcca.chunked.blocks import bounds_of_block, count_of_blocks, rows_of_block
 from dlcca.errors import DataError, SettingsError, StaleStage, StorageError, suggest
 from dlcca.model import Model
+from dlcca.stages import inputs
 from dlcca.stages.job import Source, _clock, array_sources, fingerprint, identity
 from dlcca.stages.work import Tell, do_missing, read_or_computed
 from dlcca.stores import groups, lock, transformed, views
@@ -50,6 +51,22 @@ class TransformJob:
     @property
     def stage(self) -> Stage:
         return Stage(self.address, "transform", self.inputs, count_of_blocks(self.n, self.rows))
+
+    @property
+    def first_read(self) -> Stage:
+        return self.stage
+
+    def rows_read(self, block: int) -> tuple[int, int]:
+        """The rows of the views that a block of moments is made of."""
+        first, last = bounds_of_block(self.n, self.rows, block)
+        if self.moments is None:
+            return first, last
+        low, high = np.searchsorted(self.moments.rows, [first, last])
+        return int(low), int(high)
+
+    def views_read(self, block: int) -> list[NDArray]:
+        """The views that are there, in the rows of a block."""
+        return [X for X in _read(self, *self.rows_read(block)) if X is not None]
 
     @property
     def present(self) -> dict[str, Source]:
@@ -130,7 +147,10 @@ def _done(job: TransformJob, client: Any, tell: Tell | None) -> dict[str, Any]:
         "/outside": ((n,), "bool", rows),
     }
     says = f"the model {job.model}, views {', '.join(job.present)}"
-    do_missing(compute, job, job.stage.prepare(arrays, says=says), client, tell)
+    stage = job.stage.prepare(arrays, says=says)
+    inputs.confirm(job, client, tell)
+    do_missing(compute, job, stage, client, tell)
+    inputs.confirm(job, client, tell)  # it may have changed on the way
     with storing(f"the header of {job.address}"):
         _seal(job)
     return transformed.describe(job.address)
@@ -140,7 +160,8 @@ def compute(job: TransformJob, stage: Stage, block: int) -> None:
     """Coordinates, distances and reasons of a block of moments."""
     model = _opened(job.model, job.seal)
     first, last = bounds_of_block(job.n, job.rows, block)
-    arrays, at, reason = _valid_rows(job, first, last)
+    views = _read(job, *job.rows_read(block))
+    arrays, at, reason = _valid_rows(job, views, first, last)
     E = np.full((last - first, job.q), np.nan)
     distance = np.full(last - first, np.nan)
     if len(at):
@@ -153,16 +174,18 @@ def compute(job: TransformJob, stage: Stage, block: int) -> None:
         "/distance": (first, distance),
         "/outside": (first, distance > 1),
     }
-    stage.write(block, parts, {"valid": len(at), "outside": int((distance > 1).sum())})
+    known = inputs.checksums([X for X in views if X is not None])
+    stage.write(block, parts, {"valid": len(at), "outside": int((distance > 1).sum()), **known})
 
 
-def _valid_rows(job: TransformJob, first: int, last: int) -> tuple[list[NDArray | None], NDArray, NDArray[np.uint8]]:
+def _valid_rows(
+    job: TransformJob, arrays: list[NDArray | None], first: int, last: int
+) -> tuple[list[NDArray | None], NDArray, NDArray[np.uint8]]:
     """The views at those of some moments that are valid, which these are, and why the others are not."""
     clock = job.moments
     if clock is not None:
-        low, high = (int(i) for i in np.searchsorted(clock.rows, [first, last]))
-        return _read(job, low, high), clock.rows[low:high] - first, clock.reason[first:last]
-    arrays = _read(job, first, last)
+        low, high = np.searchsorted(clock.rows, [first, last])
+        return arrays, clock.rows[low:high] - first, clock.reason[first:last]
     finite = np.logical_and.reduce([np.isfinite(X).all(axis=1) for X in arrays if X is not None])
     at = np.flatnonzero(finite)
     reason = np.where(finite, Reason.VALID, Reason.MISSING).astype(np.uint8)

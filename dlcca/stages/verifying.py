@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dlcca.errors import DamagedBlock, StoreFileError
-from dlcca.stages import given, ingested, running
+from dlcca.stages import given, ingested, inputs, running
 from dlcca.stores import comparison, events, groups, owners, transformed, views
 from dlcca.stores import model as model_store
 from dlcca.stores import run as run_store
@@ -31,7 +31,7 @@ INNER = ("recordings", "model", comparison.GROUP)
 #: What may be there besides zarr.json: a file that fits none is not ours. Those that begin with a dot, or end in
 #: .partial, are what a kill has left of a file that was being written.
 OURS = re.compile(
-    r"(.*/)?(c/[\d/]+|c|stage\.json|done/\d{5,}\.json|zarr\.json|\.[^/]*|[^/]*\.partial)"
+    r"(.*/)?(c/[\d/]+|c|stage\.json|stages/[^/]+/inputs\.json|done/\d{5,}\.json|zarr\.json|\.[^/]*|[^/]*\.partial)"
     rf"|{ATTEMPT}|{owners.FOLDER}/\d{{5,}}\.json|{given.FOLDER}/[0-9a-f]{{64}}\.npy|{events.FILE}|{events.REPORT}"
 )
 
@@ -145,6 +145,7 @@ def _look_at_stages(
             continue
         stage = Stage(address, name, content["fingerprint"], content["n_blocks"])
         problems = stage.check(whole=kind is not None, gone=ingested.gone(kind is not None))
+        problems += inputs.damages(stage, whole=kind is not None)
         found.entries |= {f"stage {name}, {i}": problem for i, problem in enumerate(problems)}
         if not problems:
             found.entries[f"stage {name}"] = None

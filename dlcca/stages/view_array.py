@@ -59,6 +59,11 @@ class ViewArray:
         """Row numbers are taken as they are."""
         return self
 
+    def windows(self, first: int, last: int) -> tuple[int, int]:
+        """The first window, and the one after the last, of some rows: where they lie in the array."""
+        some = self.rows[first:last]
+        return (int(some[0]), int(some[-1]) + 1) if len(some) else (0, 0)
+
     def __len__(self) -> int:
         return len(self.rows)
 

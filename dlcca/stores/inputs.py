@@ -104,12 +104,13 @@ def address_of(array: Any) -> str:
 def block_signatures(array: Any, stored: Mapping[str, str], bounds: Sequence[tuple[int, int]]) -> list[str]:
     """For each block of rows (first, one after the last), a digest of the signatures of the chunks that hold it."""
     metadata = [f"{name} {stored.get(name)}" for name in METADATA]
-    each = [_digest([f"{key} {stored.get(key)}" for key in keys]) for keys in _keys(array)]
+    each = [digest([f"{key} {stored.get(key)}" for key in keys]) for keys in _keys(array)]
     size = _stored_shape(array)[0]
-    return [_digest([*metadata, *each[first // size : -(-last // size)]]) for first, last in bounds]
+    return [digest([*metadata, *each[first // size : -(-last // size)]]) for first, last in bounds]
 
 
-def _digest(texts: Sequence[str]) -> str:
+def digest(texts: Sequence[str]) -> str:
+    """A short digest of several texts."""
     return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
 
 

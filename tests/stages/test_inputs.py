@@ -1,7 +1,9 @@
 """Inputs that are incomplete, or that change between a run and its resumption."""
 
 import json
+import os
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +12,13 @@ from typer.testing import CliRunner
 
 from dlcca import LocalCCA, simulate
 from dlcca.cli import app
-from dlcca.errors import DataError, SettingsError
+from dlcca.errors import DataError, SettingsError, StaleStage
+from dlcca.readers import open_recording
+from dlcca.recipes import ViewRecipe
+from dlcca.stages import ingest, pipeline, running, scan, transform, verifying
+from dlcca.stages.inputs import confirm
 from dlcca.stores import inputs
-from tests.stages.jobs import TIME, recordings, written
+from tests.stages.jobs import KNN, TIME, embedding, job_on, recordings, small_job, written
 
 RUN = """
 [store]
@@ -190,3 +196,186 @@ def test_chunks_along_several_axes_are_counted_each_and_their_rows_named_once(tm
     assert (found.count, found.of, found.rows) == (4, 30, ((40, 60), (90, 100)))
     flat = laid(tmp_path / "y.zarr", np.ones(25), (10,), zarr_format=2)
     assert inputs.missing_chunks(flat, {"0", "2"}).rows == ((10, 20),)
+
+
+# Inputs that change.
+
+
+def changed(address, rows, by=0.5):
+    """Other values in some rows of a view; sizes stay, times do not."""
+    array = zarr.open_array(str(address), mode="r+")
+    array[rows] = array[rows] + by
+
+
+def not_sampled(job):
+    """A row that is not among those by which the views are known."""
+    sampled = np.unique(np.linspace(0, job.n - 1, 64).astype(int))
+    return int(np.setdiff1d(np.arange(90, 120), sampled)[0])
+
+
+class Killed(Exception):
+    pass
+
+
+def run_until(job, stage, client=None):
+    """Run a job, and stop it when a stage begins."""
+
+    def tell(name, done, blocks):
+        if name == stage:
+            raise Killed
+
+    with pytest.raises(Killed):
+        pipeline.run(job, client, tell)
+
+
+@pytest.mark.parametrize("options", [KNN, TIME])
+@pytest.mark.parametrize("stage", ["moments", "landmarks", "metric", "embedding"])
+def test_an_input_that_changed_between_a_kill_and_the_resumption_is_refused(tmp_path, options, stage):
+    job = small_job(tmp_path, recordings(2), 10, **options)
+    run_until(job, stage)
+    row = not_sampled(job)
+    changed(job.sources[1].address, slice(row, row + 1))
+    again = job_on(tmp_path / "run.zarr", job.sources, **options)
+    assert again.inputs == job.inputs  # by its sampled rows it is the same input
+    with pytest.raises(DataError, match=r"view 'view 2' .* rows 80 to 119 .* --from scan"):
+        pipeline.run(again)
+    running.forget(job.address, "scan")
+    pipeline.run(again)
+    clean = job_on(tmp_path / "clean.zarr", job.sources, **options)
+    pipeline.run(clean)
+    np.testing.assert_array_equal(embedding(again), embedding(clean))
+
+
+def test_a_change_that_keeps_sizes_and_times_is_found_when_a_block_is_read(tmp_path):
+    job = small_job(tmp_path, recordings(2), 10, **KNN)
+    run_until(job, "near")
+    row = not_sampled(job)
+    place = tmp_path / f"view2.zarr/c/{row // 10}/0"
+    before = os.stat(place)
+    changed(job.sources[1].address, slice(row, row + 1))
+    os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(DataError, match=r"view 'view 2' .* rows 80 to 119 .* --from scan"):
+        pipeline.run(job)
+
+
+@pytest.mark.parametrize("stage", ["near", "kernel", "checks"])
+def test_an_input_that_changes_while_a_run_goes_on_is_refused(tmp_path, stage):
+    job = small_job(tmp_path, recordings(2), 10, **KNN)
+    row, done = not_sampled(job), []
+
+    def tell(name, finished, blocks):
+        if name == stage and not done:
+            changed(job.sources[0].address, slice(row, row + 1))
+            done.append(name)
+
+    with pytest.raises(DataError, match=r"view 'view 1' .* rows 80 to 119 .* --from scan"):
+        pipeline.run(job, tell=tell)
+
+
+def test_an_input_that_was_copied_and_has_other_times_is_still_the_same(tmp_path):
+    job = small_job(tmp_path, recordings(2), 10, **KNN)
+    run_until(job, "near")
+    for place in (tmp_path / "view1.zarr").rglob("*"):
+        os.utime(place, ns=(10**18, 10**18))
+    record = tmp_path / "run.zarr/stages/scan/inputs.json"
+    before = record.read_bytes()
+    pipeline.run(job)
+    after = record.read_bytes()
+    assert after != before
+    pipeline.run(job)
+    assert record.read_bytes() == after
+    clean = job_on(tmp_path / "clean.zarr", job.sources, **KNN)
+    pipeline.run(clean)
+    np.testing.assert_array_equal(embedding(job), embedding(clean))
+
+
+def test_a_finished_run_is_not_taken_for_that_of_a_changed_input(folder):
+    from dlcca import runfile
+
+    asked = runfile.read(folder / "run.toml")
+    prepared = running.prepared(asked.store, asked.views, asked.settings, asked.seed)
+    running.run(*prepared)
+    assert verifying.look(asked.store).damages == {}
+    assert verifying.look(asked.store).strangers == []
+    row = not_sampled(prepared[0])
+    changed(folder / "left.zarr", slice(row, row + 1))
+    refused = dlcca("run", folder / "run.toml")
+    assert refused.exit_code == 3, refused.output
+    said = " ".join(refused.stderr.split())
+    assert "view 'left'" in said
+    assert "--from scan" in said
+
+
+def test_a_block_that_was_not_read_yet_may_change(tmp_path):
+    job = small_job(tmp_path, recordings(2), 10, **KNN)
+    stage = scan.stage_of(job).prepare({}, says="")
+    confirm(job)
+    scan.compute(job, stage, 0)
+    row = not_sampled(job)
+    changed(job.sources[0].address, slice(row, row + 1))
+    pipeline.run(job)
+    clean = job_on(tmp_path / "clean.zarr", job.sources, **KNN)
+    pipeline.run(clean)
+    np.testing.assert_array_equal(embedding(job), embedding(clean))
+
+
+def test_new_rows_that_changed_between_a_kill_and_the_resumption_are_refused(tmp_path):
+    views = recordings(2)
+    LocalCCA(random_state=0, **TIME).fit(views).save(tmp_path / "model.zarr")
+    sources = {source.name: source for source in written(tmp_path, views, 10)}
+    job = transform.prepared(str(tmp_path / "new.zarr"), str(tmp_path / "model.zarr"), sources)
+    job = replace(job, rows=40)
+
+    def tell(name, finished, blocks):
+        if finished == 3:
+            raise Killed
+
+    with pytest.raises(Killed):
+        transform.run(job, tell=tell)
+    changed(sources["view 2"].address, slice(95, 96))
+    with pytest.raises(DataError, match=r"view 'view 2' .* rows 80 to 119 "):
+        transform.run(job)
+
+
+def ingestion(folder, path):
+    """Ingesting a recording in blocks of ten windows."""
+    recipes = {"a": ViewRecipe.of({"source": [str(path)], "window_s": 0.2}, "a test")}
+    job, line = ingest.prepared(str(folder / "views.zarr"), recipes, open_recording)
+    return replace(job, rows=10), line
+
+
+@pytest.mark.parametrize("kind", ["zarr", "npy"])
+@pytest.mark.parametrize("when", ["between", "during"])
+def test_a_recording_that_changes_before_it_is_ingested_is_refused(tmp_path, kind, when):
+    X, path = np.random.default_rng(0).standard_normal((1000, 3)), tmp_path / f"x.{kind}"
+    if kind == "zarr":
+        laid(path, X, (50, 3), attributes={"rate": 50.0})
+    else:
+        np.savez(tmp_path / "x.npz", x=X, x_fs=50.0)
+        path = tmp_path / "x.npz"
+    job, line = ingestion(tmp_path, path)
+
+    def change():
+        Y = X.copy()
+        Y[700:710] += 1
+        if kind == "zarr":
+            changed(path, slice(700, 710))
+        else:
+            np.savez(path, x=Y, x_fs=50.0)
+            os.utime(path, ns=(10**18, 10**18))
+
+    def tell(name, done, blocks):
+        if name == "drafts" and done == 3:
+            if when == "between":
+                raise Killed
+            change()
+
+    if when == "between":
+        with pytest.raises(Killed):
+            ingest.run(job, line, tell=tell)
+        change()
+        with pytest.raises((DataError, StaleStage), match=r"x\.zarr.* has changed|from other files"):
+            ingest.run(*ingestion(tmp_path, path))
+    else:
+        with pytest.raises(DataError, match=r"x\.(zarr|npz).* has changed"):
+            ingest.run(job, line, tell=tell)

@@ -15,7 +15,7 @@ from dlcca import simulate
 from dlcca.cli import app
 from dlcca.errors import DamagedBlock, DataError, StorageError
 from dlcca.readers import open_recording
-from dlcca.stages import finish, pipeline, running
+from dlcca.stages import finish, pipeline, running, scan
 from dlcca.stages.job import Source
 from dlcca.stores import patience
 from dlcca.stores.blocks import Stage
@@ -182,6 +182,23 @@ def test_missing_chunks_of_a_view_in_a_bucket_are_refused_with_one_listing(bucke
     assert len(calls) <= 3  # one for the listing, and what Zarr asks to open the array
     filled = Source("view 2", f"{bucket}/view2.zarr", missing_chunks="fill")
     assert "1 of 15 chunks" in filled.check_complete()
+
+
+def test_a_view_in_a_bucket_that_changed_since_a_run_was_stopped_is_refused(bucket, tmp_path):
+    views = recordings(2)
+    sent(bucket, {"view1": views[0], "view2": views[1]}, 10)
+    sources = tuple(Source(f"view {v}", f"{bucket}/view{v}.zarr") for v in (1, 2))
+    job = job_on(tmp_path / "run.zarr", sources, **KNN)
+    scan.run(job)
+    row = next(row for row in range(90, 120) if row not in np.linspace(0, job.n - 1, 64).astype(int))
+    array = zarr.open_array(zarr_store(f"{bucket}/view2.zarr"), mode="r+")
+    array[row] = array[row] + 1
+    again = job_on(tmp_path / "run.zarr", sources, **KNN)
+    assert again.inputs == job.inputs
+    with pytest.raises(DataError, match=r"view 'view 2' has changed in rows 80 to 119 .* --from scan"):
+        pipeline.run(again)
+    array[row] = views[1][row]  # as it was; its chunk may have another ETag
+    scan.run(again)
 
 
 def counting(function, calls):
