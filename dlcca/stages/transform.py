@@ -131,10 +131,12 @@ def named_arrays(said: Sequence[str], names: tuple[str, ...], missing_chunks: st
 def run(job: TransformJob, client: Any = None, tell: Tell | None = None) -> dict[str, Any]:
     """Do what is missing, and seal the result; its header."""
     _refuse_foreign(job)
-    if transformed.is_transformed(job.address):
-        return transformed.describe(job.address)
     with lock.held(job.address, "a transform"):
-        return _done(job, client, tell)
+        if not transformed.is_transformed(job.address):
+            return _done(job, client, tell)
+        if inputs.recorded(job.stage) is not None:  # else it was made by an earlier dlcca
+            inputs.confirm(job, client, tell)
+        return transformed.describe(job.address)
 
 
 def _done(job: TransformJob, client: Any, tell: Tell | None) -> dict[str, Any]:

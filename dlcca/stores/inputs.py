@@ -15,7 +15,7 @@ import numpy as np
 
 from dlcca.errors import DataError
 from dlcca.settings import check_missing_chunks
-from dlcca.stores.listing import signatures
+from dlcca.stores.listing import can_be_listed, signatures
 
 #: Stretches of rows that a message names; of more it says how many.
 MOST_NAMED = 3
@@ -76,6 +76,8 @@ def check_complete(what: str, address: str, array: Any, missing: str, stored: Co
     unless they are given; an array without an address is counted by Zarr.
     """
     check_missing_chunks(missing)
+    if not can_be_listed(address):
+        return f"missing_chunks = {missing!r}: those of {what} cannot be counted, because {address} lists no files"
     if stored is None and address:
         stored = signatures(address)
     found = missing_chunks(array, stored)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ _VERSIONS = ("ETag", "etag", "md5Hash", "content_md5", "LastModified", "last_mod
 def signatures(address: str) -> dict[str, str]:
     """All files below an address by name, each with what changes when it is written again, from one listing.
 
-    On a disk that is size and time of the last change; in object storage size and ETag.
+    On a disk that is size and time of the last change; in object storage size and ETag. There are none at a web server.
     """
+    if not can_be_listed(address):
+        return {}
     if is_remote(address):
         files: Any = files_at(address)
         root = f"{files.root.rstrip('/')}/"
@@ -33,15 +36,23 @@ def signatures(address: str) -> dict[str, str]:
         return {name.removeprefix("/").removeprefix(start): _version(about) for name, about in found.items()}
     place = address.removeprefix("file://").rstrip("/")
     made = {}
-    try:
-        for folder, _, names in os.walk(place):
-            for name in names:
-                path = os.path.join(folder, name)
+    for folder, _, names in os.walk(place, onerror=_refused, followlinks=True):
+        for name in names:
+            path = os.path.join(folder, name)
+            with suppress(FileNotFoundError):  # removed meanwhile, or a link to nothing
                 about = os.stat(path)
                 made[os.path.relpath(path, place).replace(os.sep, "/")] = f"{about.st_size} {about.st_mtime_ns}"
-    except OSError as error:
-        raise StorageError(f"{address} cannot be listed: {error.strerror or error}.") from error
     return made
+
+
+def can_be_listed(address: str) -> bool:
+    """Whether a storage says what it holds; a web server does not."""
+    return not address.startswith(("http://", "https://"))
+
+
+def _refused(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise StorageError(f"{error.filename} cannot be listed: {error.strerror or error}.") from error
 
 
 def _version(about: Mapping[str, Any]) -> str:

@@ -1,8 +1,11 @@
 """Inputs that are incomplete, or that change between a run and its resumption."""
 
+import functools
+import http.server
 import json
 import os
 import shutil
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -12,11 +15,13 @@ from typer.testing import CliRunner
 
 from dlcca import LocalCCA, simulate
 from dlcca.cli import app
+from dlcca.clients.local import local_client
 from dlcca.errors import DataError, SettingsError, StaleStage
 from dlcca.readers import open_recording
 from dlcca.recipes import ViewRecipe
 from dlcca.stages import ingest, pipeline, running, scan, transform, verifying
 from dlcca.stages.inputs import confirm
+from dlcca.stages.job import Source
 from dlcca.stores import inputs
 from tests.stages.jobs import KNN, TIME, embedding, job_on, recordings, small_job, written
 
@@ -335,6 +340,69 @@ def test_new_rows_that_changed_between_a_kill_and_the_resumption_are_refused(tmp
     changed(sources["view 2"].address, slice(95, 96))
     with pytest.raises(DataError, match=r"view 'view 2' .* rows 80 to 119 "):
         transform.run(job)
+
+
+def test_finished_coordinates_are_not_taken_for_those_of_changed_rows(tmp_path):
+    views = recordings(2)
+    LocalCCA(random_state=0, **TIME).fit(views).save(tmp_path / "model.zarr")
+    sources = {source.name: source for source in written(tmp_path, views, 10)}
+    job = transform.prepared(str(tmp_path / "new.zarr"), str(tmp_path / "model.zarr"), sources)
+    header = transform.run(job)
+    assert transform.run(job) == header
+    changed(sources["view 2"].address, slice(95, 96))
+    with pytest.raises(DataError, match=r"view 'view 2' has changed .* into another store"):
+        transform.run(transform.prepared(str(tmp_path / "new.zarr"), str(tmp_path / "model.zarr"), sources))
+
+
+@pytest.mark.cluster
+def test_workers_compare_the_input_too_and_forget_what_was_made_of_another(tmp_path):
+    job = small_job(tmp_path, recordings(2), 10, **KNN)
+    with local_client(workers=1) as client:
+        pipeline.run(job, client)
+        for place in (tmp_path / "view1.zarr/c").rglob("0"):
+            os.utime(place, ns=(10**18, 10**18))
+        pipeline.run(job, client)
+        changed(job.sources[0].address, slice(not_sampled(job), not_sampled(job) + 1))
+        with pytest.raises(DataError, match=r"view 'view 1' has changed in rows 80 to 119"):
+            pipeline.run(job, client)
+        running.forget(job.address, "scan")
+        pipeline.run(job, client)
+    clean = job_on(tmp_path / "clean.zarr", job.sources, **KNN)
+    pipeline.run(clean)
+    np.testing.assert_array_equal(embedding(job), embedding(clean))
+
+
+def test_links_to_chunks_are_followed(tmp_path):
+    (source, _) = written(tmp_path, recordings(2), 10)
+    (tmp_path / "view1.zarr/c").rename(tmp_path / "elsewhere")
+    (tmp_path / "view1.zarr/c").symlink_to(tmp_path / "elsewhere")
+    assert source.check_complete() == ""
+    (tmp_path / "elsewhere/3/0").unlink()
+    with pytest.raises(DataError, match="1 of 15 chunks"):
+        source.check_complete()
+
+
+def test_of_a_web_server_chunks_cannot_be_counted_and_that_is_noted(tmp_path):
+    pytest.importorskip("aiohttp", reason="fsspec reads from web servers with aiohttp")
+    written(tmp_path, recordings(2), 10)
+    handler = functools.partial(SilentFiles, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        sources = [Source(f"view {v}", f"http://127.0.0.1:{server.server_port}/view{v}.zarr") for v in (1, 2)]
+        assert "cannot be counted" in sources[0].check_complete()
+        job = job_on(tmp_path / "run.zarr", tuple(sources), **KNN)
+        scan.run(job)
+        changed(tmp_path / "view1.zarr", slice(not_sampled(job), not_sampled(job) + 1))
+        with pytest.raises(DataError, match=r"view 'view 1' has changed in rows 80 to 119"):
+            pipeline.run(job)
+        server.shutdown()
+
+
+class SilentFiles(http.server.SimpleHTTPRequestHandler):
+    """Files without a line for each request."""
+
+    def log_message(self, *_):
+        pass
 
 
 def ingestion(folder, path):
