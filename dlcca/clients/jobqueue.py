@@ -9,7 +9,7 @@ import math
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -202,6 +202,20 @@ def watched(job_cls: type, profile: Queue) -> type:
         @property
         def worker_process_memory(self) -> str:
             return f"{profile.memory_gib:g}GiB"
+
+        def __await__(self) -> Generator[Any, None, Any]:
+            """Submit the job; a refused one is not an error here: the keeper reports it.
+
+            Dask asserts that the job is running and logs a traceback if it is not.
+            """
+
+            async def submitted() -> Any:
+                async with self.lock:
+                    if self.status == Status.created:
+                        await self.start()
+                return self
+
+            return submitted().__await__()
 
         async def start(self) -> None:
             try:
