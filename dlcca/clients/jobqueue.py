@@ -53,7 +53,7 @@ def queue_client(profile: Queue, say: Say) -> Iterator[Any]:
 
     refuse_no_queue(profile)
     shared = Path(profile.shared).expanduser().absolute()
-    with keys.keys_of_run(shared, EXTRA) as security:
+    with keys.keys_of_run(shared) as security:
         cluster = made(profile, shared, security)
         with closing.cluster(cluster, say), closing.client(Client(cluster, security=security), say) as client:
             say_dashboard(client, profile.dashboard, say)
