@@ -59,6 +59,9 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     solver : "gram" or "lanczos"
     random_state : seed for the choice of landmarks; the fit is the same for the same seed
     client : a Dask client; arrays in memory are fitted without one
+    store : for Dask, Zarr and xarray arrays, an address that this machine and all workers read and write: a folder on a
+        shared file system, or ``s3://bucket/prefix``. It is yours to remove; a fit of the same views and parameters is
+        resumed from it. None for a temporary folder, which goes with the model
 
     What "auto" became, and why, is in ``settings_`` and in `summary`.
 
@@ -115,6 +118,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         solver: str = "auto",
         random_state: Any = None,
         client: Any = None,
+        store: Any = None,
     ) -> None:
         self.n_components = n_components
         self.neighborhoods = neighborhoods
@@ -136,6 +140,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         self.solver = solver
         self.random_state = random_state
         self.client = client
+        self.store = store
 
     @classmethod
     def from_settings(cls, settings: Settings, *, random_state: Any = None) -> LocalCCA:
@@ -146,13 +151,13 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         """Fit to the views: a list or dict of K arrays (n, d_v), rows in step. ``y`` is not looked at.
 
         Dask, Zarr and xarray arrays are never loaded whole: they are worked through block by block, on the workers of
-        ``client`` if there is one, and ``embedding_`` is then a Dask array.
+        ``client`` if there is one, and ``embedding_`` is then a Dask array, over ``store`` if that is given.
         """
         settings = Settings.from_options(**{name: getattr(self, name) for name in OPTIONS})
         made = views if hasattr(views, "clock") else None  # of recordings: see `dlcca.recorded`
         if lazy_views := _lazy(views):
             clock = "" if made is None else made.store
-            self._take(lazy.fit(lazy_views, settings, _seed(self.random_state), self.client, clock), made)
+            self._take(lazy.fit(lazy_views, settings, _seed(self.random_state), self.client, clock, self.store), made)
             for reason in self.warnings_:
                 warnings.warn(reason, Untrusted, stacklevel=2)
             return self
@@ -270,7 +275,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
                 "refit of Dask, Zarr or xarray arrays needs the old views too; give them as the second argument, or "
                 "new views that are in memory."
             )
-        return lazy.refit(known, named(new), named(old), _seed(self.random_state), self.client)
+        return lazy.refit(known, named(new), named(old), _seed(self.random_state), self.client, self.store)
 
     def _appended(self, result: Fit | lazy.LazyFit, before: NDArray, align: str) -> LocalCCA:
         """The fit as an estimator, its axes laid on those of this one."""
@@ -360,7 +365,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         """Write the fitted model as a Zarr group with JSON attributes; `open_model` reads it."""
         model = self._fitted()
         arrays = {name: np.asarray(getattr(self, f"{name}_")) for name in _SAVED_ARRAYS}
-        params = {name: value for name, value in self.get_params().items() if name not in ("client", "random_state")}
+        params = {name: value for name, value in self.get_params().items() if name not in _NOT_SAVED}
         facts = {
             "params": Settings.from_options(**params).to_dict(),
             "settings": self.settings_.to_dict(),
@@ -422,6 +427,8 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         return super().set_params(**params)
 
 
+#: Parameters that are about one computation, not about its result.
+_NOT_SAVED = ("client", "random_state", "store")
 _SAVED_ARRAYS = ("embedding", "eigenvalues", "landmarks", "correlations", "bandwidth")
 
 
@@ -506,8 +513,10 @@ def _lazy(views: Any) -> dict[str, Any] | None:
     return named_views if any(lazy.is_lazy(X) for X in named_views.values()) else None
 
 
-def _seed(random_state: Any) -> int:
-    """A seed that can be written down, for a fit by stages."""
+def _seed(random_state: Any) -> int | None:
+    """A seed that can be written down, for a fit by stages; None if any will do."""
+    if random_state is None:
+        return None
     if isinstance(random_state, int | np.integer):
         return int(random_state)
     return int(_generator(random_state).integers(np.iinfo(np.int64).max))

@@ -1,9 +1,8 @@
-"""Fitting arrays that are not in memory: Dask, Zarr and xarray arrays, by the stages, in a scratch store."""
+"""Fitting arrays that are not in memory: Dask, Zarr and xarray arrays, by the stages, in a store of their own."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
+import sys
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +13,17 @@ from numpy.typing import NDArray
 
 from dlcca.choices import Choices
 from dlcca.chunked import extension
-from dlcca.errors import DataError
+from dlcca.errors import ClusterError, DataError
 from dlcca.model import Model
 from dlcca.quality import Quality
 from dlcca.refitting import Known, check_old, new_landmarks, settings_for
 from dlcca.settings import Settings
-from dlcca.stages import checking, finish, landmarks, metric, pipeline, spectrum
-from dlcca.stages.job import Source, settled
+from dlcca.stages import checking, finish, landmarks, metric, pipeline, running, spectrum
+from dlcca.stages.fit_store import FitStore, fit_store, unreadable
+from dlcca.stages.job import Job, Source, fingerprint, settled
 from dlcca.stages.view_array import ViewArray, is_view, view_array
 from dlcca.stages.window import chosen_job
+from dlcca.stores import run as run_store
 
 
 @dataclass(frozen=True)
@@ -45,26 +46,34 @@ def is_lazy(X: Any) -> bool:
     return isinstance(X, ViewArray) or type(X).__module__.split(".")[0] in ("dask", "zarr")
 
 
-def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any, clock: str = "") -> LazyFit:
-    """Fit without ever holding a view whole; the scratch store lives as long as the embedding is in use.
+def fit(
+    views: dict[str, Any],
+    settings: Settings,
+    seed: int | None,
+    client: Any,
+    clock: str = "",
+    store: str | Path | None = None,
+) -> LazyFit:
+    """Fit without ever holding a view whole, in ``store`` or in a temporary one that lives as long as the model.
 
     ``clock`` is the address of the store of views that they are, if they were made of recordings.
     """
-    import dask.array as da
-
-    scratch = Path(tempfile.mkdtemp(prefix="dlcca-"))
+    place = fit_store(store)
     try:
-        sources = tuple(_source(name, X, scratch) for name, X in views.items())
-        choices = settled(settings, sources)
-        job, choices = chosen_job(str(scratch / "run.zarr"), sources, choices, seed, clock)
-        pipeline.run(job, client)
-        quality = finish.quality_of(job)
-        embedding = da.from_zarr(str(scratch / "run.zarr"), component="embedding")
-        embedding = embedding if job.moments is None else embedding[job.moments.rows]
+        views = {name: _bare(X) for name, X in views.items()}
+        mover = client or (_default_client() if any(_is_dask(X) for X in views.values()) else None)
+        if mover is not None:
+            place.refuse_unreachable(mover)
+        seed = place.claim(settings, seed, {name: _told(X) for name, X in views.items()})
+        with place.held():
+            sources = tuple(_source(name, X, place, number, mover) for number, (name, X) in enumerate(views.items()))
+            choices = settled(settings, sources)
+            job, choices = chosen_job(place.run, sources, choices, seed, clock)
+            embedding, quality = _computed(job, choices, client, place)
         sigma = spectrum.sigmas(job)
         result = LazyFit(
             model=checking.model_of(job),
-            embedding=embedding,
+            embedding=embedding if job.moments is None else embedding[job.moments.rows],
             eigenvalues=spectrum.eigenvalues(job),
             landmarks=landmarks.rows(job),
             correlations=metric.result(job).correlations,
@@ -73,10 +82,21 @@ def fit(views: dict[str, Any], settings: Settings, seed: int, client: Any, clock
             choices=choices,
         )
     except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
+        place.remove_if_temporary()
         raise
-    weakref.finalize(result.model, shutil.rmtree, scratch, ignore_errors=True)
+    weakref.finalize(result.model, place.remove_if_temporary)
     return result
+
+
+def _computed(job: Job, choices: Choices, client: Any, place: FitStore) -> tuple[Any, Quality]:
+    """The embedding as a Dask array, and how far to trust it; a store that is kept becomes a finished run."""
+    import dask.array as da
+
+    if place.kept:
+        quality = running.run(job, choices, client)
+        return run_store.lazy_embedding(job.address), quality
+    pipeline.run(job, client)
+    return da.from_zarr(job.address, component="embedding"), finish.quality_of(job)
 
 
 def transform(model: Model, views: dict[str, Any]) -> Any:
@@ -92,9 +112,17 @@ def distance(model: Model, views: dict[str, Any]) -> Any:
 
 
 def refit(
-    known: Known, new: dict[str, Any], old: dict[str, Any], seed: int, client: Any
+    known: Known,
+    new: dict[str, Any],
+    old: dict[str, Any],
+    seed: int | None,
+    client: Any,
+    store: str | Path | None = None,
 ) -> tuple[LazyFit, NDArray[np.float64]]:
-    """A fit to old and new rows, with the old landmarks; and the coordinates that the old rows had before."""
+    """A fit to old and new rows, with the old landmarks; and the coordinates that the old rows had before.
+
+    In ``store`` it gets a folder of its own, named for its rows and landmarks, beside the fit that is there.
+    """
     import dask.array as da
 
     views = {name: (_dask(old[name]), _dask(X)) for name, X in new.items()}
@@ -106,35 +134,105 @@ def refit(
     added = new_landmarks(known, away, lambda rows: [np.asarray(X[rows]) for _, X in views.values()])
     n_old, n_new = (next(iter(views.values()))[part].shape[0] for part in range(2))
     settings = settings_for(known, n_old, n_old + n_new, np.concatenate([known.landmarks, n_old + added]))
-    return fit({name: da.concatenate(pair) for name, pair in views.items()}, settings, seed, client), before
+    together = {name: da.concatenate(pair) for name, pair in views.items()}
+    if store is not None:
+        about = [settings.options(), {name: _told(X) for name, X in together.items()}]
+        store = f"{fit_store(store).address}/refit-{fingerprint(about)[:16]}"
+    return fit(together, settings, seed, client, store=store), before
 
 
 def _q(model: Model) -> int:
     return len(model.scale)
 
 
-def _source(name: str, X: Any, scratch: Path) -> Source:
-    """A view as a Zarr array on disk: where it is, or a copy made chunk by chunk."""
-    import zarr
-
-    X = getattr(X, "data", X) if hasattr(X, "dims") else X
+def _source(name: str, X: Any, place: FitStore, number: int, client: Any) -> Source:
+    """A view as a Zarr array that all workers read: where it is, or a copy made chunk by chunk."""
     if X.ndim != 2:
         raise DataError(f"view {name!r} has shape {X.shape}; (samples, channels) is needed.")
     if isinstance(X, ViewArray):
-        return Source(name, X.address)
-    if isinstance(X, zarr.Array) and isinstance(X.store_path.store, zarr.storage.LocalStore):
-        return Source(name, str(X.store_path.store.root), X.store_path.path)
-    array = _dask(X)
-    rows = max(1, (8 << 20) // (array.dtype.itemsize * array.shape[1]))
-    path = scratch / "views" / f"{len(list(scratch.glob('views/*')))}.zarr"
-    array.rechunk((rows, -1)).to_zarr(str(path), compute=True)
-    return Source(name, str(path))
+        source = Source(name, X.address)
+        if client is not None and (problem := unreadable(client, source)):
+            raise ClusterError(
+                f"view {name!r} cannot be read by all workers ({problem}). Put it where all of them see it."
+            )
+        return source
+    here = not _is_dask(X) and _is_local(X)
+    if here:
+        source = _on_disk(name, X)
+        if client is None or unreadable(client, source) is None:
+            return source
+    return place.copy(name, number, _dask(X), None if here or _is_in_memory(X) else client)
+
+
+def _bare(X: Any) -> Any:
+    """The array of an xarray."""
+    return getattr(X, "data", X) if hasattr(X, "dims") else X
+
+
+def _is_dask(X: Any) -> bool:
+    return type(X).__module__.split(".")[0] == "dask"
+
+
+def _is_local(X: Any) -> bool:
+    import zarr
+
+    return isinstance(X, zarr.Array) and isinstance(X.store_path.store, zarr.storage.LocalStore)
+
+
+def _is_in_memory(X: Any) -> bool:
+    import zarr
+
+    return isinstance(X, zarr.Array) and isinstance(X.store_path.store, zarr.storage.MemoryStore)
+
+
+def _on_disk(name: str, X: Any) -> Source:
+    """The Zarr array of a folder, by an address that does not depend on where a worker was started."""
+    return Source(name, str(X.store_path.store.root.absolute()), X.store_path.path)
+
+
+def _told(X: Any) -> list[Any]:
+    """What tells a view from others before it is read: its name in Dask or its address, its shape and dtype."""
+    where = X.name if _is_dask(X) else str(getattr(X, "address", "")) or (str(X.store_path) if _is_local(X) else "")
+    return [where, list(X.shape), str(X.dtype)]
+
+
+def _default_client() -> Any:
+    """The client that Dask would compute with; None if there is none."""
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import default_client
+
+    try:
+        return default_client()
+    except ValueError:
+        return None
 
 
 def _dask(X: Any) -> Any:
+    """A lazy view as a Dask array."""
     import dask.array as da
 
-    X = getattr(X, "data", X) if hasattr(X, "dims") else X
+    X = _bare(X)
+    if _is_dask(X):
+        return X
     if type(X).__module__.split(".")[0] == "zarr" and is_view(X):
         X = view_array(X, str(X.store_path))
-    return X if isinstance(X, da.Array) else da.from_array(X, chunks=getattr(X, "chunks", "auto"))
+    chunks = getattr(X, "chunks", "auto")
+    return da.from_array(_Rows(_on_disk("", X), X.shape, X.dtype) if _is_local(X) else X, chunks=chunks)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A Zarr array on disk, opened wherever it is read: one that a worker does not see would else read as zeros."""
+
+    source: Source
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __getitem__(self, asked: Any) -> NDArray:
+        rows, *rest = asked if isinstance(asked, tuple) else (asked,)
+        return self.source.read(rows)[(slice(None), *rest)]
