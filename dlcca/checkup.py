@@ -8,19 +8,14 @@ from __future__ import annotations
 import os
 import socket
 import time
-import uuid
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from dlcca.clients import client_of, versions
 from dlcca.clients.profile import Elastic, Profile
 from dlcca.clients.say import Say
-from dlcca.errors import ClusterError, DlccaError
-from dlcca.stores.files import Files, files_at, is_remote
-
-#: Looks for a note, a second apart.
-TRIES = 5
+from dlcca.errors import ClusterError
+from dlcca.stores import reach
 
 
 @dataclass
@@ -84,7 +79,7 @@ def _versions(client: Any, found: Findings) -> None:
 
 
 def _store(client: Any, store: str, found: Findings) -> None:
-    told = blind(client, store)
+    told = reach.blind(client, store)
     found.wrong.extend(told)
     if not told:
         found.well.append(f"every worker reads and writes {store}")
@@ -93,65 +88,9 @@ def _store(client: Any, store: str, found: Findings) -> None:
 def refuse_unfit(client: Any, store: str) -> None:
     """End here if workers run other versions, or cannot read or write the store, before they do it all wrong."""
     versions.refuse_others(client)
-    told = blind(client, store)
+    told = reach.blind(client, store)
     if told:
         remedy = "Put the store where all nodes see it, or use object storage (s3://...)"
         if "another dlcca" in told[0]:
             remedy = "Install the same for the workers: python, setup or image in the cluster file say what they run"
         raise ClusterError(f"{told[0]}. {remedy}.")
-
-
-def blind(client: Any, store: str) -> list[str]:
-    """What is between the workers and the store, a sentence for each worker; nothing is left in the store."""
-    files = files_at(store)
-    was_there = is_remote(store) or os.path.exists(store)
-    call = uuid.uuid4().hex
-    note = f"check-{call}"
-    try:
-        files.put(f"{note}/here", call.encode())
-        # An error is returned where the worker cannot even begin: it has no such function.
-        answers = client.run(_leave_note, store, note, call, on_error="return")
-        told = [f"the worker at {address} {_problem(said)}" for address, said in answers.items() if said is not None]
-        told += [
-            f"what the worker at {address} wrote to {store} is not seen from here"
-            for address, said in answers.items()
-            if said is None and not _seen(files, f"{note}/{_name(address)}", call)
-        ]
-        return told
-    finally:
-        with suppress(DlccaError, OSError):
-            files.remove(note)
-            if not was_there:
-                os.rmdir(store)
-
-
-def _problem(said: str | BaseException) -> str:
-    if isinstance(said, str):
-        return said
-    return f"has another dlcca than this machine, whatever its version says ({type(said).__name__}: {said})"
-
-
-def _seen(files: Files, name: str, call: str) -> bool:
-    """Whether a note is there, now or within seconds: a network file system remembers for a while what it lacked."""
-    for _ in range(TRIES):
-        if files.get(name) == call.encode():
-            return True
-        time.sleep(1)
-    return False
-
-
-def _name(address: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in address)
-
-
-def _leave_note(store: str, note: str, call: str, dask_worker: Any = None) -> str | None:
-    """On a worker: read the note of the client and leave another; what went wrong, in words."""
-    host = socket.gethostname()
-    try:
-        files = files_at(store)
-        if not _seen(files, f"{note}/here", call):
-            return f"on {host} does not see {store}, which is there on this machine"
-        files.put(f"{note}/{_name(dask_worker.address)}", call.encode())
-    except (DlccaError, OSError) as error:
-        return f"on {host} cannot use {store}: {error}"
-    return None

@@ -62,6 +62,9 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     solver : "gram" or "lanczos"
     random_state : seed for the choice of landmarks; the fit is the same for the same seed
     client : a Dask client; arrays in memory are fitted without one
+    store : for Dask, Zarr and xarray arrays, an address that this machine and all workers read and write: a folder on a
+        shared file system, or ``s3://bucket/prefix``. It is yours to remove; a fit of the same views and parameters is
+        resumed from it. None for a temporary folder, which goes with the model
     missing_chunks : of Zarr arrays, "refuse" those that lack chunks, or "fill" these with the array's fill value
 
     Attributes
@@ -117,6 +120,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         solver: str = "auto",
         random_state: Any = None,
         client: Any = None,
+        store: Any = None,
         missing_chunks: str = "refuse",
     ) -> None:
         self.n_components = n_components
@@ -139,6 +143,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         self.solver = solver
         self.random_state = random_state
         self.client = client
+        self.store = store
         self.missing_chunks = missing_chunks
 
     @classmethod
@@ -153,15 +158,15 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         an error, unless ``metric="mahalanobis"`` says that one view is meant.
 
         Dask, Zarr and xarray arrays are never loaded whole: they are worked through block by block, on the workers of
-        ``client`` if there is one, and ``embedding_`` is then a Dask array.
+        ``client`` if there is one, and ``embedding_`` is then a Dask array, over ``store`` if that is given.
         """
         settings = Settings.from_options(**{name: getattr(self, name) for name in OPTIONS})
         views = joined(views, y, alone=self.metric == "mahalanobis")
         made = views if hasattr(views, "clock") else None  # of recordings: see `dlcca.recorded`
         if lazy_views := _lazy(views):
             clock = "" if made is None else made.store
-            seed = _seed(self.random_state)
-            self._take(lazy.fit(lazy_views, settings, seed, self.client, clock, self.missing_chunks), made)
+            seed, chunks = _seed(self.random_state), self.missing_chunks
+            self._take(lazy.fit(lazy_views, settings, seed, self.client, clock, self.store, chunks), made)
             for reason in self.warnings_:
                 warnings.warn(reason, Untrusted, stacklevel=2)
             return self
@@ -289,8 +294,8 @@ class LocalCCA(TransformerMixin, BaseEstimator):
                 "refit of Dask, Zarr or xarray arrays needs the old views too; give them as the second argument, or "
                 "new views that are in memory."
             )
-        seed = _seed(self.random_state)
-        return lazy.refit(known, named(new), named(old), seed, self.client, self.missing_chunks)
+        seed, chunks = _seed(self.random_state), self.missing_chunks
+        return lazy.refit(known, named(new), named(old), seed, self.client, self.store, chunks)
 
     def _appended(self, result: Fit | lazy.LazyFit, before: NDArray, align: str) -> LocalCCA:
         """The fit as an estimator, its axes laid on those of this one."""
@@ -450,6 +455,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         return super().set_params(**params)
 
 
+#: Parameters that are about one computation, not about its result.
 _SAVED_ARRAYS = ("embedding", "eigenvalues", "landmarks", "correlations", "bandwidth")
 
 
@@ -538,8 +544,10 @@ def _lazy(views: Any) -> dict[str, Any] | None:
     return named_views if any(lazy.is_lazy(X) for X in named_views.values()) else None
 
 
-def _seed(random_state: Any) -> int:
-    """A seed that can be written down, for a fit by stages."""
+def _seed(random_state: Any) -> int | None:
+    """A seed that can be written down, for a fit by stages; None if any will do."""
+    if random_state is None:
+        return None
     if isinstance(random_state, int | np.integer):
         return int(random_state)
     return int(_generator(random_state).integers(np.iinfo(np.int64).max))

@@ -9,7 +9,7 @@ import math
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ def queue_client(profile: Queue, say: Say) -> Iterator[Any]:
 
     refuse_no_queue(profile)
     shared = Path(profile.shared).expanduser().absolute()
-    with keys.keys_of_run(shared, EXTRA) as security:
+    with keys.keys_of_run(shared) as security:
         cluster = made(profile, shared, security)
         with closing.cluster(cluster, say), closing.client(Client(cluster, security=security), say) as client:
             say_dashboard(client, profile.dashboard, say)
@@ -202,6 +202,20 @@ def watched(job_cls: type, profile: Queue) -> type:
         @property
         def worker_process_memory(self) -> str:
             return f"{profile.memory_gib:g}GiB"
+
+        def __await__(self) -> Generator[Any, None, Any]:
+            """Submit the job; a refused one is not an error here: the keeper reports it.
+
+            Dask asserts that the job is running and logs a traceback if it is not.
+            """
+
+            async def submitted() -> Any:
+                async with self.lock:
+                    if self.status == Status.created:
+                        await self.start()
+                return self
+
+            return submitted().__await__()
 
         async def start(self) -> None:
             try:

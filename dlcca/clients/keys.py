@@ -1,22 +1,20 @@
-"""Certificates of one run: made at its start, in a folder that nobody else can read, and removed at its end.
+"""Certificates of one run: made at its start, where nobody else can read them, and gone at its end.
 
 Every party of the run (scheduler, workers, client) shows the run's own certificate, and accepts nothing that the run's
-own authority has not signed. So whoever cannot read the folder can neither send work nor read results.
+own authority has not signed. So whoever cannot read the key can neither send work nor read results. The keys of a
+cluster of several hosts are files in a folder that they share; those of a local cluster stay in memory.
 """
 
 from __future__ import annotations
 
 import datetime
 import os
-import shutil
-import socket
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dlcca.clients.optional import needs
+from dlcca.clients.folders import private_folder
 from dlcca.errors import ClusterError
 
 VALID_DAYS = 90
@@ -24,49 +22,43 @@ PREFIX = "keys-"
 
 
 @contextmanager
-def keys_of_run(shared: Path, extra: str) -> Iterator[Any]:
+def keys_of_run(shared: Path) -> Iterator[Any]:
     """A `distributed.Security` over files in a new folder of ``shared``, which all nodes see; gone with the block."""
-    with needs("cryptography", extra):
-        import cryptography.x509  # noqa: F401
+    with private_folder(shared, PREFIX) as folder:
+        yield _security(*(str(file) for file in write_keys(folder)))
+
+
+def keys_in_memory() -> Any:
+    """A `distributed.Security` whose keys are in no file; workers get theirs through the pipe that starts them."""
+    return _security(*(content.decode() for content in make_keys()))
+
+
+def _security(authority: str, certificate: str, key: str) -> Any:
+    """One certificate for every role; each argument is a path, or the PEM text itself."""
     from distributed import Security
 
-    shared.mkdir(mode=0o700, parents=True, exist_ok=True)
-    remove_orphans(shared)
-    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{socket.gethostname()}-{os.getpid()}-", dir=shared))  # mode 700
-    try:
-        authority, certificate, key = write_keys(folder)
-        roles = {
-            f"tls_{role}_{part}": str(file)
-            for role in ("scheduler", "worker", "client")
-            for part, file in (("cert", certificate), ("key", key))
-        }
-        yield Security(tls_ca_file=str(authority), require_encryption=True, **roles)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def remove_orphans(shared: Path) -> None:
-    """Remove what runs on this machine left behind that were killed; the processes' numbers tell."""
-    for folder in shared.glob(f"{PREFIX}{socket.gethostname()}-*"):
-        number = folder.name.removeprefix(f"{PREFIX}{socket.gethostname()}-").split("-")[0]
-        if number.isdigit() and not _is_alive(int(number)):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    roles = {
+        f"tls_{role}_{part}": value
+        for role in ("scheduler", "worker", "client")
+        for part, value in (("cert", certificate), ("key", key))
+    }
+    return Security(tls_ca_file=authority, require_encryption=True, **roles)
 
 
 def write_keys(folder: Path, valid_days: float = VALID_DAYS) -> tuple[Path, Path, Path]:
-    """An authority that signs once, and what it signed: the files of its certificate, of ours, and of our key.
+    """New keys as files that only their owner can read: `make_keys`."""
+    authority, certificate, key = make_keys(valid_days)
+    return (
+        _written(folder / "authority.pem", authority),
+        _written(folder / "certificate.pem", certificate),
+        _written(folder / "key.pem", key),
+    )
 
-    The authority's own key is never written: nothing else can be signed by it.
+
+def make_keys(valid_days: float = VALID_DAYS) -> tuple[bytes, bytes, bytes]:
+    """An authority that signs once, and what it signed: its certificate, ours, and our key, in PEM form.
+
+    The authority's own key is forgotten: nothing else can be signed by it.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -98,11 +90,7 @@ def write_keys(folder: Path, valid_days: float = VALID_DAYS) -> tuple[Path, Path
     secret = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    return (
-        _written(folder / "authority.pem", signed(issuer, ours, True)),
-        _written(folder / "certificate.pem", signed(subject, key.public_key(), False)),
-        _written(folder / "key.pem", secret),
-    )
+    return signed(issuer, ours, True), signed(subject, key.public_key(), False), secret
 
 
 def _uses(is_authority: bool) -> Any:
@@ -128,15 +116,14 @@ def refuse_unusable(ca_file: str, cert_file: str, key_file: str) -> None:
     for name, file in (("ca_file", ca_file), ("cert_file", cert_file), ("key_file", key_file)):
         if not os.access(file, os.R_OK):
             raise ClusterError(f"{name} = {file} cannot be read; is it there, and yours?")
-    with suppress(ImportError):  # without cryptography the handshake tells, if less clearly
-        from cryptography import x509
+    from cryptography import x509
 
-        for name, file in (("ca_file", ca_file), ("cert_file", cert_file)):
-            try:
-                certificate = x509.load_pem_x509_certificate(Path(file).read_bytes())
-            except ValueError as error:
-                raise ClusterError(f"{name} = {file} is not a certificate in PEM form: {error}.") from error
-            _refuse_out_of_time(name, file, certificate)
+    for name, file in (("ca_file", ca_file), ("cert_file", cert_file)):
+        try:
+            certificate = x509.load_pem_x509_certificate(Path(file).read_bytes())
+        except ValueError as error:
+            raise ClusterError(f"{name} = {file} is not a certificate in PEM form: {error}.") from error
+        _refuse_out_of_time(name, file, certificate)
 
 
 def _refuse_out_of_time(name: str, file: str, certificate: Any) -> None:

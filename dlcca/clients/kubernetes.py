@@ -40,7 +40,7 @@ def kubernetes_client(profile: Kubernetes, say: Say) -> Iterator[Any]:
     name = f"dlcca-{os.urandom(4).hex()}"
     with (
         tempfile.TemporaryDirectory(prefix="dlcca-") as scratch,
-        keys.keys_of_run(Path(scratch), EXTRA) as security,
+        keys.keys_of_run(Path(scratch)) as security,
         _resources(profile, name, security),
         _forwarded(profile, name) as port,
         Client(f"tls://127.0.0.1:{port}", security=security, timeout="60s") as client,

@@ -1,14 +1,22 @@
-"""A cluster of processes on this machine, that nobody else can reach."""
+"""A cluster of processes on this machine, that no other user of it can reach."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from dlcca.clients.dashboard import LOOPBACK
+from dlcca.clients.folders import private_folder
+from dlcca.clients.keys import keys_in_memory
 from dlcca.clients.tuning import KEEPING_MEMORY, LOOKING_LESS, ONE_THREAD
+
+PREFIX = "dlcca-workers-"
+#: Dask opens a port for web pages in every process, and they have no password: without routes they show nothing.
+NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 
 
 @contextmanager
@@ -17,7 +25,9 @@ def local_client(
 ) -> Iterator[Any]:
     """A client of a cluster of single-threaded worker processes, ended with the block.
 
-    Scheduler, workers and dashboard listen on loopback only; left to itself, Dask would offer its dashboard to all.
+    Every user of the machine can connect to loopback, and a Dask scheduler runs what it is sent. So scheduler, nannies
+    and workers speak TLS with a key that stays in the memory of these processes, there is no dashboard, and their
+    folder on disk, from which they load pickles and modules, is one that only its owner can open.
     One thread of arithmetic for each worker, so that workers do not fight for the cores.
     """
     import dask
@@ -25,15 +35,19 @@ def local_client(
 
     count = workers or os.cpu_count() or 1
     environ = {"distributed.nanny.pre-spawn-environ": {**ONE_THREAD, **KEEPING_MEMORY}}
-    with dask.config.set({**environ, **LOOKING_LESS}):
-        cluster = LocalCluster(
-            n_workers=count,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address=LOOPBACK,
-            memory_limit=memory_bytes if memory_bytes is not None else "auto",
-            local_directory=scratch,
-        )
-    with cluster, Client(cluster) as client:
-        yield client
+    parent = Path(scratch or dask.config.get("temporary-directory", None) or tempfile.gettempdir())
+    with private_folder(parent, PREFIX) as folder:
+        with dask.config.set({**environ, **LOOKING_LESS, **NO_PAGES, "temporary-directory": str(folder)}):
+            cluster = LocalCluster(
+                n_workers=count,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                protocol="tls://",
+                security=keys_in_memory(),
+                dashboard_address=LOOPBACK,
+                scheduler_kwargs={"dashboard": False},
+                memory_limit=memory_bytes if memory_bytes is not None else "auto",
+            )
+        with cluster, Client(cluster) as client:
+            yield client

@@ -9,10 +9,11 @@ import pytest
 from distributed import Client, LocalCluster
 from typer.testing import CliRunner
 
-from dlcca import __version__, checkup
+from dlcca import __version__
 from dlcca.cli import app
 from dlcca.clients import versions
 from dlcca.errors import ClusterError
+from dlcca.stores import reach
 
 pytestmark = pytest.mark.cluster
 
@@ -69,10 +70,10 @@ def test_a_patch_of_numpy_is_no_difference(client):
 
 
 def test_a_check_of_the_store_leaves_nothing_in_it(client, tmp_path):
-    assert checkup.blind(client, str(tmp_path / "new.zarr")) == []
+    assert reach.blind(client, str(tmp_path / "new.zarr")) == []
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "old.zarr").mkdir()
-    assert checkup.blind(client, str(tmp_path / "old.zarr")) == []
+    assert reach.blind(client, str(tmp_path / "old.zarr")) == []
     assert list((tmp_path / "old.zarr").iterdir()) == []
 
 

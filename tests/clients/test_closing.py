@@ -61,7 +61,7 @@ def test_the_end_of_a_worker_that_was_not_known_spoils_nothing(tmp_path):
     profile = of({"kind": "slurm", "workers": 1, "interface": "lo"})
     stranger, known = "tls://127.0.0.1:9", "tls://127.0.0.1:10"
     said = []
-    with keys.keys_of_run(tmp_path, "hpc") as security:
+    with keys.keys_of_run(tmp_path) as security:
         made = jobqueue.made(profile, tmp_path, security)
         with closing.cluster(made, said.append):
             tell = made.scheduler.plugins["worker-status"].bcomm.send

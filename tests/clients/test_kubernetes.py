@@ -92,7 +92,7 @@ def test_scheduler_and_workers_speak_tls_with_keys_from_the_secret(profile, tmp_
         assert "--protocol tls" in args
         assert "--tls-key /run/dlcca-keys/key.pem" in args
         assert pod["volumes"][0]["secret"]["secretName"] == "dlcca-1"
-    with keys.keys_of_run(tmp_path, "kubernetes") as security:
+    with keys.keys_of_run(tmp_path) as security:
         secret = kubernetes.secret_manifest(profile, "dlcca-1", security)
         written = Path(security.tls_worker_key).read_bytes()
     assert base64.b64decode(secret["data"]["key.pem"]) == written

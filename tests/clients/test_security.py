@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import psutil
@@ -14,8 +15,9 @@ from distributed import LocalCluster, Security
 from typer.testing import CliRunner
 
 from dlcca.cli import app
-from dlcca.clients import client_for, existing, keys
+from dlcca.clients import client_for, existing, folders, keys
 from dlcca.errors import ClusterError
+from tests.clients import stranger
 
 
 def made(folder, **options):
@@ -32,7 +34,7 @@ def cluster_file(path, address, files):
 
 
 def test_keys_are_in_a_folder_of_ours_alone_and_gone_after_the_run(tmp_path):
-    with keys.keys_of_run(tmp_path / "shared", "hpc") as security:
+    with keys.keys_of_run(tmp_path / "shared") as security:
         (folder,) = (tmp_path / "shared").iterdir()
         assert folder.stat().st_mode & 0o777 == 0o700
         assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o600}
@@ -42,7 +44,7 @@ def test_keys_are_in_a_folder_of_ours_alone_and_gone_after_the_run(tmp_path):
 
 
 def test_keys_go_also_when_the_run_fails(tmp_path):
-    with pytest.raises(ZeroDivisionError), keys.keys_of_run(tmp_path, "hpc"):
+    with pytest.raises(ZeroDivisionError), keys.keys_of_run(tmp_path):
         1 / 0  # noqa: B018
     assert list(tmp_path.iterdir()) == []
 
@@ -55,7 +57,7 @@ def test_keys_that_a_killed_run_left_are_removed_by_the_next_and_those_of_others
     elsewhere = tmp_path / f"keys-other-{host}-{int(over.stdout)}-x"
     for folder in (dead, alive, elsewhere):
         folder.mkdir()
-    keys.remove_orphans(tmp_path)
+    folders.remove_orphans(tmp_path, keys.PREFIX)
     assert sorted(tmp_path.iterdir()) == sorted([alive, elsewhere])
 
 
@@ -172,3 +174,43 @@ def test_a_local_cluster_listens_on_loopback_only():
         found = listening() - before
         assert {pid for *_, pid in found} >= {os.getpid(), *client.run(os.getpid).values()}  # scheduler and workers
         assert {address for address, *_ in found} == {"127.0.0.1"}
+
+
+@pytest.fixture
+def open_temporary(monkeypatch):
+    """A temporary folder like /tmp: everybody can write there, and another user has been there first."""
+    with tempfile.TemporaryDirectory(prefix="dlcca-test-") as folder:
+        os.chmod(folder, 0o1777)
+        planted = Path(folder) / "dask-scratch-space"  # the name that Dask would use
+        planted.mkdir()
+        os.chmod(planted, 0o777)
+        os.chown(planted, stranger.UID, stranger.UID)
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        yield Path(folder)
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_of_the_machine_does_not_get_into_a_local_cluster(open_temporary, tmp_path):
+    before = listening()
+    with client_for(None, workers=2) as client:
+        found = listening() - before
+        pids = sorted({pid for *_, pid in found})
+        assert set(pids) >= {os.getpid(), *client.run(os.getpid).values()}  # scheduler and nannies, workers
+        ports = sorted({port for _, port, _ in found})
+        assert len(ports) >= 5  # scheduler, two nannies, two workers
+        others = {name: str(file) for name, file in made(tmp_path / "others").items()}
+        achieved = stranger.tried(ports, pids, str(open_temporary), others)
+        assert achieved == {what: [] for what in achieved}
+        assert client.submit(sum, [1, 2]).result(timeout=30) == 3  # and it works on
+        places = client.run(lambda dask_worker: dask_worker.local_directory).values()
+        assert all(Path(place).is_relative_to(open_temporary) for place in places)
+        assert list((open_temporary / "dask-scratch-space").iterdir()) == []
+    assert [path.name for path in open_temporary.iterdir()] == ["dask-scratch-space"]
+
+
+def test_a_local_cluster_is_started_in_one_place_only():
+    package = Path(existing.__file__).parents[1]
+    naming = {path.name for path in package.rglob("*.py") if "LocalCluster" in path.read_text(encoding="utf-8")}
+    assert naming == {"local.py"}

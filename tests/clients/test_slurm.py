@@ -237,6 +237,17 @@ def test_a_queue_that_does_not_exist_is_refused_in_its_own_words(submitting, pen
     assert keys_in(pendulums) == []
 
 
+@pytest.mark.parametrize("verb", ["run", "cluster check"])
+def test_a_refused_job_leaves_one_sentence_on_stderr(submitting, pendulums, verb):
+    """In a process of its own: what Dask logs from its event loop goes past the stderr of a CliRunner."""
+    file = str(write_profile(pendulums, queue='"nosuch"'))
+    arguments = ["cluster", "check", file] if verb != "run" else ["run", str(pendulums / "run.toml"), "--cluster", file]
+    done = subprocess.run([sys.executable, "-m", "dlcca", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert done.stderr.startswith("dlcca: the queue refuses the job: "), done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+
+
 def test_a_job_that_never_starts_is_given_up_with_the_reason_of_the_queue(submitting, pendulums):
     file = write_profile(pendulums, directives='["--hold"]', start_wait_min=0.1)
     done = dlcca("run", pendulums / "run.toml", "--cluster", file)
