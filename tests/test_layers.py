@@ -34,7 +34,7 @@ PICTURE: dict[str, set[str] | None] = {
     "splitting": {"errors", "fitting", "model", "numerics", "settings", "views"},
     "refitting": {"choices", "errors", "fitting", "model", "numerics", "quality", "settings", "views"},
     "chunked": {"errors", "numerics"},
-    "readers": {"errors", "stores"},  # a recording in object storage is read as patiently as a store
+    "readers": {"errors", "settings", "stores"},  # a recording in object storage is read as patiently as a store
     "stores": {"errors", "model", "settings"},
     "stages": {
         "chunked",
@@ -64,7 +64,7 @@ PICTURE: dict[str, set[str] | None] = {
     | {"views"},
     "export": {"errors", "stores"},
     "recorded": {"errors", "model", "readers", "recipes", "stages", "stores"},
-    "recipes": {"errors"},
+    "recipes": {"errors", "settings"},
     "runfile": {"errors", "recipes", "settings"},
     "pipelines": ANYTHING,  # but the command line: see NEVER
     "reproduce": ANYTHING,  # likewise
