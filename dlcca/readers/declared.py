@@ -113,7 +113,7 @@ def _number(value: Any) -> float | None:
         return None
     try:
         array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return None
     return float(array.reshape(-1)[0]) if array.size == 1 else None
 
