@@ -110,7 +110,7 @@ def _walked(path: Path) -> Part:
             at = then
 
 
-def _noted(part: Part, file: IO[bytes], kind: int, length: int, role: int) -> int:
+def _noted(part: Part, file: IO[bytes] | gzip.GzipFile, kind: int, length: int, role: int) -> int:
     """Note what a tag says of the next file; the role of the file that is spoken of."""
     if kind == _ROLE:
         return int.from_bytes(file.read(4), "big", signed=True)
