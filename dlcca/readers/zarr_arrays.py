@@ -46,7 +46,7 @@ def open(
         if isinstance(root, zarr.Array):
             return recording_of(path, FORMAT, [_member(path, "", root)], {"": dict(root.attrs)}, options)
         members, groups = [], {"": dict(root.attrs)}
-        for name, node in _quietly(lambda: list(root.members(max_depth=None))):
+        for name, node in _members(path, root):
             if isinstance(node, zarr.Array):
                 members.append(_member(path, name, node))
             else:
@@ -64,13 +64,27 @@ def is_zarr(path: str) -> bool:
 def _node(path: str, name: str = "") -> Any:
     import zarr
 
+    from ..stores.codecs import refuse_objects_at
     from ..stores.files import files_at, is_remote, zarr_store
 
     try:
         return _quietly(lambda: zarr.open(zarr_store(path), mode="r", path=name or None))
+    except ValueError:
+        refuse_objects_at(path, name)
+        raise
     except FileNotFoundError:
         if is_remote(path):
             files_at(path).get("zarr.json")  # says so if it is the bucket that is missing
+        raise
+
+
+def _members(path: str, root: Any) -> list[tuple[str, Any]]:
+    from ..stores.codecs import refuse_objects_at
+
+    try:
+        return _quietly(lambda: list(root.members(max_depth=None)))
+    except ValueError:
+        refuse_objects_at(path)
         raise
 
 
@@ -82,6 +96,9 @@ def _quietly(read: Any) -> Any:
 
 
 def _member(path: str, name: str, array: Any) -> Member:
+    from ..stores.codecs import refuse_objects
+
+    refuse_objects(array.metadata.to_dict(), f"{path} {name}".rstrip())
     attributes = dict(array.attrs)
     dims = getattr(array.metadata, "dimension_names", None) or attributes.get("_ARRAY_DIMENSIONS") or ()
     dims = tuple(dims) if all(dims) else ()

@@ -23,6 +23,7 @@ from dlcca.stages import checking, finish, landmarks, metric, pipeline, spectrum
 from dlcca.stages.job import Source, settled
 from dlcca.stages.view_array import ViewArray, is_view, view_array
 from dlcca.stages.window import chosen_job
+from dlcca.stores.codecs import refuse_objects
 
 
 @dataclass(frozen=True)
@@ -137,4 +138,6 @@ def _dask(X: Any) -> Any:
     X = getattr(X, "data", X) if hasattr(X, "dims") else X
     if type(X).__module__.split(".")[0] == "zarr" and is_view(X):
         X = view_array(X, str(X.store_path))
+    elif hasattr(X, "store_path"):
+        refuse_objects(X.metadata.to_dict(), f"the array {X.store_path}")
     return X if isinstance(X, da.Array) else da.from_array(X, chunks=getattr(X, "chunks", "auto"))
