@@ -11,7 +11,7 @@ PIP = $(BIN)/python -m pip install --disable-pip-version-check -q --prefer-binar
 help:
 	@echo "make demo    install, simulate two sensors and find what they have in common, in demo-output/"
 	@echo "make test    check, then every test"
-	@echo "make check   lint, format, types and layers"
+	@echo "make check   lint, format, types, layers and dependencies"
 	@echo "make bench   one table of ratios, and bench-output/bench.json"
 	@echo "make chaos   kill a hundred runs at random moments and resume them; the table in docs/"
 	@echo "make suite   problems with known answers, ours and other methods side by side; the table in docs/"
@@ -44,7 +44,7 @@ check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy dlcca
-	$(BIN)/python -m pytest -q tests/test_layers.py
+	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_dependencies.py
 
 bench: $(VENV)/dev.stamp
 	PYTHONPATH=. $(BIN)/python tests/benchmarks/bench.py

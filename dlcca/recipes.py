@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from dlcca.errors import SettingsError, suggest
-from dlcca.settings import check_missing_chunks
+from dlcca.settings import check_missing_chunks, count_needed, is_count, is_number
 
 #: Kind of features -> the parameters that it takes.
 KINDS: dict[str, tuple[str, ...]] = {
@@ -41,7 +41,7 @@ class FeatureRecipe:
     """Of "covariance": added to the diagonal, as a share of the mean variance."""
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
             raise SettingsError(f"features = {self.kind!r} is not known; {suggest(self.kind, KINDS)}")
         for name in ("delay_s", "segment_s", "most_hz"):
             if getattr(self, name) is not None:
@@ -49,8 +49,10 @@ class FeatureRecipe:
         _positive("features ridge", self.ridge)
         if self.n_delays is not None:
             _count("features n_delays", self.n_delays, 1)
+        if not isinstance(self.bands, Mapping | None):
+            raise SettingsError(f"features bands = {self.bands!r}; a table of name = [from, to] in Hz is needed.")
         for name, edges in (self.bands or {}).items():
-            if not isinstance(edges, list | tuple) or len(edges) != 2 or not all(_is_number(edge) for edge in edges):
+            if not isinstance(edges, list | tuple) or len(edges) != 2 or not all(is_number(edge) for edge in edges):
                 raise SettingsError(f"features bands {name} = {edges!r}; [from, to] in Hz is needed.")
 
     @classmethod
@@ -63,7 +65,7 @@ class FeatureRecipe:
         if not isinstance(said, Mapping):
             raise SettingsError(f"features = {said!r}; a name or a table with a kind is needed ({', '.join(KINDS)}).")
         kind = said.get("kind", "raw")
-        if kind not in KINDS:
+        if not isinstance(kind, str) or kind not in KINDS:
             raise SettingsError(f"features kind = {kind!r} is not known; {suggest(kind, KINDS)}")
         known = ("kind", *KINDS[kind])
         for key in said:
@@ -117,7 +119,7 @@ class ViewRecipe:
             if getattr(self, name) is not None:
                 _positive(name, getattr(self, name))
         for name in ("flat_s", "saturated_s", *(("overlap_s",) if self.overlap_s is not None else ())):
-            if not _is_number(getattr(self, name)) or not 0 <= getattr(self, name) < float("inf"):
+            if not is_number(getattr(self, name)) or getattr(self, name) < 0:
                 raise SettingsError(f"{name} = {getattr(self, name)!r}; a number of at least 0 is needed.")
         _known("scaling", self.scaling, SCALINGS)
         _known("resample", self.resample, RESAMPLINGS)
@@ -136,6 +138,8 @@ class ViewRecipe:
                 made[name] = _texts(made[name], f"{where} {name}")
         if not isinstance(made.get("reader", {}), Mapping):
             raise SettingsError(f"{where} reader = {made['reader']!r}; a table of the reader's options is needed.")
+        if "path" in made.get("reader", {}):
+            raise SettingsError(f"{where} reader path is not an option of a reader; the files are named by source.")
         try:
             if "features" in made:
                 made["features"] = FeatureRecipe.of(made["features"])
@@ -164,18 +168,14 @@ def _texts(said: Any, where: str) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _positive(name: str, value: Any) -> None:
-    if not _is_number(value) or not 0 < value < float("inf"):
+    if not is_number(value) or value <= 0:
         raise SettingsError(f"{name} = {value!r}; a number above 0 is needed.")
 
 
 def _count(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise SettingsError(f"{name} = {value!r}; a whole number of at least {least} is needed.")
+    if not is_count(value, least):
+        raise SettingsError(f"{name} = {value!r}; {count_needed(value, least)}")
 
 
 def _known(name: str, value: Any, known: tuple[str, ...]) -> None:

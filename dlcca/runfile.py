@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from dlcca.errors import SettingsError, suggest
 from dlcca.recipes import ViewRecipe
-from dlcca.settings import Settings
+from dlcca.settings import Settings, count_needed, is_count, is_number, read_toml
 
 SECTIONS = ("store", "views", "landmarks", "neighborhoods", "metric", "kernel", "spectrum", "cluster")
 
@@ -25,9 +24,9 @@ class ClusterSettings:
     """Memory of each worker; by default an equal share of what the machine has."""
 
     def __post_init__(self) -> None:
-        if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 1):
-            raise SettingsError(f"[cluster] workers = {self.workers!r}; a whole number of at least 1 is needed.")
-        if self.memory_gib is not None and not 0 < float(self.memory_gib):
+        if self.workers is not None and not is_count(self.workers, 1):
+            raise SettingsError(f"[cluster] workers = {self.workers!r}; {count_needed(self.workers, 1)}")
+        if self.memory_gib is not None and not (is_number(self.memory_gib) and self.memory_gib > 0):
             raise SettingsError(f"[cluster] memory_gib = {self.memory_gib!r}; a number above 0 is needed.")
 
 
@@ -57,20 +56,18 @@ def recordings_of(store: str) -> str:
 def read(path: str | Path) -> RunFile:
     """The run file at ``path``, checked; paths in it are relative to it."""
     path = Path(path)
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is not TOML: {error}.") from error
+    content = read_toml(path)
     for section in content:
         if section not in SECTIONS:
             raise SettingsError(f"[{section}] in {path} is not a section; {suggest(section, SECTIONS)}")
     store = _keys(content, "store", ("path", "seed"))
     if "path" not in store:
         raise SettingsError(f"{path} lacks [store] path, the place of the run, for instance path = 'run.zarr'.")
+    seed = store.get("seed", 0)
+    if not is_count(seed, 0):
+        raise SettingsError(f"[store] seed = {seed!r}; {count_needed(seed, 0)}")
     stages = {name: values for name, values in content.items() if name not in ("store", "views", "cluster")}
-    place = _address(str(store["path"]), path)
+    place = _address(store["path"], path, "[store] path")
     views, recordings, missing_chunks = _views(content.get("views", {}), path, place)
     return RunFile(
         store=place,
@@ -78,7 +75,7 @@ def read(path: str | Path) -> RunFile:
         recordings=recordings,
         missing_chunks=missing_chunks,
         settings=Settings.from_dict(stages),
-        seed=int(store.get("seed", 0)),
+        seed=seed,
         cluster=ClusterSettings(**_keys(content, "cluster", ("workers", "memory_gib"))),
     )
 
@@ -99,7 +96,7 @@ def _views(sections: Any, path: Path, store: str) -> tuple[dict[str, str], dict[
         recipe = ViewRecipe.of(values, where)
         if not recipe.source:
             raise SettingsError(f"{where} in {path} lacks source, the address of a Zarr array or files of a recording.")
-        source = tuple(_address(said, path) for said in recipe.source)
+        source = tuple(_address(said, path, f"{where} source") for said in recipe.source)
         if _is_samples(source, values):
             views[name] = source[0]
             missing_chunks[name] = recipe.missing_chunks
@@ -130,11 +127,15 @@ def _refuse_mixed(views: Mapping[str, str], recordings: Mapping[str, ViewRecipe]
 
 def _keys(content: Mapping[str, Any], section: str, known: tuple[str, ...], within: str = "") -> dict[str, Any]:
     values = content.get(section, {})
+    if not isinstance(values, Mapping):
+        raise SettingsError(f"{section} = {values!r}; a section [{within}{section}] is needed.")
     for key in values:
         if key not in known:
             raise SettingsError(f"[{within}{section}] {key} is not a setting; {suggest(key, known)}")
     return dict(values)
 
 
-def _address(said: str, path: Path) -> str:
+def _address(said: Any, path: Path, where: str) -> str:
+    if not isinstance(said, str) or not said.strip() or "\0" in said:
+        raise SettingsError(f"{where} = {said!r}; a path or an address is needed.")
     return said if "://" in said else str((path.parent / said).resolve())

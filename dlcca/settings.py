@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -21,13 +23,70 @@ MISSING_CHUNKS = ("refuse", "fill")
 BANDWIDTHS = ("auto", "median", "quantile", "neighbor", "slope")
 
 
+#: The largest count that fits an integer of NumPy.
+LARGEST = 2**63 - 1
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number that fits a float; true and false are none."""
+    if isinstance(value, bool | str | bytes):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def is_count(value: Any, least: int) -> bool:
+    """Whether a value is a whole number from ``least`` on that fits an integer of NumPy."""
+    if isinstance(value, bool):
+        return False
+    try:
+        return least <= operator.index(value) <= LARGEST
+    except TypeError:
+        return False
+
+
+def count_needed(value: Any, least: int) -> str:
+    """The end of a message about a value that is no count."""
+    too_large = isinstance(value, int) and value > LARGEST
+    return f"at most {LARGEST} is possible." if too_large else f"a whole number of at least {least} is needed."
+
+
+def read_toml(path: Path, called: str | None = None) -> dict[str, Any]:
+    """The content of a settings file; ``called`` is what messages call it, its path if not given."""
+    called = str(path) if called is None else called
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{called} cannot be read: {error.strerror or error}.") from error
+    except RecursionError as error:
+        raise SettingsError(f"{called} is not TOML that can be read: it is nested too deeply.") from error
+    except ValueError as error:  # also UnicodeDecodeError, TOMLDecodeError, and numbers of thousands of digits
+        raise SettingsError(f"{called} is not TOML: {error}.") from error
+
+
 def _is_rows(value: Any) -> bool:
     """Row numbers given by the user: an array, or a list of numbers."""
     return hasattr(value, "shape") or isinstance(value, list | tuple)
 
 
+def _check_rows(option: str, value: Any, *axes: str) -> None:
+    """Row numbers are whole numbers in an array with these axes. A list may hold anything, and lists of any length."""
+    import numpy as np
+
+    needed = f"row numbers ({', '.join(axes)}{',' * (len(axes) == 1)}) are needed"
+    try:
+        found = value if hasattr(value, "shape") else np.asarray(value)
+    except (ValueError, OverflowError) as error:
+        raise SettingsError(f"{option}={value!r}; {needed}.") from error
+    dtype = getattr(found, "dtype", np.dtype(np.int64))
+    if len(found.shape) != len(axes) or np.dtype(dtype).kind not in "iu":
+        raise SettingsError(f"{option} is an array {found.shape} of {dtype}; {needed}.")
+
+
 def _check_name(option: str, value: Any, known: tuple[str, ...]) -> None:
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         raise SettingsError(f"{option}={value!r} is not known; {suggest(value, known)}")
 
 
@@ -37,13 +96,12 @@ def check_missing_chunks(value: Any) -> None:
 
 
 def _check_count(option: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
-        raise SettingsError(f"{option}={value!r}; a whole number of at least {least} is needed.")
+    if not is_count(value, least):
+        raise SettingsError(f"{option}={value!r}; {count_needed(value, least)}")
 
 
 def _check_number(option: str, value: Any, *, positive: bool) -> None:
-    is_number = isinstance(value, int | float) or hasattr(value, "__float__")
-    if isinstance(value, bool | str) or not is_number or not 0 <= float(value) < float("inf"):
+    if not is_number(value) or float(value) < 0:
         raise SettingsError(f"{option}={value!r}; a number {'above' if positive else 'of at least'} 0 is needed.")
     if positive and float(value) == 0:
         raise SettingsError(f"{option}=0; a number above 0 is needed.")
@@ -59,7 +117,9 @@ class LandmarkSettings:
     """How that many are chosen: "even" in time, at "random", by "kmeans++" or by "farthest" point."""
 
     def __post_init__(self) -> None:
-        if not _is_rows(self.choice):
+        if _is_rows(self.choice):
+            _check_rows("landmarks", self.choice, "L")
+        else:
             if isinstance(self.choice, str):
                 _check_name("landmarks", self.choice, ("auto", "all"))
             else:
@@ -85,15 +145,19 @@ class NeighborhoodSettings:
     """The largest lag that "auto" looks at, in rows; None for a tenth of them, at most 500."""
 
     def __post_init__(self) -> None:
-        if not _is_rows(self.kind):
+        if _is_rows(self.kind):
+            _check_rows("neighborhoods", self.kind, "L", "k")
+        else:
             _check_name("neighborhoods", self.kind, NEIGHBORHOODS)
-        if self.window != "auto":
+        if not isinstance(self.window, str) or self.window != "auto":
             _check_count("window", self.window, 2)
         _check_count("n_neighbors", self.n_neighbors, 2)
         _check_name("neighbor_index", self.neighbor_index, ("auto", "exact", "pynndescent"))
         if isinstance(self.lags, str):
             _check_name("lags", self.lags, ("auto",))
-        elif self.lags is not None and not _is_rows(self.lags):
+        elif _is_rows(self.lags):
+            _check_rows("lags", self.lags, "views")
+        elif self.lags is not None:
             raise SettingsError(f"lags={self.lags!r}; a whole number of rows for each view is needed, 'auto', or None.")
         if self.max_lag is not None:
             _check_count("max_lag", self.max_lag, 1)
@@ -186,7 +250,7 @@ class Settings:
         """Settings from the sections of a TOML file that are named like the stages."""
         try:
             content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (OSError, RecursionError, ValueError) as error:
             raise SettingsError(f"{path} cannot be read as TOML: {error}") from error
         return cls.from_dict(content)
 
@@ -198,6 +262,8 @@ class Settings:
         for section, values in content.items():
             if section not in stages:
                 raise SettingsError(f"[{section}] is not a section; {suggest(section, stages)}")
+            if not isinstance(values, Mapping):
+                raise SettingsError(f"{section} = {values!r}; a section [{section}] is needed.")
             stage = stages[section]()  # type: ignore[operator]
             known = [key.name for key in fields(stage)]
             for key in values:

@@ -1,12 +1,15 @@
 """The command line: every verb explains itself, and its exit code says how it went."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
+import zarr
 from typer.testing import CliRunner
 
 from dlcca import __version__, reproduce
@@ -344,3 +347,30 @@ def test_demo_finds_the_pendulum_and_can_be_run_again(tmp_path):
     assert "What the two cameras see" in page
     assert "https://" not in page
     assert len(page) < 6e6
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *("--help", "plan --help", "plan run.toml", "plan run.toml --json", "cluster profiles"),
+        *("status run.zarr", "status run.zarr --json", "status nowhere.zarr --json"),
+    ],
+)
+def test_a_reader_that_is_gone_ends_a_verb_without_a_word(arguments, tmp_path, store):
+    zarr.create_array(str(tmp_path / "x.zarr"), data=np.random.default_rng(0).standard_normal((300, 2)))
+    views = "[views.a]\nsource = 'x.zarr'\n[views.b]\nsource = 'x.zarr'\n"
+    (tmp_path / "run.toml").write_text(f"[store]\npath = 'y.zarr'\n{views}")
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "dlcca", *arguments.split()]
+    done = subprocess.run(
+        command, stdout=write, stderr=subprocess.PIPE, text=True, cwd=tmp_path, timeout=60, check=False
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_reader_that_takes_one_line_gets_it():
+    command = f"{sys.executable} -m dlcca cluster profiles | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr, len(done.stdout.splitlines())) == (0, "", 1)

@@ -35,7 +35,7 @@ PICTURE: dict[str, set[str] | None] = {
     "splitting": {"errors", "fitting", "model", "numerics", "settings", "views"},
     "refitting": {"choices", "errors", "fitting", "model", "numerics", "quality", "settings", "views"},
     "chunked": {"errors", "numerics"},
-    "readers": {"errors", "stores"},  # a recording in object storage is read as patiently as a store
+    "readers": {"errors", "settings", "stores"},  # a recording in object storage is read as patiently as a store
     "stores": {"errors", "model", "settings"},
     "stages": {
         "chunked",

@@ -34,7 +34,7 @@ from dlcca.cli import (
     verify,
 )
 from dlcca.cli.options import Help
-from dlcca.cli.voice import UNTRUSTED, Voice, speaking
+from dlcca.cli.voice import UNTRUSTED, Voice, end_quietly_when_unread, speaking
 
 __all__ = ["UNTRUSTED", "Voice", "app", "main", "speaking"]
 
@@ -50,6 +50,7 @@ app = typer.Typer(
 
 def main() -> None:
     """What the command `dlcca` calls."""
+    end_quietly_when_unread()
     app(prog_name="dlcca")
 
 

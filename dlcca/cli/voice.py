@@ -6,7 +6,9 @@ be trusted.
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +22,43 @@ from dlcca.errors import DlccaError, StorageError
 UNTRUSTED = 5
 #: By Ctrl-C: 128 and the number of the signal, as shells have it.
 STOPPED = 130
+#: Nobody reads the output any more, as in `dlcca plan run.toml | head -1`: likewise.
+CLOSED = 141
+
+
+class Output(io.TextIOWrapper):
+    """Standard output or error that ends the program without a message when its reader is gone.
+
+    By SystemExit, so that locks are released and clusters ended on the way, as by Ctrl-C. SIGPIPE stays ignored: by it
+    a lost connection to a worker would end the program as well.
+    """
+
+    def write(self, text: str) -> int:
+        with self._ending():
+            return super().write(text)
+
+    def flush(self) -> None:
+        with self._ending():
+            super().flush()
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())  # for what is still in the buffer when Python ends
+            os.close(nowhere)
+            raise SystemExit(CLOSED) from None
+
+
+def end_quietly_when_unread() -> None:
+    """Let standard output and error be such that a closed pipe is no error."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            now = Output(stream.buffer, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
+            setattr(sys, name, now)
 
 
 @dataclass(frozen=True)

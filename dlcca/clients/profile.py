@@ -7,13 +7,13 @@ jobs (of a queue), pods (of Kubernetes) or machines (of a cloud), each with ``co
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from dlcca.errors import SettingsError, suggest
+from dlcca.settings import count_needed, is_count, is_number, read_toml
 
 #: Queues that are served through dask-jobqueue.
 QUEUES = ("slurm", "pbs", "lsf", "sge", "oar", "htcondor")
@@ -34,7 +34,7 @@ class Profile:
     """A worker that has been silent for so long counts as lost; more than 10."""
 
     def __post_init__(self) -> None:
-        if not _is_number(self.tcp_timeout_s) or not self.tcp_timeout_s > LEAST_TCP_TIMEOUT_S:
+        if not is_number(self.tcp_timeout_s) or not self.tcp_timeout_s > LEAST_TCP_TIMEOUT_S:
             raise SettingsError(
                 f"tcp_timeout_s = {self.tcp_timeout_s!r}; more than {LEAST_TCP_TIMEOUT_S} s are needed, for Dask sends "
                 "ten probes a second apart before it gives a worker up. 30 is usual."
@@ -175,7 +175,7 @@ class Queue(Elastic):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_positive(self, "disk_gib")
-        if not _is_number(self.walltime_min) or not LEAST_WALLTIME_MIN <= self.walltime_min < math.inf:
+        if not is_number(self.walltime_min) or self.walltime_min < LEAST_WALLTIME_MIN:
             raise SettingsError(
                 f"walltime_min = {self.walltime_min!r}; at least {LEAST_WALLTIME_MIN:.0f} minutes are needed."
             )
@@ -238,12 +238,7 @@ KINDS: dict[str, type[Profile]] = {
 def read(path: str | Path) -> Profile:
     """The cluster file at ``path``, checked."""
     path = Path(path)
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"the cluster file {path} cannot be read: {error.strerror or error}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"the cluster file {path} is not TOML: {error}.") from error
+    content = read_toml(path, f"the cluster file {path}")
     try:
         return of(content, folder=path.parent)
     except SettingsError as error:
@@ -255,7 +250,7 @@ def of(content: Mapping[str, Any], folder: Path | None = None) -> Profile:
     kind = content.get("kind")
     if kind is None:
         raise SettingsError(f"kind is missing; it is one of {', '.join(KINDS)}.")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise SettingsError(f"kind = {kind!r} is not known; {suggest(kind, KINDS)}")
     made = KINDS[kind]
     known = [field.name for field in fields(made)]
@@ -268,10 +263,10 @@ def of(content: Mapping[str, Any], folder: Path | None = None) -> Profile:
     needed = [field.name for field in fields(made) if field.default is MISSING and field.name not in values]
     if needed:
         raise SettingsError(f"{', '.join(needed)} is missing, which a {kind} cluster needs.")
-    for key in ("ca_file", "cert_file", "key_file"):
-        if isinstance(values.get(key), str) and folder is not None:
-            values[key] = str((folder / Path(values[key]).expanduser()).resolve())
     _check_texts(made, values)
+    for key in ("ca_file", "cert_file", "key_file"):
+        if key in values and folder is not None:
+            values[key] = str((folder / Path(values[key]).expanduser()).resolve())
     return made(**values)
 
 
@@ -279,25 +274,21 @@ def _check_texts(made: type[Profile], values: Mapping[str, Any]) -> None:
     """Keys that are texts must be texts; the checks of the classes rely on it."""
     texts = [field.name for field in fields(made) if field.type in ("str", "str | None")]
     for key in texts:
-        if key in values and (not isinstance(values[key], str) or not values[key].strip()):
+        if key in values and (not isinstance(values[key], str) or not values[key].strip() or "\0" in values[key]):
             raise SettingsError(f"{key} = {values[key]!r}; a text is needed; leave the key out if there is none.")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _check_counts(profile: Profile, *names: str, least: int = 1) -> None:
     for name in names:
         value = getattr(profile, name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-            raise SettingsError(f"{name} = {value!r}; a whole number of at least {least} is needed.")
+        if value is not None and not is_count(value, least):
+            raise SettingsError(f"{name} = {value!r}; {count_needed(value, least)}")
 
 
 def _check_positive(profile: Profile, *names: str) -> None:
     for name in names:
         value = getattr(profile, name)
-        if value is not None and (not _is_number(value) or not 0 < value < math.inf):
+        if value is not None and (not is_number(value) or value <= 0):
             raise SettingsError(f"{name} = {value!r}; a number above 0 is needed.")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from dlcca.pipelines import sections
 from dlcca.pipelines.checking import section
 from dlcca.recipes import ViewRecipe
 from dlcca.runfile import ClusterSettings
-from dlcca.settings import Settings
+from dlcca.settings import Settings, count_needed, is_count, read_toml
 
 #: Sections of this file alone, each with its class.
 OWN = {
@@ -99,7 +98,7 @@ def _unusual(values: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, A
 def read(path: str | Path) -> PipelineSettings:
     """The pipeline file at ``path``, checked."""
     path = Path(path).absolute()
-    content = _toml(path)
+    content = read_toml(path)
     known = (*OWN, "run", *OF_RUN)
     for name in content:
         if name not in known:
@@ -117,22 +116,13 @@ def state_of(path: str | Path) -> Path | None:
     path = Path(path).absolute()
     state: Any = sections.PipelineSection.state
     try:
-        content = _toml(path)
+        content = read_toml(path)
     except SettingsError:
         usual = (path.parent / state).resolve()
         return usual if (usual / "catalog.sqlite").is_file() else None
     said = content.get("pipeline", {})
     state = said.get("state", state) if isinstance(said, Mapping) else None
     return (path.parent / state).resolve() if "sources" in content and isinstance(state, str) else None
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is not TOML: {error}.") from error
 
 
 def _run_settings(content: Mapping[str, Any], path: Path) -> tuple[dict[str, ViewRecipe], Settings, int, Any]:
@@ -144,13 +134,13 @@ def _run_settings(content: Mapping[str, Any], path: Path) -> tuple[dict[str, Vie
         if here:
             raise SettingsError(f"[{here[0]}] is said here and [run] file = {run['file']!r} besides; say it there.")
         place = (path.parent / str(run["file"])).resolve()
-        content = _toml(place)
+        content = read_toml(place)
         for name in content:
             if name not in ("store", *OF_RUN):
                 raise SettingsError(f"[{name}] in {place} is not a section; {suggest(name, ('store', *OF_RUN))}")
         seed = run.get("seed", content.get("store", {}).get("seed", 0))
-    if not isinstance(seed, int):
-        raise SettingsError(f"seed = {seed!r}; a whole number is needed.")
+    if not is_count(seed, 0):
+        raise SettingsError(f"seed = {seed!r}; {count_needed(seed, 0)}")
     cluster = ClusterSettings(**_keys(content, "cluster", ("workers", "memory_gib")))
     fit = Settings.from_dict({name: content[name] for name in STAGES if name in content})
     return _recipes(content.get("views", {})), fit, seed, cluster

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, SettingsError
+from ..settings import is_number
 
 RATE: tuple[str, ...] = ("rate", "fs", "sfreq", "sampling_rate", "sample_rate", "sampling_frequency")
 RATE += ("sample_frequency", "sampling_freq", "samplerate", "samplingrate", "srate", "nominal_srate")
@@ -73,7 +74,7 @@ def asked(
     for option, value in (("rate", rate), ("start_s", start_s), ("drift_ppm", drift_ppm)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float | np.number)):
             raise SettingsError(f"{option} = {value!r} is not a number.")
-        if value is not None and not math.isfinite(value):
+        if value is not None and not is_number(value):
             raise SettingsError(f"{option} = {value!r} is not finite.")
     if rate is not None and rate <= 0:
         raise SettingsError(f"rate = {rate} is not positive; give samples per second.")
@@ -112,7 +113,7 @@ def _number(value: Any) -> float | None:
         return None
     try:
         array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return None
     return float(array.reshape(-1)[0]) if array.size == 1 else None
 

@@ -19,6 +19,9 @@ FORMAT = "video"
 # after a jump are not to be trusted: there, every read that does not go on begins at the first frame.
 _INDEXED = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi")
 
+# Key frames tried before a frame is given up. Frames that refer to frames before their key frame need one or two.
+_KEYS_BACK = 8
+
 
 @dataclass(frozen=True)
 class FrameIndex:
@@ -146,12 +149,13 @@ class Frames:
 
     def _open_at(self, key: int, i: int) -> None:
         """Start decoding at a key frame; earlier, if what comes from there is already past frame i."""
-        while True:
+        for _ in range(_KEYS_BACK):
             self._seek(key)
             found, frame = next(self._decoded, (self.index.n, None))
-            if found <= i or key == 0:
+            earlier = self._key_before(key - 1)
+            if found <= i or earlier >= key:  # the first key frame of a damaged video is not always frame 0
                 break
-            key = self._key_before(key - 1)
+            key = earlier
         if frame is None or found > i:
             raise DataError(f"{self.path!r}: frame {i} cannot be decoded; the first that can is {found}. Convert it.")
         self._decoded, self._next = _put_back((found, frame), self._decoded), found

@@ -105,6 +105,7 @@ def recording(
         raise DataError(
             f"{path!r} holds {len(raw.ch_names)} channels of {raw.n_times} samples, and at least 1 of each is needed."
         )
+    _check_rate(raw, path)
     _check_scales(raw, path)
     stretches = between_skips(raw) if stretches is None else stretches
     channels = channels_of(raw) if channels is None else channels
@@ -151,6 +152,12 @@ def between_skips(raw: Raw) -> list[Stretch]:
 
 def _is_skip(mark: Any) -> bool:
     return str(mark["description"]).upper() == SKIP
+
+
+def _check_rate(raw: Raw, path: str) -> None:
+    rate = float(raw.info["sfreq"])
+    if not (np.isfinite(rate) and rate > 0):
+        raise DataError(f"{path!r} says that its rate is {rate:g} Hz; a number above 0 is needed. Export it again.")
 
 
 def _check_scales(raw: Raw, path: str) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from ..errors import DataError, SettingsError, suggest
+from ..settings import LARGEST, is_count
 from .recording import Recording
 
 # Known without importing the readers, of which only the one that is needed is imported; the tests hold this
@@ -107,3 +111,29 @@ def _check_options(path: str, reader: ModuleType, options: dict[str, Any]) -> No
         if option not in known:
             nearest = suggest(option, known) if known else "it takes none."
             raise SettingsError(f"{option!r} is not an option of the {reader.FORMAT} reader ({path!r}); {nearest}")
+        _check_type(option, options[option], str(parameters[option].annotation))
+
+
+def _check_type(option: str, value: Any, annotation: str) -> None:
+    """Refuse a value that is of none of the types that a reader declares; the readers check its range."""
+    kinds = annotation.split(" | ")
+    if option == "start" or any(_TYPES[kind][0](value) for kind in kinds):  # a start has many forms: see start_option
+        return
+    needed = " or ".join(_TYPES[kind][1] for kind in kinds if kind != "None")
+    raise SettingsError(f"{option} = {value!r} is not {needed}.")
+
+
+def _all(value: Any, fits: Callable[[Any], bool]) -> bool:
+    return isinstance(value, Sequence | np.ndarray) and all(map(fits, value))
+
+
+#: A type in the signature of a reader -> whether a value is of it, and what to call it.
+_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "None": (lambda value: value is None, "nothing"),
+    "str": (lambda value: isinstance(value, str), "a text"),
+    "bool": (lambda value: isinstance(value, bool | np.bool_), "true or false"),
+    "int": (lambda value: is_count(value, -LARGEST), "a whole number"),
+    "float": (lambda value: isinstance(value, int | float | np.number) and not isinstance(value, bool), "a number"),
+    "Sequence[str]": (lambda value: _all(value, lambda part: isinstance(part, str)), "a list of texts"),
+    "Sequence[int]": (lambda value: _all(value, lambda part: is_count(part, -LARGEST)), "a list of whole numbers"),
+}

@@ -29,6 +29,7 @@ FORMAT = "WAV"
 
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
 _NAMES = {2: "ADPCM", 6: "A-law", 7: "mu-law", 17: "ADPCM", 85: "MP3"}
+_CHUNKS_AT_MOST = 10_000  # before the samples; a header has a handful
 _UNKNOWN = 0xFFFFFFFF  # a length that was not known when the header was written
 _DTYPES = {(_PCM, 8): "u1", (_PCM, 16): "<i2", (_PCM, 32): "<i4", (_FLOAT, 32): "<f4", (_FLOAT, 64): "<f8"}
 
@@ -159,7 +160,7 @@ def _read_head(path: str, size: int) -> Head:
         outer, _, kind = struct.unpack("<4sI4s", file.read(12).ljust(12, b"\0"))
         if outer not in (b"RIFF", b"RF64", b"BW64") or kind != b"WAVE":
             raise DataError(f"{path!r} is not WAV: it begins with {(outer + kind)!r} and not with RIFF and WAVE.")
-        for name, length, offset in _chunks(file, size):
+        for name, length, offset in _chunks(path, file, size):
             if name == b"data":
                 return _head(path, found, offset, length)
             if name in (b"fmt ", b"ds64", b"bext"):
@@ -167,14 +168,25 @@ def _read_head(path: str, size: int) -> Head:
     raise DataError(f"{path!r} has no samples: there is no chunk 'data' in it.")
 
 
-def _chunks(file: IO[bytes], size: int) -> Iterator[tuple[bytes, int, int]]:
-    """Name, length and place of each part of the file; parts begin at even bytes."""
+def _chunks(path: str, file: IO[bytes], size: int) -> Iterator[tuple[bytes, int, int]]:
+    """Name, length and place of each part of the file; parts begin at even bytes.
+
+    A wrong length leads into the samples, where silence looks like millions of parts of no length.
+    """
     place = 12
-    while place + 8 <= size:
+    for _ in range(_CHUNKS_AT_MOST):
+        if place + 8 > size:
+            return
         file.seek(place)
         name, length = struct.unpack("<4sI", file.read(8))
+        if not all(32 <= letter < 127 for letter in name):
+            raise DataError(
+                f"{path!r} has a damaged header: at byte {place} a chunk begins with {name!r}, and not with a name of "
+                "four letters. Copy or export it again."
+            )
         yield name, length, place + 8
         place += 8 + length + length % 2
+    raise DataError(f"{path!r} has more than {_CHUNKS_AT_MOST} chunks before its samples: its header is damaged.")
 
 
 def _head(path: str, found: dict[bytes, bytes], offset: int, length: int) -> Head:

@@ -51,8 +51,8 @@ def open(
 
     with refusing(path, FORMAT):
         root = _node(path)
-        below = {} if isinstance(root, zarr.Array) else _quietly(lambda: dict(root.members(max_depth=None)))
-        nodes = {"": root, **below}
+        below = [] if isinstance(root, zarr.Array) else _members(path, root)
+        nodes = {"": root, **dict(below)}
         arrays = {name: node for name, node in nodes.items() if isinstance(node, zarr.Array)}
         groups = {name: dict(node.attrs) for name, node in nodes.items() if name not in arrays or not name}
         members = [_member(path, name, node) for name, node in sorted(arrays.items())]
@@ -92,13 +92,27 @@ def is_zarr(path: str) -> bool:
 def _node(path: str, name: str = "") -> Any:
     import zarr
 
+    from ..stores.codecs import refuse_objects_at
     from ..stores.files import files_at, is_remote, zarr_store
 
     try:
         return _quietly(lambda: zarr.open(zarr_store(path), mode="r", path=name or None))
+    except ValueError:
+        refuse_objects_at(path, name)
+        raise
     except FileNotFoundError:
         if is_remote(path):
             files_at(path).get("zarr.json")  # says so if it is the bucket that is missing
+        raise
+
+
+def _members(path: str, root: Any) -> list[tuple[str, Any]]:
+    from ..stores.codecs import refuse_objects_at
+
+    try:
+        return _quietly(lambda: list(root.members(max_depth=None)))
+    except ValueError:
+        refuse_objects_at(path)
         raise
 
 
@@ -110,6 +124,9 @@ def _quietly(read: Any) -> Any:
 
 
 def _member(path: str, name: str, array: Any) -> Member:
+    from ..stores.codecs import refuse_objects
+
+    refuse_objects(array.metadata.to_dict(), f"{path} {name}".rstrip())
     attributes = dict(array.attrs)
     dims = getattr(array.metadata, "dimension_names", None) or attributes.get("_ARRAY_DIMENSIONS") or ()
     dims = tuple(dims) if all(dims) else ()

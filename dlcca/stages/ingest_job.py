@@ -121,14 +121,6 @@ def make_job(
     """The job, after the headers of all files have been looked at."""
     line = lay_out(recipes, opener)
     window_s, step_s = _window_and_step(line.views)
-    features = [_features(view, window_s) for view in line.views]
-    for view, made in zip(line.views, features, strict=True):
-        d = sum(f.width(len(track.channels)) for f, track in zip(made, view.tracks, strict=True))
-        if view.recipe.pca_components > d:
-            raise SettingsError(
-                f"view {view.name!r}: pca_components = {view.recipe.pca_components}, but it has {d} features; ask for "
-                f"at most {d}."
-            )
     end, fastest = max(view.span[1] for view in line.views), max(_rates(line.views))
     n = int((end - window_s + 0.5 / fastest) / step_s) + 1 if end - window_s + 0.5 / fastest >= 0 else 0
     if n < 1:
@@ -139,6 +131,14 @@ def make_job(
         raise DataError(
             f"the files span {end / 86400:.0f} days, which is {n} windows of {step_s:g} s; do their start times agree?"
         )
+    features = [_features(view, window_s) for view in line.views]
+    for view, made in zip(line.views, features, strict=True):
+        d = sum(f.width(len(track.channels)) for f, track in zip(made, view.tracks, strict=True))
+        if view.recipe.pca_components > d:
+            raise SettingsError(
+                f"view {view.name!r}: pca_components = {view.recipe.pca_components}, but it has {d} features; ask for "
+                f"at most {d}."
+            )
     bad = tuple((first, last) for first, last, text in line.marks if text.strip().lower().startswith("bad"))
     job = IngestJob(
         address=address,

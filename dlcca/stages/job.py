@@ -22,6 +22,7 @@ from dlcca.stages import given, inputs
 from dlcca.stages.view_array import ViewArray, is_view, view_array
 from dlcca.stores.blocks import Stage
 from dlcca.stores.chunks import crc32c
+from dlcca.stores.codecs import refuse_objects, refuse_objects_at
 from dlcca.stores.files import files_at, is_remote, trouble, zarr_store
 from dlcca.stores.inputs import check_complete
 from dlcca.stores.views import Clock, describe, read_clock
@@ -61,8 +62,12 @@ class Source:
             if is_remote(self.address) and trouble(error) is None:
                 files_at(self.address).get("zarr.json")  # says so if it is the bucket that is missing
             where = f"{self.address} {self.path}".rstrip()
-            reason = trouble(error) or error
-            raise StorageError(f"view {self.name!r}: no Zarr array can be opened at {where}: {reason}") from error
+            if (reason := trouble(error)) is None:
+                refuse_objects_at(self.address, self.path)
+            raise StorageError(
+                f"view {self.name!r}: no Zarr array can be opened at {where}: {reason or error}"
+            ) from error
+        refuse_objects(array.metadata.to_dict(), f"view {self.name!r} ({self.address})")
         return view_array(array, self.place) if is_view(array) else array
 
     def read(self, rows: Any) -> NDArray:

@@ -24,6 +24,7 @@ from dlcca.stages.job import Job, Source, fingerprint, settled
 from dlcca.stages.view_array import ViewArray, is_view, view_array
 from dlcca.stages.window import chosen_job
 from dlcca.stores import run as run_store
+from dlcca.stores.codecs import refuse_objects
 from dlcca.stores.inputs import address_of, check_complete
 from dlcca.views import refuse_masked
 
@@ -248,6 +249,8 @@ def _dask(X: Any, name: str) -> Any:
         return da.map_blocks(_unmasked, X, view=name, dtype=X.dtype, meta=np.empty((0,) * X.ndim, X.dtype))
     if type(X).__module__.split(".")[0] == "zarr" and is_view(X):
         X = view_array(X, str(X.store_path))
+    elif hasattr(X, "store_path"):
+        refuse_objects(X.metadata.to_dict(), f"the array {X.store_path}")
     chunks = getattr(X, "chunks", "auto")
     return da.from_array(_Rows(_on_disk(name, X), X.shape, X.dtype) if _is_local(X) else X, chunks=chunks)
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dlcca.errors import StorageError, StoreFileError
 from dlcca.stores import groups, lock
+from dlcca.stores.codecs import refuse_objects
 from dlcca.stores.files import files_at, is_remote, trouble, zarr_store
 
 #: The names of all formats.
@@ -115,7 +116,9 @@ def write_array(group: Any, name: str, X: NDArray) -> str:
 def read_array(group: Any, name: str, expected: str, path: str | Path, form: Format) -> NDArray:
     """One array, if it is all there and unchanged."""
     try:
-        X = np.asarray(group[name][...])
+        array = group[name]
+        refuse_objects(array.metadata.to_dict(), "it")
+        X = np.asarray(array[...])
     except Exception as error:
         if is_remote(str(path)) and (reason := trouble(error)) is not None:
             raise StorageError(f"array {name!r} of {path} cannot be read: {reason}.") from error

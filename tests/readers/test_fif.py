@@ -1,6 +1,10 @@
 """FIF: a real file, files that MNE wrote, and damaged ones."""
 
+import contextlib
+import gzip
 import pickle
+import shutil
+import struct
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dlcca.errors import DataError, SettingsError
 from dlcca.readers import fif, from_mne
+from tests.readers.reading import within
 from tests.recordings import shared
 
 BEGUN = datetime(2024, 3, 31, 1, 30, tzinfo=UTC)
@@ -115,3 +120,91 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(raw, tmp_path,
     monkeypatch.setitem(sys.modules, "mne", None)
     with pytest.raises(SettingsError, match=r"reading FIF needs mne: pip install 'dlcca\[eeg\]'"):
         fif.open(path)
+
+
+def tags_of(content):
+    """Where each tag of a file begins."""
+    found, at = [], 0
+    while at >= 0:
+        found.append(at)
+        length, following = struct.unpack(">ii", content[at + 8 : at + 16])
+        at = following if following else at + 16 + length
+    return found
+
+
+def without_directory(content):
+    """The file with the tag that says where its directory is (always the second) saying that there is none."""
+    return content[:52] + struct.pack(">i", -1) + content[56:]
+
+
+def changed(content, at, word):
+    return content[:at] + struct.pack(">i", word) + content[at + 4 :]
+
+
+@pytest.mark.parametrize("has_directory", [True, False])
+def test_tags_that_lead_back_are_refused(raw, tmp_path, has_directory):
+    path = Path(saved(raw, tmp_path))
+    content = path.read_bytes() if has_directory else without_directory(path.read_bytes())
+    tags = tags_of(content)
+    assert len(tags) > 30
+    for number, at in enumerate(tags[:-1]):
+        for target in {at, tags[number // 2], tags[max(0, number - 1)]}:
+            if target == 0:
+                continue  # stands for the tag right behind
+            path.write_bytes(changed(content, at + 12, target))
+            with within(5), pytest.raises(DataError, match="lead in a circle"):
+                fif.open(str(path))
+        for size in (-16, -1, -(2**31)):
+            path.write_bytes(changed(content, at + 8, size))
+            with within(5), pytest.raises(DataError, match="is damaged"):
+                fif.open(str(path))
+
+
+def test_a_jump_back_that_is_no_circle_is_followed(raw, tmp_path):
+    """Programs that change a file may put a tag at its end, and lead there and back."""
+    path = Path(saved(raw, tmp_path))
+    content = without_directory(path.read_bytes())
+    tags = tags_of(content)
+    moved, after = tags[3], tags[4]
+    copy = content[moved : moved + 12] + struct.pack(">i", after) + content[moved + 16 : after]
+    path.write_bytes(changed(content, tags[2] + 12, len(content)) + copy)
+    (signal,) = fif.open(str(path)).signals
+    assert_allclose(everything(signal), raw.get_data().T, rtol=1e-12)
+
+
+def test_tags_of_a_packed_file_are_followed_too(raw, tmp_path):
+    path = Path(saved(raw, tmp_path, "night_raw.fif.gz"))
+    content = without_directory(gzip.decompress(path.read_bytes()))
+    assert fif.open(str(path)).signals[0].n == 1000
+    path.write_bytes(gzip.compress(changed(content, tags_of(content)[9] + 12, tags_of(content)[4])))
+    with within(5), pytest.raises(DataError, match="lead in a circle"):
+        fif.open(str(path))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_files_of_a_split_recording_that_lead_in_a_circle_are_refused(raw, tmp_path, number):
+    path = tmp_path / "split_raw.fif"
+    raw = mne.io.RawArray(np.tile(raw.get_data(), 100), raw.info, verbose="ERROR")
+    raw.save(path, split_size="2MB", fmt="double", verbose="ERROR")
+    parts = [path, tmp_path / "split_raw-1.fif"]
+    assert fif.open(str(path)).signals[0].n == raw.n_times
+    name = b"split_raw-1.fif"
+    assert name in parts[0].read_bytes()
+    # The first part is followed by itself, or the second part is the first.
+    if number == 0:
+        parts[0].write_bytes(parts[0].read_bytes().replace(name, b"./split_raw.fif"))
+    else:
+        shutil.copy(parts[0], parts[1])
+    with within(20), pytest.raises(DataError, match="split over files that lead in a circle"):
+        fif.open(str(path))
+
+
+def test_no_word_of_the_first_tags_of_a_real_file_keeps_the_reader_busy(tmp_path):
+    content = Path(shared("format-samples", "brainvision_bin_raw.fif")).read_bytes()
+    path = tmp_path / "x_raw.fif"
+    for whole in (content, without_directory(content)):
+        for at in range(0, 240, 4):
+            for word in (0, 1, -1, 16, at, -(2**31), 2**31 - 1):
+                path.write_bytes(changed(whole, at, word))
+                with within(10), contextlib.suppress(DataError):
+                    fif.open(str(path))

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from fractions import Fraction
+from pathlib import Path
 
 import av
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from dlcca.errors import DataError, SettingsError
 from dlcca.readers import open_recording, shrinking
-from tests.readers.reading import all_of, in_pieces, sent
+from tests.readers.reading import all_of, in_pieces, sent, within
 from tests.recordings import shared
 
 RATE = 50
@@ -270,3 +271,13 @@ def test_the_mouse_is_read_from_two_sides():
     for i in (993, 250, 249, 0):
         expected = frames[i][:168].reshape(42, 4, 99, 4).mean(axis=(1, 3))
         np.testing.assert_allclose(side.read(i, i + 1, range(len(side.channels)))[0], expected.reshape(-1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("at", [48, 60, 2000, 200_000])
+def test_a_video_with_damaged_frames_keeps_the_reader_no_longer_than_a_whole_one(tmp_path, at):
+    """Where frames cannot be decoded, the key frame before them is looked for; there may be none."""
+    content = Path(shared("mirror-mouse", "mirror_mouse.mp4")).read_bytes()
+    path = tmp_path / "damaged.mp4"
+    path.write_bytes(content[:at] + bytes(5000) + content[at + 5000 :])
+    with within(10), pytest.raises(DataError, match=r"decoded|cannot be read as video"):
+        all_of(open_recording(path, scale=16).signals[0])

@@ -10,7 +10,7 @@ from scipy.io import wavfile
 
 from dlcca.errors import DataError, SettingsError
 from dlcca.readers import open_recording
-from tests.readers.reading import all_of, in_pieces, sent
+from tests.readers.reading import all_of, in_pieces, sent, within
 
 RNG = np.random.default_rng(0)
 
@@ -113,3 +113,31 @@ def test_what_is_no_sound_is_refused(tmp_path, content, complaint):
     (tmp_path / "x.wav").write_bytes(content)
     with pytest.raises(DataError, match=complaint):
         open_recording(tmp_path / "x.wav")
+
+
+WORDS = (0, 1, 2, 3, 7, 8, 15, 17, 18, 1000, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFF7, 0xFFFFFFFF)
+
+
+@pytest.mark.parametrize("outer", [b"RIFF", b"RF64"])
+def test_no_word_of_a_header_keeps_the_reader_busy(tmp_path, outer):
+    """Behind the header lies a gigabyte of silence, which a wrong length makes a reader take for chunks."""
+    silence = 1 << 30
+    chunks = [chunk(b"ds64", struct.pack("<QQQI", silence, silence, 0, 0))] if outer == b"RF64" else []
+    head = riff(*chunks, chunk(b"LIST", b"INFOIART" + bytes(6)), chunk(b"fmt ", PCM), b"data", outer=outer)
+    head += struct.pack("<I", 0xFFFFFFFF if outer == b"RF64" else silence)
+    path = tmp_path / "x.wav"
+    ended = {"read": 0, "refused": 0}
+    with path.open("wb") as file:
+        file.truncate(len(head) + silence)  # without taking place on the disk
+    for at in range(0, len(head) - 3, 2):
+        for word in WORDS:
+            with path.open("r+b") as file:
+                file.write(head[:at] + struct.pack("<I", word) + head[at + 4 :])
+            try:
+                with within(5):
+                    (signal,) = open_recording(path, truncated="keep").signals
+                    signal.read(signal.n // 2, signal.n // 2 + 1, range(1))
+                ended["read"] += 1
+            except DataError:
+                ended["refused"] += 1
+    assert min(ended.values()) > 50
