@@ -10,7 +10,7 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,8 +61,7 @@ def look(address: str) -> Findings:
     known: dict[str, str | None] = {}
     header = _header(address, kind, found, known)
     chunks = _Chunks(address, names)
-    for array in header.get("metadata", {}):
-        found.entries |= chunks.missing(array)
+    _look_at_chunks(chunks, header.get("metadata", {}), found)
     _look_at_stages(address, kind, header, found, known, chunks)
     _look_at_groups(address, names, found, known)
     for inner in ("model", comparison.GROUP):
@@ -202,6 +201,14 @@ def _missing_chunks(stage: Stage, chunks: _Chunks, gone: Callable[[str], bool]) 
     return missing
 
 
+def _look_at_chunks(chunks: _Chunks, arrays: Iterable[str], found: Findings) -> None:
+    """All chunks of arrays with which nothing else is wrong."""
+    for array in arrays:
+        missing = chunks.missing(array) if found.entries.get(array) is None else {}
+        if missing:
+            found.entries[array] = next(iter(missing.values()))
+
+
 def _path(stage: Stage, array: str) -> str:
     return array[1:] if array.startswith("/") else f"{stage.folder}/{array}"
 
@@ -234,8 +241,8 @@ def _look_at_inner(address: str, inner: str, names: list[str], found: Findings) 
         return
     below, chunks = Findings(), _Chunks(place, within)
     _look_at_groups(place, within, below, known)
-    for array in known:
-        below.entries |= chunks.missing(array)
+    if found.entries.get(inner) is None:
+        _look_at_chunks(chunks, known, below)
     found.entries |= {f"{inner}/{name}": problem for name, problem in below.entries.items()}
 
 
