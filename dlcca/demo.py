@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca import simulate
-from dlcca.errors import StorageError, Untrusted
+from dlcca.errors import Untrusted
 from dlcca.estimator import LocalCCA
 from dlcca.report import figures, overview, page
 from dlcca.report.figures import COLORS, INK, WIDE, Panel, drawn
 from dlcca.simulate import Truth
+from dlcca.stores import model as model_store
+from dlcca.stores import places
 from dlcca.stores import run as run_store
-from dlcca.stores.arrays import refuse_foreign
 from dlcca.stores.run import Run
 
 #: Frames of the movies that the report shows.
@@ -47,8 +48,7 @@ def run(out: Path, say: Callable[[str], None]) -> Demo:
     model = fitted(views)
     result = finished(model, views, truth.time)
     say(f"writing {store}")
-    run_store.write(store, result)
-    model.save(run_store.model_of(store))
+    run_store.write(store, result, lambda group: model_store.write(group, *model._saved()))
     say(f"drawing {report}")
     found = agreement(result.embedding[:, 0], pendulums(truth))
     page.write(report, rendered(result, truth, found, str(store)))
@@ -57,11 +57,8 @@ def run(out: Path, say: Callable[[str], None]) -> Demo:
 
 def refuse_unusable(out: Path, store: Path, report: Path) -> None:
     """Fail before any work is done if its results could not be written."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"the folder {out} cannot be made: {error.strerror or error}.") from error
-    refuse_foreign(store, run_store.FORM)
+    places.refuse_folder(out)
+    places.refuse_store(store, run_store.FORM, setting="--out", replace=True)
     page.refuse_foreign(report)
 
 

@@ -386,7 +386,14 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         ]
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model as a Zarr group with JSON attributes; `open_model` reads it."""
+        """Write the fitted model as a Zarr group with JSON attributes; `open_model` reads it.
+
+        A model that is at ``path`` already is replaced; anything else there is refused.
+        """
+        model_store.save(path, *self._saved())
+
+    def _saved(self) -> tuple[Model, dict[str, NDArray], dict[str, Any]]:
+        """What `save` writes: the model, more arrays by name, and plain facts."""
         model = self._fitted()
         arrays = {name: np.asarray(getattr(self, f"{name}_")) for name in _SAVED_ARRAYS}
         params = {name: value for name, value in self.get_params().items() if name in OPTIONS}
@@ -407,7 +414,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         arrays |= {f"local_quality/{name}": X for name, X in self.local_quality_.items()}
         if self.common_strength_ is not None:
             arrays["common_strength"] = self.common_strength_
-        model_store.save(path, model, arrays, facts)
+        return model, arrays, facts
 
     def _take(self, result: Fit | lazy.LazyFit, recorded: Any = None) -> None:
         """The results of a fit, under the names that users know."""

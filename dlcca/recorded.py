@@ -13,15 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.errors import DataError, SettingsError
+from dlcca.errors import DataError, SettingsError, StoreFileError
 from dlcca.model import Recordings
 from dlcca.readers import from_mne as reader
 from dlcca.recipes import ViewRecipe
 from dlcca.stages import ingest, new_recordings
 from dlcca.stages.view_array import view_array
+from dlcca.stores import places
 from dlcca.stores import views as store
+from dlcca.stores.arrays import Format
 from dlcca.stores.files import zarr_store
 
+#: The scaling of a model, beside views that are made like those of its fit.
+SCALING = Format("dlcca-scaling", 1, noun="group of scalings", error=StoreFileError, renew="make the views again")
 #: Views up to this many bytes are read into memory; larger ones stay on disk.
 IN_MEMORY_BYTES = 1 << 29
 
@@ -106,6 +110,8 @@ def from_mne(
     scratch = None if out is not None else tempfile.mkdtemp(prefix="dlcca-views-")
     place = str(out) if scratch is None else f"{scratch}/views.zarr"
     try:
+        if scratch is None:
+            places.refuse_store(place, store.FORM, inputs=[file for file in raw.filenames if file], setting="out")
         opener = _Opener(raw)
         if model is None:
             job, line = ingest.prepared(place, _recipes(raw, views or {}, recipe), opener)
@@ -170,7 +176,8 @@ def _like(model: Any, place: str, said: Mapping[str, Any], opener: _Opener) -> t
     if made is None:
         raise SettingsError("this model was fitted to arrays and does not know how they were made of recordings.")
     scaling = f"{place.rstrip('/')}-scaling"
-    group = zarr.create_group(scaling, zarr_format=3, overwrite=True)
+    places.refuse_store(scaling, SCALING, setting="out, beside which the scaling is written", replace=True)
+    group = zarr.create_group(scaling, zarr_format=3, overwrite=True, attributes={"format": SCALING.name})
     for name, X in made.scaling.items():
         group.create_array(name, data=X)
     return new_recordings.prepared(place, scaling, made, ["raw"], opener)

@@ -43,6 +43,13 @@ class RunFile:
     missing_chunks: dict[str, str] = field(default_factory=dict)  # of views that are Zarr arrays: "refuse" or "fill"
 
     @property
+    def inputs(self) -> list[str]:
+        """Everything that the run is made from: arrays, or files of recordings, which may be patterns."""
+        if not self.recordings:
+            return list(self.views.values())
+        return [source for recipe in self.recordings.values() for source in recipe.source]
+
+    @property
     def ingested(self) -> str:
         """Where views that are made of recordings are kept."""
         return recordings_of(self.store)
@@ -138,4 +145,8 @@ def _keys(content: Mapping[str, Any], section: str, known: tuple[str, ...], with
 def _address(said: Any, path: Path, where: str) -> str:
     if not isinstance(said, str) or not said.strip() or "\0" in said:
         raise SettingsError(f"{where} = {said!r}; a path or an address is needed.")
-    return said if "://" in said else str((path.parent / said).resolve())
+    if "://" in said:
+        return said
+    place = path.parent / said
+    is_dangling = place.is_symlink() and not place.exists()  # a store is not made where it points to, but refused
+    return str(place.absolute() if is_dangling else place.resolve())

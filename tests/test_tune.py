@@ -10,10 +10,12 @@ import zarr
 from typer.testing import CliRunner
 
 import dlcca
-from dlcca import LocalCCA, simulate
+from dlcca import LocalCCA, runfile, simulate
 from dlcca.cli import app
 from dlcca.errors import DataError, SettingsError
 from dlcca.numerics import criteria
+from dlcca.stages import running
+from dlcca.stores import run as run_store
 from dlcca.tuning.runs import with_options
 from dlcca.tuning.searching import descent, margin_of
 from dlcca.tuning.trials import found_twice
@@ -177,3 +179,28 @@ def test_the_criteria_are_those_of_the_formulas():
     assert [sorted(row) for row in near[0]] == literal.near_held_out(views[0], fold, 4)
     np.testing.assert_allclose(criteria.come_again(A, B), literal.come_again(A, B), atol=1e-10)
     np.testing.assert_allclose(criteria.seen_by_all(A, near), literal.seen_by_all(A, near), atol=1e-10)
+
+
+def test_the_tuned_run_has_a_store_of_its_own(tmp_path, torus):
+    for name, X in zip("ab", torus[0], strict=True):
+        zarr.create_array(tmp_path / f"{name}.zarr", data=X)
+    (tmp_path / "run.toml").write_text(RUN)
+    for expected in ("run-tuned.zarr", "run-tuned-2.zarr"):  # the second time, the first store is there
+        result = CliRunner().invoke(app, ["tune", str(tmp_path / "run.toml"), "--json"])
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["store"] == expected
+        for file in ("run.toml", "tuned.toml"):
+            asked = runfile.read(tmp_path / file)
+            running.run(*running.prepared(asked.store, asked.views, asked.settings, asked.seed))
+        assert run_store.is_finished(tmp_path / expected)
+
+
+@pytest.mark.parametrize("name", ["run.toml", "other.toml", "a.zarr"])
+def test_the_command_replaces_no_file_but_one_that_it_wrote(tmp_path, name):
+    (tmp_path / "run.toml").write_text(RUN)
+    (tmp_path / "other.toml").write_text(RUN)
+    (tmp_path / "a.zarr").write_text("mine")
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    result = CliRunner().invoke(app, ["tune", str(tmp_path / "run.toml"), "--out", str(tmp_path / name)])
+    assert result.exit_code in (2, 4)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before

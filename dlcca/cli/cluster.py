@@ -39,7 +39,10 @@ def cluster_profiles(
     """
     with speaking(as_json, quiet, debug) as voice:
         from dlcca.clients import ready
+        from dlcca.stores import places
 
+        if out is not None:
+            places.refuse_folder(out)
         files = ready.copied(out) if out is not None else ready.files()
         for file in files:
             voice.say(f"{file!s:<40} {ready.first_words(file)}")

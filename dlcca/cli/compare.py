@@ -41,7 +41,7 @@ def compare(
 
         asked = files.read(runfile)
         known = output.known_truth(truth, circular, labels, folds)
-        output.refuse_occupied(out)
+        output.refuse_occupied(out, [runfile, asked.store, *asked.inputs])
         with voice.progress() as step:
             made = comparing.compare(asked, rows=rows, truth=known, folds=folds, say=step)
             step(f"drawing {out / output.PAGE}")

@@ -16,7 +16,7 @@ EXAMPLE = "Example: dlcca export run.zarr --to parquet --out run.parquet"
 def export(
     store: Annotated[str, typer.Argument(metavar="STORE", help="A finished run, or what dlcca transform wrote.")],
     to: Annotated[str, typer.Option("--to", help="parquet, csv, xarray (netcdf or zarr), or mne (fif).")],
-    out: Annotated[Path, typer.Option(help="The file that is written; one that is there is replaced.")],
+    out: Annotated[Path, typer.Option(help="The file that is written; an earlier export there is replaced.")],
     rate: Annotated[float | None, typer.Option(help="Rows in a second, for mne where rows are counted.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,

@@ -47,7 +47,8 @@ def ingest(
         from dlcca.recipes import ViewRecipe
         from dlcca.stages import ingest as ingesting
         from dlcca.stages.usual_views import said_views, usual_views
-        from dlcca.stores import lock
+        from dlcca.stores import lock, places, views
+        from dlcca.stores.run import FORM
 
         if len(files) == 1 and files[0].endswith(".toml"):
             from dlcca import runfile
@@ -57,6 +58,7 @@ def ingest(
                 raise SettingsError(f"{files[0]} names no recordings: its views are arrays, which need no ingesting.")
             place, recipes, lenient = out or asked.ingested, asked.recordings, False
             whole = out or asked.store  # a run and an ingestion for it are not to write at the same time
+            inputs = [*files, *asked.inputs]
         else:
             if out is None:
                 raise SettingsError("--out is missing: the store to write, for instance --out views.zarr.")
@@ -65,8 +67,10 @@ def ingest(
             given = {key: value for key, value in said.items() if value is not None}
             given["missing_chunks"] = missing_chunks
             recipe = ViewRecipe.of(given, "the command line:")
-            place, whole, lenient = out, out, not view
+            place, whole, lenient, inputs = out, out, not view, files
             recipes = said_views(view, files, recipe) if view else usual_views(files, recipe, ingesting.opener())
+        form, setting = (views.FORM, "--out") if whole == place else (FORM, "[store] path")
+        places.refuse_store(whole, form, inputs=inputs, setting=setting)
         if recipes:
             # Of a place of its own the ingestion first sees whether it is one of ours, and then locks it itself.
             with nullcontext() if whole == place else lock.held(whole, "dlcca ingest"):

@@ -27,7 +27,10 @@ def examples(
     with speaking(as_json, quiet, debug) as voice:
         from dlcca.clients.ready import first_words
         from dlcca.pipelines import examples as ready
+        from dlcca.stores import places
 
+        if out is not None:
+            places.refuse_folder(out)
         files = ready.copied(out) if out is not None else ready.files()
         for file in files:
             voice.say(f"{file!s:<40} {first_words(file)}")

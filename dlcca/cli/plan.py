@@ -40,11 +40,13 @@ def plan(
     """
     with speaking(as_json, quiet, debug) as voice:
         from dlcca import runfile as files
-        from dlcca.stages import planning
+        from dlcca.stages import planning, ratefile
 
         asked = files.read(runfile)
         job, choices, before = _planned_job(asked, calibrate)
         count = workers or asked.cluster.workers or os.cpu_count() or 1
+        if calibrate and rates is not None:
+            ratefile.refuse_occupied(rates, [runfile, asked.store, *asked.inputs])
         known, said = _rates(voice, job, asked.cluster, calibrate, rates)
         made = planning.at_scale(job, rows or job.n, count, known, asked=asked.settings)
         large = planning.at_scale(job, LARGE_ROWS, LARGE_WORKERS, known, asked=asked.settings)

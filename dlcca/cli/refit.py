@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from dlcca.cli.options import AsJson, Cluster, Debug, Quiet
 from dlcca.cli.rows import appended_rows, are_large, rows_of_fit
+from dlcca.cli.views import inputs_of
 from dlcca.cli.voice import Voice, speaking
 from dlcca.cli.workers import client_if_worthwhile
 
@@ -53,7 +53,7 @@ def refit(
     with speaking(as_json, quiet, debug) as voice:
         from dlcca.estimator import open_model
 
-        _refuse_other_place(out)
+        _refuse_other_place(out, [model, *inputs_of([*files, *(old or [])])])
         fitted = open_model(model).set_params(random_state=0)
         before = rows_of_fit(model, fitted, old, alone)
         new, clock = appended_rows(voice, model, fitted, files, _views_beside(out), cluster, workers)
@@ -79,16 +79,16 @@ def refit(
         )
 
 
-def _refuse_other_place(out: str) -> None:
-    """An error, before anything is fitted, if the model cannot be written there."""
+def _refuse_other_place(out: str, inputs: list[str]) -> None:
+    """An error, before anything is fitted, if the model or the new views cannot be written there."""
     from dlcca.errors import SettingsError
-    from dlcca.stores import model
-    from dlcca.stores.arrays import refuse_foreign
+    from dlcca.stores import model, places, views
     from dlcca.stores.files import is_remote
 
     if is_remote(out):
         raise SettingsError(f"--out {out} is not on this machine's disks; give a folder here, and copy it there.")
-    refuse_foreign(Path(out), model.FORM)
+    places.refuse_store(out, model.FORM, inputs=inputs, setting="--out", replace=True)
+    places.refuse_store(_views_beside(out), views.FORM, setting="--out, beside which the views are written")
 
 
 def _stem(out: str) -> str:

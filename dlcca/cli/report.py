@@ -42,7 +42,7 @@ def report(
         name = Path(store).name
         beside = Path() / name if "://" in store else Path(store)  # a report on a remote run is written here
         place = out if out is not None else beside.with_suffix(".html")
-        page.refuse_foreign(place)
+        page.refuse_foreign(place, [store, *(each.partition(":")[0] for each in color or [])])
         known = _known(color or [])
         with voice.progress() as step:
             step(f"reading {store}")

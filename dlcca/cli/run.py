@@ -30,9 +30,11 @@ def run(
     """
     with speaking(as_json, quiet, debug) as voice:
         from dlcca import runfile as files
-        from dlcca.stores import events, lock
+        from dlcca.stores import events, lock, places
+        from dlcca.stores.run import FORM
 
         asked = files.read(runfile)
+        places.refuse_store(asked.store, FORM, inputs=[runfile, *asked.inputs], setting="[store] path")
         doing = "dlcca run"
         with lock.held(asked.store, doing), events.recording(asked.store, doing) as log:
             job, choices, quality = _done(voice, asked, cluster, again_from, log)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dlcca.cli.options import AsJson, Cluster, Debug, MissingChunks, Quiet
-from dlcca.cli.views import new_views
+from dlcca.cli.views import inputs_of, new_views
 from dlcca.cli.voice import speaking
 from dlcca.cli.workers import client_if_worthwhile
 
@@ -38,9 +38,10 @@ def transform(
     """
     with speaking(as_json, quiet, debug) as voice:
         from dlcca.stages import transform as transforming
-        from dlcca.stores import lock
+        from dlcca.stores import lock, places, transformed
 
-        transforming.refuse_occupied(out)
+        inputs = [model, *inputs_of(files)]
+        places.refuse_store(out, transformed.FORM, inputs=inputs, setting="--out")
         with lock.held(out, "dlcca transform"):
             place = f"{out.rstrip('/')}/recordings"
             sources, clock = new_views(voice, model, files, place, cluster, workers, missing_chunks)

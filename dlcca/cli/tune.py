@@ -12,6 +12,8 @@ from dlcca.cli.views import ingested
 from dlcca.cli.voice import speaking
 
 EXAMPLE = "Example: dlcca tune run.toml --out tuned.toml"
+#: In the last line of a file that is written here, which may be replaced.
+MARK = "# Settings chosen by dlcca tune"
 
 
 def tune(
@@ -26,29 +28,34 @@ def tune(
     """Choose window or n_neighbors, ridge, bandwidth, n_links and fusion; no truth is needed.
 
     Options are tried by small fits to halves of some rows: coordinates have to come again, and have more in common with
-    all views than views have that share nothing. Prints what each option was worth, and writes the run file anew with
-    those that were chosen. The kind of neighborhoods is kept: it says what "common" means.
+    all views than views have that share nothing. Prints what each option was worth, and writes a run file with those
+    that were chosen and a store of its own. The kind of neighborhoods is kept: it says what "common" means.
     """
     with speaking(as_json, quiet, debug) as voice:
         from dlcca import runfile as files
+        from dlcca.stores import places
+        from dlcca.stores.run import FORM
         from dlcca.tuning import runs
 
         asked = files.read(runfile)
         place = runfile.with_name("tuned.toml") if out is None else out
         _refuse_elsewhere(place, runfile)
+        _refuse_occupied(place, [runfile, asked.store, *asked.inputs])
         if asked.recordings:
+            places.refuse_store(asked.store, FORM, inputs=[runfile, *asked.inputs], setting="[store] path")
             limits = asked.cluster.workers, asked.cluster.memory_gib
             ingested(voice, asked.ingested, asked.recordings, None, *limits)
         with voice.progress() as step:
             step("trying options")
             made = runs.tune_run(asked)
         chosen = {name: curve.chosen for name, curve in made.curves.items()}
-        text = runs.with_options(runfile.read_text(encoding="utf-8"), chosen)
-        _write(place, text)
+        store = _new_store(runfile, place.stem)
+        text = runs.with_options(runfile.read_text(encoding="utf-8"), chosen, store)
+        _write(place, f"{text.rstrip()}\n\n{MARK} from {runfile.name}.\n")
         voice.say(str(made))
-        voice.say(f"The run file with these settings is {place}.")
+        voice.say(f"The run file with these settings is {place}; its store is {store}.")
         voice.next_steps({"run it": f"dlcca run {place}", "what it will take": f"dlcca plan {place}"})
-        voice.finish({"out": str(place), **_document(made), "options": chosen})
+        voice.finish({"out": str(place), "store": store, **_document(made), "options": chosen})
 
 
 def _refuse_elsewhere(place: Path, runfile: Path) -> None:
@@ -57,6 +64,31 @@ def _refuse_elsewhere(place: Path, runfile: Path) -> None:
 
     if place.resolve().parent != runfile.resolve().parent:
         raise SettingsError(f"--out {place} is not in the folder of {runfile}, to which the paths in it are relative.")
+
+
+def _new_store(runfile: Path, name: str) -> str:
+    """The [store] path of a run with other settings, beside that of the run file: run-NAME.zarr for run.zarr.
+
+    Where something is already, it gets a number: it may have been made with yet other settings.
+    """
+    import itertools
+    import tomllib
+
+    from dlcca.stores import places
+
+    said = str(tomllib.loads(runfile.read_text(encoding="utf-8"))["store"]["path"]).rstrip("/")
+    stem, end = (said.removesuffix(".zarr"), ".zarr") if said.endswith(".zarr") else (said, "")
+    numbered = (f"{stem}-{name}{f'-{number}' if number > 1 else ''}{end}" for number in itertools.count(1))
+    return next(made for made in numbered if places.find(made if "://" in made else runfile.parent / made).is_free)
+
+
+def _refuse_occupied(place: Path, inputs: list[Any]) -> None:
+    from dlcca.stores import places
+
+    def is_ours(path: Path) -> bool:
+        return path.read_bytes().rpartition(b"\n\n")[2].startswith(MARK.encode())
+
+    places.refuse_file(place, is_ours, "a run file written by dlcca tune", inputs=inputs)
 
 
 def _write(place: Path, text: str) -> None:

@@ -28,6 +28,11 @@ def ingested(
         return ingesting.run(job, line, client, tell)
 
 
+def inputs_of(files: list[str]) -> list[str]:
+    """The addresses among what a verb is given as FILE: those of NAME=array too."""
+    return [*files, *(file.partition("=")[2] for file in files if "=" in file)]
+
+
 def new_views(
     voice: Voice,
     model: str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def copied_from(origin: Path, out: Path) -> list[Path]:
         place = out / file.relative_to(origin)
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            if not place.exists():
+            if not os.path.lexists(place):
                 shutil.copyfile(file, place)
         except OSError as error:
             raise StorageError(f"{place} cannot be written: {error.strerror or error}.") from error

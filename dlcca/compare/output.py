@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from dlcca.compare.truth import FOLDS, Truth, read_truth
 from dlcca.errors import SettingsError, StorageError, suggest
 from dlcca.report import comparison as shown
 from dlcca.report import overview, page
+from dlcca.stores import places
 from dlcca.stores.arrays import plain
 from dlcca.stores.comparison import Comparison
 
@@ -30,13 +32,19 @@ def known_truth(said: str | None, circular: bool, labels: bool, folds: str) -> T
     return read_truth(said, "phase" if circular else "label" if labels else "value")
 
 
-def refuse_occupied(out: Path) -> None:
+def refuse_occupied(out: Path, inputs: Iterable[str | Path] = ()) -> None:
     """An error, before anything is computed, if the results cannot be written there."""
+    places.refuse_folder(out)
+    page.refuse_foreign(out / PAGE, inputs)
+    places.refuse_file(out / TABLE, _is_table, "a table written by dlcca compare", inputs=inputs)
+
+
+def _is_table(path: Path) -> bool:
     try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"{out} cannot be made: {error.strerror or error}.") from error
-    page.refuse_foreign(out / PAGE)
+        found = json.loads(path.read_bytes())
+        return all("method" in entry for entry in found["methods"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def write(out: Path, store: str, made: Comparison) -> None:
@@ -44,10 +52,11 @@ def write(out: Path, store: str, made: Comparison) -> None:
     found = overview.of_store(store, also=made.rows)
     name = f"dlcca comparison of {Path(store).name}"
     page.write(out / PAGE, page.render(found, title=name, compared=made))
-    scratch = out / f".{TABLE}.{os.getpid()}"
+    place = Path(os.path.realpath(out / TABLE))
+    scratch = place.with_name(f".{TABLE}.{os.getpid()}")
     try:
         scratch.write_text(json.dumps(document(made), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(scratch, out / TABLE)
+        os.replace(scratch, place)
     except OSError as error:
         raise StorageError(f"{out / TABLE} cannot be written: {error.strerror or error}.") from error
 

@@ -45,6 +45,20 @@ def to_mne(store: str | Path, *, rate: float | None = None) -> Any:
     return raw.set_annotations(marks, verbose="error")
 
 
+def is_export(path: Path) -> bool:
+    """Whether a FIF file is one of coordinates, by the names of its channels."""
+    import warnings
+
+    mne = needed("mne", "eeg", "an MNE Raw")
+    try:
+        with warnings.catch_warnings():  # of names that do not end as MNE would have them
+            warnings.simplefilter("ignore")
+            names = mne.io.read_raw_fif(path, verbose="error").ch_names
+    except Exception:  # whatever a file that is not FIF makes of the reader
+        return False
+    return names == [f"common{i}" for i in range(1, len(names) + 1)]
+
+
 def _spans(codes: np.ndarray, text: Any) -> list[tuple[int, int, str]]:
     """Stretches of one code other than 0: first row, the one after the last, and their text."""
     edges = np.flatnonzero(np.diff(codes.astype(np.int16), prepend=-1, append=-1))

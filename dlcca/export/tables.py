@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 
 from dlcca.errors import StorageError
 from dlcca.export.results import Block, Results, needed
+from dlcca.stores import places
 
 
 def to_parquet(store: str | Path, out: str | Path) -> None:
@@ -25,6 +27,7 @@ def to_parquet(store: str | Path, out: str | Path) -> None:
     arrow = needed("pyarrow", "parquet", "writing Parquet")
     parquet = needed("pyarrow.parquet", "parquet", "writing Parquet")
     results = Results.open(str(store))
+    places.refuse_file(out, is_known_parquet, "a Parquet file written by dlcca export", inputs=[store])
     with written_whole(out) as place, parquet.ParquetWriter(place, _schema(arrow, results), compression="zstd") as file:
         for block in results.blocks():
             columns = {name: arrow.array(X, from_pandas=True) for name, X in _columns(results, block).items()}
@@ -35,6 +38,7 @@ def to_csv(store: str | Path, out: str | Path) -> None:
     """The rows of a store as text with commas; coordinates that are not known are left empty."""
     results = Results.open(str(store))
     digits = 9 if results.dtype.itemsize <= 4 else 17  # as many as the number has
+    places.refuse_file(out, is_csv_export, "a CSV file written by dlcca export", inputs=[store])
     with written_whole(out) as place, open(place, "w", newline="", encoding="utf-8") as file:
         lines: Any = None
         for block in results.blocks():
@@ -43,6 +47,25 @@ def to_csv(store: str | Path, out: str | Path) -> None:
                 lines = csv.writer(file)
                 lines.writerow(columns)
             lines.writerows(zip(*(_texts(X, digits) for X in columns.values()), strict=True))
+
+
+def is_known_parquet(path: Path, mark: str = "dlcca_store") -> bool:
+    """Whether a file is one that `to_parquet` wrote, or a pipeline, by a key of its metadata."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        return mark.encode() in (pyarrow.parquet.read_schema(path).metadata or {})
+    except (OSError, pyarrow.ArrowException):
+        return False
+
+
+def is_csv_export(path: Path) -> bool:
+    """Whether a file is one that `to_csv` wrote, by its first line."""
+    return _FIRST_LINE.match(places.starts_with(path, 1 << 16)) is not None
+
+
+_FIRST_LINE = re.compile(rb"(time,)?(seconds|sample)(,c\d+)*,reason,outside\r?\n")
 
 
 def _columns(results: Results, block: Block) -> dict[str, np.ndarray]:
@@ -82,9 +105,7 @@ def _texts(X: np.ndarray, digits: int) -> list[Any]:
 @contextmanager
 def written_whole(out: str | Path) -> Iterator[str]:
     """A place beside ``out`` that becomes it if all goes well, and is removed if not."""
-    place = Path(out)
-    if place.is_dir():
-        raise StorageError(f"{place} is a folder; give the name of a file.")
+    place = Path(os.path.realpath(out))  # a link stays, and what it points to is replaced
     beside = place.with_name(f".{place.name}.{os.getpid()}")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -55,6 +55,16 @@ def write_netcdf(store: str | Path, out: str) -> None:
     made.to_netcdf(out, engine="h5netcdf")
 
 
+def is_export(path: Path) -> bool:
+    """Whether a file is one that `write_netcdf` wrote."""
+    h5netcdf = needed("h5netcdf", "xarray", "writing NetCDF")
+    try:
+        with h5netcdf.File(path, "r") as file:
+            return {"source", "fingerprint"} <= set(file.attrs) and "embedding" in file.variables
+    except (OSError, ValueError, KeyError):
+        return False
+
+
 def write_zarr(store: str | Path, out: str) -> None:
     """The Dataset as a Zarr group as xarray lays it out."""
     to_xarray(store).to_zarr(out, mode="w-", consolidated=False)

@@ -14,6 +14,7 @@ from typing import Any
 
 from dlcca.errors import StorageError, StoreFileError
 from dlcca.pipelines import schema
+from dlcca.stores import places
 
 #: How long a change waits for another process that is writing, in seconds.
 PATIENCE_S = 30.0
@@ -22,6 +23,16 @@ PATIENCE_S = 30.0
 def iso(moment: datetime) -> str:
     """A time as the catalog keeps it; such texts sort as the times do."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def refuse_other_state(state: Path) -> None:
+    """An error if the folder for the state of a pipeline holds something else: parts of it are removed by name."""
+    noun = "the state of a pipeline"
+    places.refuse_folder(state, is_ours=lambda folder: (folder / FILE).is_file(), noun=noun, setting="[pipeline] state")
+
+
+#: The catalog, in the folder of the state.
+FILE = "catalog.sqlite"
 
 
 class Catalog:

@@ -12,8 +12,9 @@ from typing import Any
 
 from dlcca.pipelines import folders
 from dlcca.pipelines import settings as settings_file
-from dlcca.pipelines.catalog import Catalog, iso
+from dlcca.pipelines.catalog import Catalog, iso, refuse_other_state
 from dlcca.pipelines.settings import PipelineSettings
+from dlcca.stores import places
 
 #: So few blocks are done before a cluster would have started.
 FEW_BLOCKS = 8
@@ -112,12 +113,22 @@ class Pipeline:
         return max(timedelta(0), self.now - datetime.fromisoformat(moment))
 
 
+def _refuse_occupied(asked: PipelineSettings) -> None:
+    """An error if a folder that the pipeline writes to belongs to something else."""
+    refuse_other_state(asked.state)
+    places.refuse_folder(asked.models, setting="[model] path")
+    for key, said in (("zarr", asked.outputs.zarr), ("parquet", asked.outputs.parquet)):
+        if said:
+            places.refuse_folder(asked.place(said), setting=f"[outputs] {key}")
+
+
 @contextmanager
 def opened(
     path: str | Path, cluster: str | None = None, say: Say = _silent, clock: Callable[[], datetime] | None = None
 ) -> Iterator[Pipeline]:
     """The flow that a pipeline file describes."""
     asked = settings_file.read(path)
+    _refuse_occupied(asked)
     near = asked.cluster
     with (
         Catalog(asked.state / "catalog.sqlite") as catalog,

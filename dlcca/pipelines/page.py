@@ -15,6 +15,7 @@ from dlcca.pipelines.flow import Pipeline
 from dlcca.pipelines.markup import dates, judged, moment, number, paragraphs, table, unfolded
 from dlcca.pipelines.overview import MOST_DAYS, MOST_NIGHTS, MOST_TROUBLES, Overview, Row, overview
 from dlcca.pipelines.publish import places
+from dlcca.stores import places as places_of
 
 #: How a file is known for a page of ours, which may be replaced.
 MARK = '<meta name="generator" content="dlcca">'
@@ -48,8 +49,7 @@ def write(flow: Pipeline, out: Path | None = None) -> Path:
     """Write the page of this moment, all of it or nothing; where it is. A file that is no page of ours is refused."""
     place = placed(flow, out)
     try:
-        if os.path.lexists(place) and MARK not in place.read_text(encoding="utf-8", errors="replace"):
-            raise StorageError(f"{place} exists and is not the page of a pipeline; name another ([outputs] page).")
+        places_of.refuse_file(place, _is_page, "the page of a pipeline", setting="[outputs] page")
         place.parent.mkdir(parents=True, exist_ok=True)
         aside = place.with_name(f".{place.name}.{os.getpid()}")
         try:
@@ -60,6 +60,10 @@ def write(flow: Pipeline, out: Path | None = None) -> Path:
     except OSError as error:
         raise StorageError(f"{place} cannot be written: {error.strerror or error}.") from error
     return place
+
+
+def _is_page(path: Path) -> bool:
+    return MARK.encode() in path.read_bytes()
 
 
 def render(flow: Pipeline, place: Path) -> str:

@@ -12,14 +12,17 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dlcca.errors import StorageError, StoreFileError
+from dlcca.export.tables import is_known_parquet
 from dlcca.pipelines import folders
 from dlcca.pipelines.catalog import iso
 from dlcca.pipelines.flow import Pipeline
 from dlcca.pipelines.outcome import MOST_ATTEMPTS
+from dlcca.stores import places as places_of
 
 
 def due(flow: Pipeline) -> list[str]:
@@ -183,6 +186,10 @@ def _parquet_aside(flow: Pipeline, day: Any, leftovers: ExitStack) -> tuple[Path
     with open(aside, "rb") as file:
         os.fsync(file.fileno())
     place = folder / f"date={day.day}" / "rows.parquet"
+    known = flow.catalog.one("SELECT 1 FROM partitions WHERE day = ?", [day.day]) is not None
+    is_ours = partial(is_known_parquet, mark="dlcca_day")
+    noun = "the Parquet file of a day that this pipeline has published"
+    places_of.refuse_file(place, lambda path: known or is_ours(path), noun, setting="[outputs] parquet")
     place.parent.mkdir(exist_ok=True)
     leftovers.callback(_remove_if_empty, place.parent)
     return aside, place

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dlcca.errors import DlccaError, SettingsError
 from dlcca.pipelines import settings
-from dlcca.pipelines.catalog import Catalog, iso
+from dlcca.pipelines.catalog import Catalog, iso, refuse_other_state
 
 
 def refuse(path: str | Path, verb: str, clock: Callable[[], datetime] | None = None) -> None:
@@ -26,6 +26,7 @@ def _note(path: str | Path, verb: str, reason: str, now: datetime) -> None:
     state = settings.state_of(path)
     if state is None:
         return
+    refuse_other_state(state)
     with Catalog(state / "catalog.sqlite") as catalog, catalog.change():
         run = catalog.begin_run(verb, now)
         catalog.insert("history", {"run": run, "at": iso(now), "kind": "error", "text": reason})

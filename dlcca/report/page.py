@@ -15,6 +15,7 @@ from dlcca.report import comparison, explorer, overview, panels, provenance, sen
 from dlcca.report.figures import Panel, data_block
 from dlcca.report.overview import Overview
 from dlcca.report.words import counted, number
+from dlcca.stores import places
 from dlcca.stores.comparison import Comparison
 from dlcca.stores.run import Run
 
@@ -72,6 +73,7 @@ def write(path: str | Path, page: str) -> None:
     path = Path(path)
     try:
         refuse_foreign(path)
+        path = Path(os.path.realpath(path))  # a link stays, and what it points to is replaced
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = path.with_name(f".{path.name}.{os.getpid()}")
         try:
@@ -85,10 +87,9 @@ def write(path: str | Path, page: str) -> None:
         raise StorageError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
-def refuse_foreign(path: Path) -> None:
-    """An error if something is there that is not a report of ours."""
-    if os.path.lexists(path) and not _is_report(path):
-        raise StorageError(f"{path} exists and is not a dlcca report; give another path, or remove it.")
+def refuse_foreign(path: Path, inputs: Iterable[str | Path] = ()) -> None:
+    """An error if a report cannot be written there: something is there that is not a report of ours, or an input."""
+    places.refuse_file(path, _is_report, "a dlcca report", inputs=inputs)
 
 
 def headline(found: Run | Overview) -> str:
@@ -159,8 +160,4 @@ def _figures(made: Iterable[Panel]) -> str:
 
 
 def _is_report(path: Path) -> bool:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return _MARK in file.read(2000)
-    except (OSError, UnicodeDecodeError):
-        return False
+    return _MARK.encode() in places.starts_with(path, 4000)

@@ -20,7 +20,10 @@ __all__ = ["Row", "run"]
 
 
 def run(out: Path, say: Callable[[str], None] = print) -> list[Row]:
-    """Run every experiment and leave PNG figures, ``table.md``, ``table.json`` and ``index.html`` in ``out``."""
+    """Run every experiment and leave PNG figures, ``table.md``, ``table.json`` and ``index.html`` in ``out``.
+
+    The folder has to be new, empty, or one of an earlier call.
+    """
     from time import perf_counter
 
     from threadpoolctl import threadpool_limits
@@ -28,7 +31,7 @@ def run(out: Path, say: Callable[[str], None] = print) -> list[Row]:
     from dlcca.reproduce import icons, page, pendulums, square, table
 
     out = Path(out)
-    out.mkdir(parents=True, exist_ok=True)
+    page.prepare(out)
     start = perf_counter()
     # Thousands of small decompositions: on a busy machine BLAS threads wait for each other, thrice as long.
     with threadpool_limits(1):

@@ -8,7 +8,9 @@ from html import escape
 from pathlib import Path
 
 from dlcca import __version__
+from dlcca.errors import StorageError
 from dlcca.reproduce.table import HEADINGS, Row, verdict
+from dlcca.stores import places
 
 
 @dataclass(frozen=True)
@@ -41,16 +43,36 @@ figcaption { font-size: 15px; color: #444; }
 """
 
 
+TITLE = "Local CCA: the paper's experiments"
+PAGE = "index.html"
+
+
+def prepare(out: Path) -> None:
+    """Make the folder, with a page in it by which it is known again; one that holds other files is refused."""
+    noun = "a folder written by dlcca reproduce"
+    places.refuse_folder(out, is_ours=lambda folder: _is_page(folder / PAGE), noun=noun)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if not (out / PAGE).exists():
+            write([], out)
+    except OSError as error:
+        raise StorageError(f"{out} cannot be written: {error.strerror or error}.") from error
+
+
+def _is_page(path: Path) -> bool:
+    return f"<title>{TITLE}</title>".encode() in places.starts_with(path, 4000)
+
+
 def write(sections: Sequence[Section], out: Path) -> None:
     """Leave ``index.html`` in the folder that holds the figures."""
     body = "\n".join(_section(section) for section in sections)
     html = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Local CCA: the paper's experiments</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>Local CCA: the paper's experiments</h1>\n{_summary(sections)}\n{body}\n</body>\n</html>\n"
+        f"<title>{TITLE}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{TITLE}</h1>\n{_summary(sections)}\n{body}\n</body>\n</html>\n"
     )
-    (out / "index.html").write_text(html, encoding="utf-8")
+    (out / PAGE).write_text(html, encoding="utf-8")
 
 
 def _summary(sections: Sequence[Section]) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dlcca.errors import StaleStage, StorageError
+from dlcca.errors import StaleStage
 from dlcca.readers.recording import Recording
 from dlcca.recipes import ViewRecipe
 from dlcca.stages import drafts, settling, views
@@ -18,12 +17,12 @@ from dlcca.stages.ingest_job import IngestJob, make_job
 from dlcca.stages.job import fingerprint
 from dlcca.stages.timeline import File, Opener, Timeline, found
 from dlcca.stages.work import Tell
-from dlcca.stores import groups, lock
+from dlcca.stores import groups, lock, places
 from dlcca.stores import run as run_store
 from dlcca.stores import views as store
 from dlcca.stores.arrays import plain, seal, write_array
 from dlcca.stores.blocks import storing
-from dlcca.stores.files import files_at, is_remote, zarr_store
+from dlcca.stores.files import files_at, zarr_store
 from dlcca.stores.records import known_stage
 from dlcca.stores.views import Reason
 
@@ -59,7 +58,7 @@ def prepared(
 
 def run(job: IngestJob, line: Timeline, client: Any = None, tell: Tell | None = None) -> dict[str, Any]:
     """Do what is missing, and seal the store; its header. A store that is finished is left as it is."""
-    _refuse_foreign(job)
+    _refuse_other(job)
     with lock.held(job.address, "an ingestion"):
         if store.is_views(job.address):
             drafts.confirm(job)
@@ -78,18 +77,15 @@ def _remove_drafts(job: IngestJob) -> None:
         files_at(job.address).remove(drafts.stage_of(job).path(drafts.place_of(job, v)))
 
 
-def _refuse_foreign(job: IngestJob) -> None:
+def _refuse_other(job: IngestJob) -> None:
     """An error if something else is there: other files, other settings, or no views at all."""
+    places.refuse_store(job.address, store.FORM, setting="store")
     begun = known_stage(job.address, "drafts") or known_stage(job.address, "clock")
     if begun is not None:
         known = begun["fingerprint"]
     elif store.is_views(job.address):
         known = store.describe(job.address)["fingerprint"]
     else:
-        if not is_remote(job.address):
-            place = Path(job.address.removeprefix("file://"))
-            if place.exists() and (not place.is_dir() or any(place.iterdir())) and not (place / "stages").is_dir():
-                raise StorageError(f"{place} exists and is no store of views; give another path, or remove it.")
         return
     if known != job.inputs:
         raise StaleStage(
@@ -205,6 +201,7 @@ def only_annotations(address: str, files: Sequence[str], open_recording: Opener 
     opening = open_recording or opener()
     held = [File.at(path, {}) for path in found(files, "the command line")]
     inputs = fingerprint("annotations", [[file.path, file.stamp] for file in held])
+    places.refuse_store(address, store.FORM, inputs=[file.path for file in held], setting="--out")
     if store.is_views(address):
         if store.describe(address)["fingerprint"] != inputs:
             raise StaleStage(f"{address} was made from other files. Give another store, or remove this one.")

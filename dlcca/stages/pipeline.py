@@ -26,6 +26,8 @@ from dlcca.stages import (
 )
 from dlcca.stages.job import Job
 from dlcca.stages.work import Tell
+from dlcca.stores import places
+from dlcca.stores.run import FORM
 
 STAGES: dict[str, Callable[..., Any]] = {
     "scan": scan.run,
@@ -45,8 +47,16 @@ STAGES: dict[str, Callable[..., Any]] = {
 }
 
 
+def refuse_place(job: Job) -> None:
+    """An error if the store of a job holds something else, or overlaps with a view that is not made for this run."""
+    made_here = job.clock.rstrip("/") == f"{job.address.rstrip('/')}/{places.RECORDINGS}"
+    inputs = [] if made_here else [f"{source.address}/{source.path}".rstrip("/") for source in job.sources]
+    places.refuse_store(job.address, FORM, inputs=inputs, setting="store")
+
+
 def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
     """Do what is missing of every stage. An input that has changed since it was first read is refused."""
+    refuse_place(job)
     if scan.moments_stage(job).missing():  # the views may have changed since they were read in another run
         forget(client)
     for stage in STAGES.values():

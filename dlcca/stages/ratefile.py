@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from dlcca.chunked.planning import Rates, StageRate
 from dlcca.errors import SettingsError, StorageError
 from dlcca.stages.job import Job, fingerprint
 from dlcca.stages.planning import sizes_of
+from dlcca.stores import places
 
 FORM, VERSION = "dlcca-rates", 2
 #: Settings that a cost per row depends on, beside the sizes.
@@ -77,8 +79,18 @@ def usual_place(job: Job) -> Path:
     return folder / "dlcca" / "rates" / f"{fingerprint(settings_that_matter(job), machine())[:16]}.json"
 
 
+def refuse_occupied(place: Path, inputs: Iterable[str | Path] = ()) -> None:
+    """An error if rates cannot be written there: another file is there, which is not one of rates, damaged or not."""
+
+    def is_ours(path: Path) -> bool:
+        return f'"{FORM}"'.encode() in places.starts_with(path, 4000) or path.stat().st_size == 0
+
+    places.refuse_file(place, is_ours, "a file of rates", inputs=inputs, setting="--rates")
+
+
 def write(place: Path, found: Calibration) -> None:
     """Write it whole, or not at all."""
+    place = Path(os.path.realpath(place))
     content = {"format": FORM, "version": VERSION, **asdict(found)}
     scratch = place.with_name(f".{place.name}.{os.getpid()}")
     try:

@@ -82,6 +82,7 @@ def run(job: Job, choices: Choices, client: Any = None, tell: Tell | None = None
 
     Nobody else may write to the store meanwhile. ``say`` is told of whatever has to be begun again.
     """
+    pipeline.refuse_place(job)
     with lock.held(job.address, "a run"), watched(client, events.current(), say):
         pipeline.run(job, client, tell)
         lock.confirm(job.address)

@@ -6,24 +6,23 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.chunked.blocks import bounds_of_block, count_of_blocks, rows_of_block
-from dlcca.errors import DataError, SettingsError, StaleStage, StorageError, suggest
+from dlcca.errors import DataError, SettingsError, StaleStage, suggest
 from dlcca.model import Model
 from dlcca.stages import inputs
 from dlcca.stages.job import Source, _clock, array_sources, fingerprint, identity
 from dlcca.stages.work import Tell, do_missing, read_or_computed
-from dlcca.stores import groups, lock, transformed, views
+from dlcca.stores import groups, lock, places, transformed, views
 from dlcca.stores import model as model_store
 from dlcca.stores import run as run_store
 from dlcca.stores.arrays import open_sealed, plain, seal
 from dlcca.stores.blocks import Stage, storing
-from dlcca.stores.files import is_remote, zarr_store
+from dlcca.stores.files import zarr_store
 from dlcca.stores.records import known_stage
 from dlcca.stores.views import Clock, Reason
 
@@ -246,24 +245,11 @@ def _length(sources: tuple[Source, ...], arrays: list[Any]) -> int:
 
 def _refuse_foreign(job: TransformJob) -> None:
     """An error if something else is there: the coordinates of other rows, or no coordinates at all."""
-    if transformed.is_transformed(job.address):
-        if transformed.describe(job.address)["fingerprint"] != job.inputs:
-            raise StaleStage(f"{job.address} holds other recordings, or those of another model; give another store.")
-        return
-    refuse_occupied(job.address)
-
-
-def refuse_occupied(address: str) -> None:
-    """An error if something is there that is no store of coordinates, finished or begun."""
-    if is_remote(address) or transformed.is_transformed(address):
-        return
-    place = Path(address.removeprefix("file://"))
-    ours = place.is_dir() and all(entry.name in _OURS for entry in place.iterdir())
-    if place.exists() and not ours:
-        raise StorageError(f"{place} exists and is no store of coordinates; give another path, or remove it.")
-
-
-_OURS = ("stages", "recordings", "zarr.json", *transformed.ARRAYS)
+    made_here = job.clock.rstrip("/") == f"{job.address.rstrip('/')}/{places.RECORDINGS}"
+    sources = [] if made_here else [f"{s.address}/{s.path}".rstrip("/") for s in job.present.values()]
+    places.refuse_store(job.address, transformed.FORM, inputs=[job.model, *sources], setting="store")
+    if transformed.is_transformed(job.address) and transformed.describe(job.address)["fingerprint"] != job.inputs:
+        raise StaleStage(f"{job.address} holds other recordings, or those of another model; give another store.")
 
 
 def _seal(job: TransformJob) -> None:

@@ -7,9 +7,10 @@ that is gone, a number that nobody has asked for yet, a zarr.json that says the 
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +60,9 @@ def look(address: str) -> Findings:
     found.finished = kind is not None
     known: dict[str, str | None] = {}
     header = _header(address, kind, found, known)
-    _look_at_stages(address, kind, header, found, known)
+    chunks = _Chunks(address, names)
+    _look_at_chunks(chunks, header.get("metadata", {}), found)
+    _look_at_stages(address, kind, header, found, known, chunks)
     _look_at_groups(address, names, found, known)
     for inner in ("model", comparison.GROUP):
         _look_at_inner(address, inner, names, found)
@@ -69,6 +72,36 @@ def look(address: str) -> Findings:
         below = look(f"{address.rstrip('/')}/recordings")
         found.entries |= {f"recordings: {name}": problem for name, problem in below.entries.items()}
     return found
+
+
+class _Chunks:
+    """The chunks of the arrays of a store. All were written, those of zeros too, so that none may be missing."""
+
+    def __init__(self, address: str, names: list[str]) -> None:
+        self.address, self._names = address, set(names)
+        self._grids: dict[str, tuple[list[int], list[int]]] = {}
+
+    def missing(self, array: str, first: int = 0, rows: int | None = None) -> dict[str, str]:
+        """What is wrong with some rows of an array, by chunk; an array whose zarr.json is damaged is passed over."""
+        try:
+            shape, chunk = self._grid(array)
+        except (ValueError, KeyError, TypeError):
+            return {}
+        rows = (shape[0] if shape else 1) if rows is None else rows
+        if not rows or 0 in shape:
+            return {}
+        counts = [range(-(-n // c)) for n, c in zip(shape, chunk, strict=True)]
+        if shape:
+            counts[0] = range(first // chunk[0], -(-(first + rows) // chunk[0]))
+        places = ("/".join((array, "c", *map(str, at))) for at in itertools.product(*counts))
+        return {place: f"{place} of {self.address} is missing" for place in places if place not in self._names}
+
+    def _grid(self, array: str) -> tuple[list[int], list[int]]:
+        """Shape, and shape of a chunk."""
+        if array not in self._grids:
+            node = json.loads(files_at(self.address).get(f"{array}/{groups.FILE}") or b"")
+            self._grids[array] = node["shape"], node["chunk_grid"]["configuration"]["chunk_shape"]
+        return self._grids[array]
 
 
 def _fits(name: str) -> bool:
@@ -126,7 +159,12 @@ def _header(address: str, kind: _Kind | None, found: Findings, known: dict[str, 
 
 
 def _look_at_stages(
-    address: str, kind: _Kind | None, header: Mapping[str, Any], found: Findings, known: dict[str, str | None]
+    address: str,
+    kind: _Kind | None,
+    header: Mapping[str, Any],
+    found: Findings,
+    known: dict[str, str | None],
+    chunks: _Chunks,
 ) -> None:
     """Every stage that was begun; of a finished store, all its stages must be there and whole."""
     is_views = files_at(address).get("stages/drafts/stage.json") is not None or (
@@ -144,12 +182,32 @@ def _look_at_stages(
                 found.entries[f"stage {name}"] = f"stage.json of stage {name!r} in {address} is missing"
             continue
         stage = Stage(address, name, content["fingerprint"], content["n_blocks"])
-        problems = stage.check(whole=kind is not None, gone=ingested.gone(kind is not None))
+        gone = ingested.gone(kind is not None)
+        problems = stage.check(whole=kind is not None, gone=gone)
+        problems = problems or list(_missing_chunks(stage, chunks, gone).values())
         problems += inputs.damages(stage, whole=kind is not None)
         found.entries |= {f"stage {name}, {i}": problem for i, problem in enumerate(problems)}
         if not problems:
             found.entries[f"stage {name}"] = None
         known |= {stage.path(array): made for array, made in content.get("arrays", {}).items()}
+
+
+def _missing_chunks(stage: Stage, chunks: _Chunks, gone: Callable[[str], bool]) -> dict[str, str]:
+    """The chunks that finished blocks have written and that are not there: Zarr reads them as zeros."""
+    unfinished, missing = set(stage.missing()), dict[str, str]()
+    for block in (block for block in range(stage.n_blocks) if block not in unfinished):
+        for array, part in stage.parts(block).items():
+            if "crc32c" in part and not gone(array):  # dlcca 0.1.0 and later write chunks of zeros too
+                missing |= chunks.missing(stage.path(array), part["first"], part["rows"])
+    return missing
+
+
+def _look_at_chunks(chunks: _Chunks, arrays: Iterable[str], found: Findings) -> None:
+    """All chunks of arrays with which nothing else is wrong."""
+    for array in arrays:
+        missing = chunks.missing(array) if found.entries.get(array) is None else {}
+        if missing:
+            found.entries[array] = next(iter(missing.values()))
 
 
 def _look_at_groups(address: str, names: list[str], found: Findings, known: Mapping[str, str | None]) -> None:
@@ -178,8 +236,10 @@ def _look_at_inner(address: str, inner: str, names: list[str], found: Findings) 
     except StoreFileError as error:
         found.entries[inner] = str(error)
         return
-    below = Findings()
+    below, chunks = Findings(), _Chunks(place, within)
     _look_at_groups(place, within, below, known)
+    if found.entries.get(inner) is None:
+        _look_at_chunks(chunks, known, below)
     found.entries |= {f"{inner}/{name}": problem for name, problem in below.entries.items()}
 
 

@@ -18,12 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import StorageError, StoreFileError
-from dlcca.stores import groups, lock
+from dlcca.stores import groups, lock, places
 from dlcca.stores.codecs import refuse_objects
 from dlcca.stores.files import files_at, is_remote, trouble, zarr_store
-
-#: The names of all formats.
-KNOWN: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class Format:
     older: tuple[int, ...] = ()  # versions that can be read besides
 
     def __post_init__(self) -> None:
-        KNOWN.add(self.name)
+        assert self.name in places.FORMATS, self.name
 
 
 @contextmanager
@@ -46,10 +43,11 @@ def replacing(path: Path, form: Format) -> Iterator[Path]:
     """A place to write a store at, beside ``path``; it is moved there if all goes well, and removed if not.
 
     A store of the same format that is there already is replaced; anything else there is refused, and so is one that
-    another process writes to.
+    another process writes to. A symbolic link stays, and what it points to is replaced.
     """
     try:
-        refuse_foreign(path, form)
+        places.refuse_store(path, form, replace=True)
+        path = Path(os.path.realpath(path))
         lock.refuse_others(str(path))
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
@@ -58,6 +56,7 @@ def replacing(path: Path, form: Format) -> Iterator[Path]:
             yield new
             _flush(new)
             lock.refuse_others(str(path))
+            places.refuse_store(path, form, replace=True)  # somebody may have put something there meanwhile
             if path.exists():
                 os.rename(path, old)
             os.rename(new, path)
@@ -69,12 +68,6 @@ def replacing(path: Path, form: Format) -> Iterator[Path]:
         raise
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror or error}.") from error
-
-
-def refuse_foreign(path: Path, form: Format) -> None:
-    """An error if something is there that is not a store of this format."""
-    if os.path.lexists(path) and not is_form(path, form):
-        raise StorageError(f"{path} exists and is not a dlcca {form.noun}; give another path, or remove it.")
 
 
 def is_form(path: str | Path, form: Format) -> bool:
@@ -95,7 +88,7 @@ def refuse_damaged_header(path: str | Path) -> None:
     found = files_at(str(path)).get(groups.FILE)
     try:
         attributes = {} if found is None else groups.attributes_in(found)
-        if not attributes or attributes["format"] in KNOWN:
+        if not attributes or attributes["format"] in places.FORMATS:
             return
     except (ValueError, KeyError, TypeError):
         pass

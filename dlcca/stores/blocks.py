@@ -263,9 +263,9 @@ class Stage:
         """The facts of a finished block."""
         return self._entry(block)["facts"]
 
-    def parts(self, block: int) -> list[str]:
-        """The arrays that a finished block has a part of."""
-        return list(self._entry(block)["parts"])
+    def parts(self, block: int) -> dict[str, dict[str, Any]]:
+        """A finished block's part of each array: its first row, how many rows, and their checksum."""
+        return self._entry(block)["parts"]
 
     def cost(self) -> dict[str, Any]:
         """What the finished blocks took: seconds and tasks in all, and the largest memory of a process."""

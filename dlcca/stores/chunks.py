@@ -108,7 +108,7 @@ def _opened(address: str, path: str) -> Writer:
     import zarr
 
     # Zarr is not to look whether all of a chunk is zero: that takes longer than to write it.
-    array = zarr.open_array(zarr_store(address), path=path, mode="r+", config={"write_empty_chunks": True})
+    array = zarr.open_array(zarr_store(address), path=path, mode="r+").with_config({"write_empty_chunks": True})
     if not _is_plain(array):
         return Writer(array, None)
     if not is_remote(address):

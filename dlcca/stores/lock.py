@@ -28,7 +28,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dlcca.errors import DlccaError, StorageError, StoreInUse
-from dlcca.stores import claims, owners
+from dlcca.stores import claims, groups, owners
 from dlcca.stores.files import files_at, is_remote
 from dlcca.stores.owners import Owner
 from dlcca.stores.processes import this_process
@@ -219,6 +219,8 @@ def _folders_to_be_made(address: str) -> list[Path]:
 
 def _remove_empty(folders: list[Path]) -> None:
     for folder in folders:
+        if folder.name == "stages" and files_at(str(folder.parent)).get(groups.FILE) == groups.as_written({}):
+            return  # an error came before the first stage was made: by this folder the store is known as ours
         with suppress(OSError):
             folder.rmdir()
 

@@ -24,7 +24,7 @@ ATTEMPT = "stages/attempt.json"
 #: How the record of a block begins: fingerprint of the stage, generation of the lock.
 _ORIGIN = re.compile(rb'\{"fingerprint": "([^"]*)", "generation": "([^"]*)"')
 #: Stages whose work is done by other verbs than `dlcca run --from STAGE`.
-_OF_RECORDINGS = ("drafts", "clock", "pca", "views")
+OF_RECORDINGS = ("drafts", "clock", "pca", "views")
 
 
 def known_stage(address: str, name: str) -> dict[str, Any] | None:
@@ -83,7 +83,7 @@ def cost_in(found: bytes) -> dict[str, Any] | None:
 def remedy(stage: str) -> str:
     """What to do about damage in a stage."""
     first = stage.partition("/")[0]
-    if first in _OF_RECORDINGS:
+    if first in OF_RECORDINGS:
         return "Ingest again into another store, or dlcca run --from ingest"
     return "Transform again into another store" if first == "transform" else f"Run with --from {first}"
 

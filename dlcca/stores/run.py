@@ -20,7 +20,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -117,8 +117,11 @@ def fingerprint(views: Mapping[str, NDArray], settings: Mapping[str, Any]) -> st
     return made.hexdigest()
 
 
-def write(path: str | Path, run: Run) -> None:
-    """Write a run, all of it or nothing; a run that is there already is replaced, anything else is refused."""
+def write(path: str | Path, run: Run, write_model: Callable[[Any], str] | None = None) -> None:
+    """Write a run, all of it or nothing; one that was written so before is replaced, anything else is refused.
+
+    ``write_model`` writes the model into a group and returns the checksum of its header.
+    """
     import zarr
 
     with replacing(Path(path), FORM) as place:
@@ -129,6 +132,8 @@ def write(path: str | Path, run: Run) -> None:
         held |= {f"quality/{name}": X for name, X in run.local.items()}
         manifest = {name: write_array(group, name, X) for name, X in held.items() if X is not None}
         manifest["quality"] = digest_of_facts(quality)
+        if write_model is not None:
+            manifest["model"] = write_model(group.create_group("model"))
         facts = {fact: plain(getattr(run, fact)) for fact in (*_FACTS, "start")}
         seal(group, FORM, {**facts, "manifest": manifest})
 
@@ -170,8 +175,9 @@ def damages(path: str | Path) -> dict[str, str | None]:
             found[name] = None
         except StoreFileError as error:
             found[name] = str(error)
-    if "model" in header.get("manifest", {}):
-        found["model"] = _model_damage(path, header["manifest"]["model"])
+    expected = header.get("manifest", {}).get("model")
+    if expected is not None or model_store.is_model(model_of(path)):  # demos of dlcca 0.1.0 have it beside the manifest
+        found["model"] = _model_damage(path, expected)
     found |= {name: found.get(name) or problem for name, problem in wrong.items()}
     try:
         if comparison.has_one(path):
@@ -192,8 +198,8 @@ def lazy_embedding(path: str | Path) -> Any:
     return lazy_array(group, header, "embedding", path, FORM)
 
 
-def _model_damage(path: str | Path, expected: str) -> str | None:
-    """What is wrong with the model of a run; None if nothing is."""
+def _model_damage(path: str | Path, expected: str | None) -> str | None:
+    """What is wrong with the model of a run, whose header has this checksum if one is known; None if nothing is."""
     try:
         group, _ = open_sealed(model_of(path), model_store.FORM)
         wrong = [problem for problem in model_store.damages(model_of(path)).values() if problem is not None]
@@ -201,7 +207,8 @@ def _model_damage(path: str | Path, expected: str) -> str | None:
         return str(error)
     if wrong:
         return wrong[0]
-    return None if group.attrs["checksum"] == expected else f"the model in {path} is of another run. {FORM.renew}."
+    is_same = expected in (None, group.attrs["checksum"])
+    return None if is_same else f"the model in {path} is of another run. {FORM.renew}."
 
 
 def is_finished(path: str | Path) -> bool:

@@ -39,9 +39,9 @@ def damages(address: str) -> dict[str, str | None]:
         address = os.path.realpath(address)
     group, header = open_sealed(address, FORM)
     found: dict[str, str | None] = dict(header_damages(address, header))
-    for name in ARRAYS:
+    for name, expected in (dict.fromkeys(ARRAYS, "") | header["manifest"]).items():  # a published day has one more
         try:
-            read_array(group, name, header["manifest"][name], address, FORM)
+            read_array(group, name, expected, address, FORM)
             found.setdefault(name, None)
         except StoreFileError as error:
             found[name] = str(error)

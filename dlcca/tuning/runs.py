@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -26,10 +27,13 @@ def tune_run(asked: RunFile) -> Tuned:
     return tune_sample(views, unbroken([rows], job.segments), job.n, asked.settings, asked.seed)
 
 
-def with_options(text: str, options: Mapping[str, Any]) -> str:
-    """The text of a run file with some options changed, and all else, comments too, as it was."""
+def with_options(text: str, options: Mapping[str, Any], store: str | None = None) -> str:
+    """The text of a run file with some options changed, and the store; all else, comments too, as it was."""
     wanted = tomllib.loads(text)
     made = text
+    if store is not None:
+        wanted["store"]["path"] = store
+        made = _with_line(made, "store", f"path = {json.dumps(store, ensure_ascii=False)}")
     for name, value in options.items():
         section, key = OPTIONS[name]
         wanted.setdefault(section, {})[key] = value
@@ -40,6 +44,7 @@ def with_options(text: str, options: Mapping[str, Any]) -> str:
         written = {}
     if written != wanted:  # as of a section that is written in one line
         said = ", ".join(f"[{OPTIONS[name][0]}] {OPTIONS[name][1]} = {_toml(v)}" for name, v in options.items())
+        said += "" if store is None else f", [store] path = {store!r}"
         raise SettingsError(f"the settings of this run file cannot be changed line by line; write into it {said}.")
     return made
 

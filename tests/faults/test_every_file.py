@@ -1,0 +1,105 @@
+"""Every file of every kind of store is looked at by `dlcca verify`: what is changed or gone is found."""
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from typer.testing import CliRunner
+
+from dlcca import LocalCCA, demo
+from dlcca.cli import app
+from dlcca.errors import DlccaError, Untrusted
+from dlcca.pipelines.partition import RECORDING
+from dlcca.stages import running, transform, verifying
+from dlcca.stores import transformed
+from dlcca.stores.arrays import seal, write_array
+from tests.faults.stores import files_of
+from tests.faults.test_corruption import Damage, flipped, truncated
+
+KINDS = ("demo", "old demo", "run", "model", "transformed", "views", "published day")
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    """A store of every kind."""
+    folder = tmp_path_factory.mktemp("stores")
+    made = {name: folder / name.replace(" ", "-") / "store.zarr" for name in KINDS}
+    demo.run(folder / "demos", lambda text: None)
+    made["demo"] = folder / "demos" / "run.zarr"
+    rng = np.random.default_rng(0)
+    t = np.arange(200) / 10
+    common = np.column_stack([np.sin(t), np.cos(1.3 * t)])
+    X = {name: common @ rng.standard_normal((2, 3)) + 0.05 * rng.standard_normal((200, 3)) for name in ("a", "b")}
+    for name, array in X.items():
+        zarr.create_array(folder / f"{name}.zarr", data=array, chunks=(50, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Untrusted)  # of so few rows
+        model = LocalCCA(landmarks=20, window=8, random_state=0).fit(X)
+    model.save(made["model"])
+    _old_demo(made["old demo"], model)
+    addresses = {name: str(folder / f"{name}.zarr") for name in X}
+    running.run(*running.prepared(str(made["run"]), addresses, model.settings_, 0))
+    sources = transform.named_arrays(list(addresses.values()), ("a", "b"))
+    transform.run(transform.prepared(str(made["transformed"]), str(made["model"]), sources))
+    (folder / "night.csv").write_text("time,a,b\n" + "".join(f"{i},{i % 7},{i % 5}\n" for i in range(60)))
+    result = CliRunner().invoke(app, ["ingest", str(folder / "night.csv"), "--out", str(made["views"])])
+    assert result.exit_code == 0, result.output
+    _published(made["published day"])
+    return made
+
+
+def _old_demo(place, model):
+    """As dlcca 0.1.0 left it: the model is not in the manifest."""
+    from dlcca.stores import run as run_store
+    from tests.runs import made_up
+
+    run_store.write(place, made_up())
+    model.save(place.with_name("model.zarr"))
+    place.with_name("model.zarr").rename(place / "model")
+
+
+def _published(place):
+    """With an array more than every store of coordinates has."""
+    group = zarr.create_group(place, zarr_format=3)
+    held = {name: np.zeros((4, 2) if name == "embedding" else 4) for name in (*transformed.ARRAYS, RECORDING)}
+    manifest = {name: write_array(group, name, X) for name, X in held.items()}
+    seal(group, transformed.FORM, {"manifest": manifest, "stages": []})
+
+
+def is_found(store):
+    try:
+        return bool(verifying.look(str(store)).damages)
+    except DlccaError:
+        return True
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_file_that_is_changed_or_gone_is_found(stores, kind):
+    store, rng = stores[kind], np.random.default_rng(0)
+    assert not is_found(store), verifying.look(str(store)).damages
+    missed = []
+    for file in files_of(store):
+        whole = file.read_bytes()
+        for content in (None, b"", flipped(whole, rng), truncated(whole, rng)):
+            with Damage(file, content):
+                if not is_found(store):
+                    missed.append((file.relative_to(store).as_posix(), content and len(content)))
+    assert missed == []
+    assert not is_found(store)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("kind", KINDS)
+def test_status_and_verify_know_every_kind_of_store_in_a_new_process(stores, kind):
+    """In one that has not imported what the others have."""
+    for verb in ("status", "verify") if kind != "published day" else ("verify",):
+        words = [sys.executable, "-m", "dlcca", verb, str(stores[kind])]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+        assert (done.returncode, done.stderr) == (0, ""), verb
+        if verb == "verify":
+            assert "complete and unchanged" in done.stdout
