@@ -85,6 +85,8 @@ def refuse_store(
         by block, which holds more than what is written now
     """
     found = find(address)
+    if found.description == _BELOW_A_FILE:
+        raise StorageError(f"{address} cannot be written: it is {_BELOW_A_FILE}. Give another {setting}.")
     usable = found.is_store(form.name) and not (replace and _has_stages(str(address), found))
     if not found.is_free and not usable:
         noun = f"no {form.noun}" if form.noun.startswith("store") else f"not a dlcca {form.noun}"
@@ -161,7 +163,7 @@ def find(address: str | Path) -> Found:
     return Found(f"a folder with {_listed(names)}")
 
 
-_ZARR = "a Zarr"
+_ZARR, _BELOW_A_FILE = "a Zarr", "a place below a file"
 
 
 def _node_of_others(node: Mapping[str, Any], names: list[str]) -> str | None:
@@ -267,7 +269,7 @@ def _local_names(place: Path) -> list[str] | str:
     except FileNotFoundError:
         return []
     except NotADirectoryError:
-        return f"a file of {place.stat().st_size} bytes" if place.exists() else "a place below a file"
+        return f"a file of {place.stat().st_size} bytes" if place.exists() else _BELOW_A_FILE
     except OSError as error:
         raise StorageError(f"{place} cannot be read: {error.strerror or error}.") from error
 

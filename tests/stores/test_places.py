@@ -230,6 +230,7 @@ REASONS = (
         "exists and is not the",
         "exists: it is",
         "cannot be made: it is",
+        "cannot be written: it is a place below a file",
     ),
     *("lies inside", "contains the input", "is the input", "is a folder; give the name of a file"),
     *("is not in the folder of", "MNE needs a name that ends in .fif"),
