@@ -88,7 +88,7 @@ class Stall:
         rng = np.random.default_rng(seed)
         solver, stage = _CASES[seed % len(_CASES)]
         block = 1 if stage == "lanczos" else 0 if stage in ("metric", "gram") else int(rng.integers(BLOCKS))
-        return cls(seed, solver, stage, block, POINTS[seed % len(POINTS)], str(rng.choice(MOMENTS)))
+        return cls(seed, solver, stage, block, POINTS[seed % len(POINTS)], MOMENTS[seed % len(MOMENTS)])
 
     @property
     def environment(self) -> dict[str, str]:
