@@ -27,12 +27,17 @@ def iso(moment: datetime) -> str:
 
 def refuse_other_state(state: Path) -> None:
     """An error if the folder for the state of a pipeline holds something else: parts of it are removed by name."""
-    noun = "the state of a pipeline"
-    places.refuse_folder(state, is_ours=lambda folder: (folder / FILE).is_file(), noun=noun, setting="[pipeline] state")
+
+    def is_ours(folder: Path) -> bool:
+        return (folder / FILE).is_file() or [file.name for file in folder.iterdir()] == [OWNER]
+
+    places.refuse_folder(state, is_ours=is_ours, noun="the state of a pipeline", setting="[pipeline] state")
 
 
 #: The catalog, in the folder of the state.
 FILE = "catalog.sqlite"
+#: In each folder of a pipeline: a file with two lines, the pipeline it belongs to and where the folder was then.
+OWNER = ".dlcca-pipeline"
 
 
 class Catalog:

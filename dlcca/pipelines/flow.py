@@ -113,7 +113,7 @@ class Pipeline:
         return max(timedelta(0), self.now - datetime.fromisoformat(moment))
 
 
-def _refuse_occupied(asked: PipelineSettings) -> None:
+def refuse_occupied(asked: PipelineSettings) -> None:
     """An error if a folder that the pipeline writes to belongs to something else."""
     refuse_other_state(asked.state)
     places.refuse_folder(asked.models, setting="[model] path")
@@ -128,7 +128,7 @@ def opened(
 ) -> Iterator[Pipeline]:
     """The flow that a pipeline file describes."""
     asked = settings_file.read(path)
-    _refuse_occupied(asked)
+    refuse_occupied(asked)
     near = asked.cluster
     with (
         Catalog(asked.state / "catalog.sqlite") as catalog,

@@ -14,12 +14,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dlcca.errors import SettingsError, StorageError, StoreFileError
+from dlcca.pipelines.catalog import OWNER
 from dlcca.pipelines.settings import PipelineSettings
 
 #: Columns of the catalog that hold paths, and the folder that they are relative to.
 COLUMNS = {"views": "state", "result": "state", "address": "models", "rows_store": "models", "held_store": "models"}
-#: In each folder: a file with two lines, the pipeline it belongs to and where the folder was then.
-OWNER = ".dlcca-pipeline"
 
 
 def of(settings: PipelineSettings) -> dict[str, Path]:

@@ -13,7 +13,7 @@ from dlcca.errors import DlccaError, StoreFileError
 from dlcca.pipelines import folders, lock, notify, settings, unusable
 from dlcca.pipelines.catalog import iso
 from dlcca.pipelines.discover import discover
-from dlcca.pipelines.flow import Pipeline, Say, opened
+from dlcca.pipelines.flow import Pipeline, Say, opened, refuse_occupied
 from dlcca.pipelines.summary import Summary
 
 #: How a step is done: called with its name, its function and its arguments. A scheduler may make it a task of its own.
@@ -41,7 +41,9 @@ def begun(
     Whoever drives the steps one by one does so inside of this. `lock.Busy` is raised if another driver is at work.
     """
     unusable.refuse(path, verb, clock)
-    folders.claim(settings.read(path))  # before the catalog is opened, which may be that of another pipeline
+    read = settings.read(path)
+    refuse_occupied(read)
+    folders.claim(read)  # before the catalog is opened, which may be that of another pipeline
     with opened(path, cluster, say, clock) as flow:
         document: dict[str, Any] | None = None
         try:

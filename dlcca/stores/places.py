@@ -24,7 +24,7 @@ from dlcca.errors import DamagedBlock, SettingsError, StorageError
 from dlcca.stores import groups, owners
 from dlcca.stores.files import files_at, is_remote
 from dlcca.stores.patience import patiently
-from dlcca.stores.records import OF_RECORDINGS, opened
+from dlcca.stores.records import ATTEMPT, OF_RECORDINGS, is_attempt, opened
 
 if TYPE_CHECKING:
     from dlcca.stores.arrays import Format
@@ -184,6 +184,8 @@ def _node_of_others(node: Mapping[str, Any], names: list[str]) -> str | None:
 def _unfinished(address: str, files: Any, names: list[str]) -> str | None:
     """The format that an unfinished store will have, or one whose header is damaged; None if there is none."""
     stages = files.names("stages") if "stages" in names else []
+    if is_attempt(_get(files, ATTEMPT)):
+        return "dlcca-run"
     for stage in stages:
         if _is_record(_get(files, f"stages/{stage}/stage.json"), stage):
             return _format_made_by(stage)

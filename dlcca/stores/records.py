@@ -44,6 +44,14 @@ def attempt_now(address: str, stage: str) -> str:
     return "" if found is None else str(opened(found, f"{ATTEMPT} of {address}", stage)["attempt"])
 
 
+def is_attempt(found: bytes | None) -> bool:
+    """Whether it is the file that `new_attempt` writes, unchanged."""
+    try:
+        return found is not None and "attempt" in unsealed(found)
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return False
+
+
 def origin_of(found: bytes) -> tuple[str, str] | None:
     """Fingerprint and generation in the record of a block; None if it has none, as those of an earlier dlcca."""
     origin = _ORIGIN.match(found)

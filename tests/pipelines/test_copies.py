@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from dlcca.cli import app
 from dlcca.errors import SettingsError, StorageError, StoreFileError
 from dlcca.pipelines import folders, publish
+from dlcca.pipelines.catalog import OWNER
 from dlcca.pipelines.flow import opened
 from dlcca.pipelines.settings import read
 from tests.pipelines.nights import day_of, pipeline_file, recorded, run_night, sensors, start_of, write
@@ -175,7 +176,7 @@ def test_a_folder_that_was_copied_along_belongs_to_the_copy(tmp_path, state):
     for _ in range(2):
         folders.claim(copied)
         folders.claim(read(file))
-    assert (copied.state / folders.OWNER).read_text().splitlines() == [str(copied.path), str(copied.state)]
+    assert (copied.state / OWNER).read_text().splitlines() == [str(copied.path), str(copied.state)]
 
 
 @pytest.mark.parametrize("by_link", [True, False])

@@ -50,7 +50,6 @@ def slow(time: np.ndarray) -> np.ndarray:
 
 def stored(path: Path, found: run.Run, *, finished: bool = True) -> Path:
     """The run on disk, with a model whose first channels carry the common variable and whose last ones do not."""
-    run.write(path, found)
     rng = np.random.default_rng(1)
     z, L = found.embedding[found.landmarks, 0], len(found.landmarks)
     share = np.linspace(1, 0, CHANNELS)
@@ -67,7 +66,7 @@ def stored(path: Path, found: run.Run, *, finished: bool = True) -> Path:
         scale=np.ones(found.embedding.shape[1]),
     )
     names = {name: {"feature_names": [f"{name.upper()}{i}" for i in range(1, CHANNELS + 1)]} for name in found.views}
-    model_store.save(run.model_of(path), model, {}, {"recordings": {"views": names}})
+    run.write(path, found, lambda group: model_store.write(group, model, {}, {"recordings": {"views": names}}))
     if finished:
         add_history(path)
     return path
