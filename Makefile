@@ -47,7 +47,7 @@ check: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_dependencies.py
 
 bench: $(VENV)/dev.stamp
-	PYTHONPATH=. $(BIN)/python tests/benchmarks/bench.py
+	PYTHONPATH=. $(BIN)/python benchmarks/bench.py
 
 chaos: $(VENV)/dev.stamp
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python tests/faults/chaos_table.py \

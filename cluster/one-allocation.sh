@@ -29,7 +29,7 @@ keys=$(mktemp -d "$shared/keys-job-$SLURM_JOB_ID-XXXXXX")
 trap 'kill $(jobs -p) 2>/dev/null || true; wait || true; rm -rf "$keys"' EXIT
 trap 'exit 143' TERM
 
-python3 -c 'import sys, pathlib; from dlcca.clients.keys import write_keys; write_keys(pathlib.Path(sys.argv[1]))' "$keys"
+python3 -c 'import sys, pathlib; from dlcca.clusters.keys import write_keys; write_keys(pathlib.Path(sys.argv[1]))' "$keys"
 tls=(--tls-ca-file "$keys/authority.pem" --tls-cert "$keys/certificate.pem" --tls-key "$keys/key.pem")
 quiet=(--no-dashboard --dashboard-address 127.0.0.1:0)
 host=$(python3 -c 'import sys; from distributed.utils import get_ip, get_ip_interface as of

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from dlcca import baselines as baselines
     from dlcca import export as export
     from dlcca import simulate as simulate
-    from dlcca.aligning import lags as lags
     from dlcca.estimator import LocalCCA as LocalCCA
     from dlcca.estimator import fit as fit
     from dlcca.estimator import open_model as open_model
     from dlcca.estimator import refit as refit
     from dlcca.estimator import transform as transform
-    from dlcca.halves import stability as stability
-    from dlcca.private_view import private as private
-    from dlcca.recorded import from_mne as from_mne
-    from dlcca.recorded import open_views as open_views
-    from dlcca.settings import Settings as Settings
-    from dlcca.subsets import who_shares as who_shares
-    from dlcca.tuning import tune as tune
+    from dlcca.inspection.private_part import private as private
+    from dlcca.inspection.stability import stability as stability
+    from dlcca.inspection.tuning import tune as tune
+    from dlcca.inspection.view_subsets import who_shares as who_shares
+    from dlcca.recordings.recorded_views import from_mne as from_mne
+    from dlcca.recordings.recorded_views import open_views as open_views
+    from dlcca.settings.fit import Settings as Settings
+    from dlcca.trust.lags import lags as lags
     from dlcca.views import Views as Views
 
 _HOME = {
@@ -36,14 +36,14 @@ _HOME = {
     "transform": "dlcca.estimator",
     "open_model": "dlcca.estimator",
     "refit": "dlcca.estimator",
-    "lags": "dlcca.aligning",
-    "private": "dlcca.private_view",
-    "from_mne": "dlcca.recorded",
-    "open_views": "dlcca.recorded",
-    "Settings": "dlcca.settings",
-    "stability": "dlcca.halves",
-    "who_shares": "dlcca.subsets",
-    "tune": "dlcca.tuning",
+    "lags": "dlcca.trust.lags",
+    "private": "dlcca.inspection.private_part",
+    "from_mne": "dlcca.recordings.recorded_views",
+    "open_views": "dlcca.recordings.recorded_views",
+    "Settings": "dlcca.settings.fit",
+    "stability": "dlcca.inspection.stability",
+    "who_shares": "dlcca.inspection.view_subsets",
+    "tune": "dlcca.inspection.tuning",
     "Views": "dlcca.views",
     "baselines": None,
     "export": None,

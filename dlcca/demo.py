@@ -17,10 +17,10 @@ from dlcca.estimator import LocalCCA
 from dlcca.report import figures, overview, page
 from dlcca.report.figures import COLORS, INK, WIDE, Panel, drawn
 from dlcca.simulate import Truth
-from dlcca.stores import model as model_store
-from dlcca.stores import places
-from dlcca.stores import run as run_store
-from dlcca.stores.run import Run
+from dlcca.storage import model as model_store
+from dlcca.storage import places
+from dlcca.storage import run as run_store
+from dlcca.storage.run import Run
 
 #: Frames of the movies that the report shows.
 FRAMES = 6

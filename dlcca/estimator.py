@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from dlcca.aligning import lag_lines, paired, settled_lags, spread
 from dlcca.cross_validation import refuse_split_by_views
 from dlcca.errors import DataError, ModelFileError, NotFittedYet, SettingsError, Untrusted, suggest
-from dlcca.fitting import Fit, fit_views
+from dlcca.fitting import lazy
+from dlcca.fitting.in_memory import Fit, fit_views
+from dlcca.fitting.refit import Known, aligned, refit_alone, refit_together
 from dlcca.model import Model, Recordings
 from dlcca.numerics.alignment import change, rotation
-from dlcca.quality import UNDECIDABLE, Quality
-from dlcca.refitting import Known, aligned, refit_alone, refit_together
-from dlcca.settings import OPTIONS, Settings
-from dlcca.stages import lazy
-from dlcca.stores import model as model_store
-from dlcca.stores import run as run_store
+from dlcca.settings.fit import OPTIONS, Settings
+from dlcca.storage import model as model_store
+from dlcca.storage import run as run_store
+from dlcca.trust.lags import lag_lines, paired, settled_lags, spread
+from dlcca.trust.quality import UNDECIDABLE, Quality
 from dlcca.views import Views, check_varies, checked, joined, named
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         """
         settings = Settings.from_options(**{name: getattr(self, name) for name in OPTIONS})
         views = joined(views, y, alone=self.metric == "mahalanobis")
-        made = views if hasattr(views, "clock") else None  # of recordings: see `dlcca.recorded`
+        made = views if hasattr(views, "clock") else None  # of recordings: see `dlcca.recordings.recorded_views`
         if lazy_views := _lazy(views):
             clock = "" if made is None else made.store
             seed, chunks = _seed(self.random_state), self.missing_chunks

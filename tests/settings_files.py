@@ -10,10 +10,10 @@ from inspect import signature
 from random import Random
 from typing import Any
 
-from dlcca import recipes, settings
-from dlcca.clients import profile
+from dlcca.clusters import profile
 from dlcca.pipelines import settings as pipelines
-from dlcca.readers import csv_table, wav, zarr_arrays
+from dlcca.recordings.formats import csv_table, wav, zarr_arrays
+from dlcca.settings import fit, recipe
 
 #: Values of every TOML type, most of them wrong for every key.
 SCALARS: tuple[Any, ...] = (
@@ -25,9 +25,9 @@ SCALARS: tuple[Any, ...] = (
 )
 
 #: Section -> its keys. A key that is not known belongs to each of them.
-STAGES = {f.name: [key.name for key in fields(f.default_factory)] for f in fields(settings.Settings)}  # type: ignore[arg-type]
-VIEW = [field.name for field in fields(recipes.ViewRecipe)]
-FEATURES = [field.name for field in fields(recipes.FeatureRecipe)]
+STAGES = {f.name: [key.name for key in fields(f.default_factory)] for f in fields(fit.Settings)}  # type: ignore[arg-type]
+VIEW = [field.name for field in fields(recipe.ViewRecipe)]
+FEATURES = [field.name for field in fields(recipe.FeatureRecipe)]
 READER = sorted({name for reader in (csv_table, wav, zarr_arrays) for name in signature(reader.open).parameters})
 COMMON = {**STAGES, "cluster": ["workers", "memory_gib"]}
 
@@ -160,8 +160,8 @@ def _change_view(content: dict[str, Any], rng: Random) -> None:
         return
     which = rng.random()
     if which < 0.3:
-        kind = rng.choice(list(recipes.KINDS))
-        view["features"] = {"kind": kind, rng.choice((*recipes.KINDS[kind], *FEATURES)): odd(rng)}
+        kind = rng.choice(list(recipe.KINDS))
+        view["features"] = {"kind": kind, rng.choice((*recipe.KINDS[kind], *FEATURES)): odd(rng)}
     elif which < 0.45:
         view["reader"] = {
             **(view.get("reader") if isinstance(view.get("reader"), dict) else {}),

@@ -10,18 +10,19 @@ from unittest import mock
 
 import pytest
 
-from dlcca import Settings, readers
-from dlcca.readers import opening
-from tests import doc_pages
-from tests.doc_pages import NOT_RUN, PAGES, ROOT
-from tests.page_files import PREPARED
+from dlcca import Settings
+from dlcca.recordings import formats
+from dlcca.recordings.formats import opening
+from tests.support import doc_pages
+from tests.support.doc_pages import NOT_RUN, PAGES, ROOT
+from tests.support.page_files import PREPARED
 
 #: Pages whose code needs more than a folder; who runs it instead.
 ELSEWHERE = {
-    "docs/how-to/object-storage.md": "tests/stores/test_object_storage.py",
+    "docs/how-to/object-storage.md": "tests/storage/test_object_storage.py",
     "docs/how-to/scheduling.md": "tests/pipelines/test_cron.py",
     "docs/tutorials/recording.md": "tests/realdata/test_v102s.py",
-    "docs/tutorials/slurm.md": "tests/clients/test_slurm_tutorial.py",
+    "docs/tutorials/slurm.md": "tests/clusters/test_slurm_tutorial.py",
 }
 #: What the code of a page needs that the tests of the package do not bring.
 NEEDS = {
@@ -45,7 +46,7 @@ RUN_HERE = [page for page in PAGES if name_of(page) not in ELSEWHERE and any(doc
 def elsewhere(tmp_path, monkeypatch):
     """A folder of its own; files that a page puts into dlcca/readers are read from there, and forgotten after it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(readers, "__path__", [*readers.__path__, str(tmp_path / "dlcca" / "readers")])
+    monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path / "dlcca" / "readers")])
     monkeypatch.setattr(opening, "READERS", dict(opening.READERS))
     with mock.patch.dict(os.environ, XDG_CACHE_HOME=str(tmp_path / "cache")):  # what a page exports is forgotten
         yield

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dlcca import LocalCCA, Settings, baselines, simulate
-from dlcca.fitting import fit_views
+from dlcca.fitting.in_memory import fit_views
 from dlcca.views import checked
-from tests.scores import highest_peaks, likeness, power_shares, recovery
+from tests.support.scores import highest_peaks, likeness, power_shares, recovery
 
 SWINGS = (2.0, 4.0)
 

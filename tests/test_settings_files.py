@@ -60,13 +60,13 @@ def night(folder: Path, seed: int) -> tuple[str, str]:
 
 def cluster(folder: Path, seed: int) -> tuple[str, str]:
     """A cluster file is read, and what Dask is told of it made; nothing is started."""
-    from dlcca.clients import profile_for, tuning
+    from dlcca.clusters import dask_config, profile_for
 
     text = settings_files.cluster_file(Random(f"cluster {seed}"))
     (folder / "cluster.toml").write_text(text, encoding="utf-8")
     try:
         profile = profile_for(str(folder / "cluster.toml"), None, None)
-        tuning.configuration(profile), tuning.environment(profile)
+        dask_config.configuration(profile), dask_config.environment(profile)
     except DlccaError as error:
         return text, "" if str(error).strip() else "an error without a sentence"
     except Exception as error:

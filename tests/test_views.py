@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from dlcca import LocalCCA, Settings, Views, baselines, from_mne, simulate
 from dlcca.errors import DataError, DlccaError, Untrusted
-from dlcca.stages import pipeline
-from dlcca.stages.job import make_job, settled
-from tests.stages.jobs import written
+from dlcca.fitting import pipeline
+from dlcca.fitting.job import make_job, settled
+from tests.fitting.jobs import written
 
 KNN = {"neighborhoods": "knn", "landmarks": 100, "n_neighbors": 40, "random_state": 0}
 TIME = {"neighborhoods": "time", "window": 9, "landmarks": 100}

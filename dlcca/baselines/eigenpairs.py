@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
 
 from dlcca.errors import SettingsError
-from dlcca.numerics.spectra import fixed_start
+from dlcca.numerics.spectrum import fixed_start
 
 Multiply = Callable[[NDArray], NDArray]
 #: Eigenvalues, falling, and vectors as columns.

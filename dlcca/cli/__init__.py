@@ -33,8 +33,8 @@ from dlcca.cli import (
     tune,
     verify,
 )
+from dlcca.cli.console import UNTRUSTED, Voice, end_quietly_when_unread, speaking
 from dlcca.cli.options import Help
-from dlcca.cli.voice import UNTRUSTED, Voice, end_quietly_when_unread, speaking
 
 __all__ = ["UNTRUSTED", "Voice", "app", "main", "speaking"]
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dlcca.cli.console import speaking
 from dlcca.cli.options import AsJson, Debug, Help, Quiet
-from dlcca.cli.voice import speaking
 
 clusters = typer.Typer(
     help="Where runs may run. Try: dlcca cluster profiles",
@@ -38,14 +38,14 @@ def cluster_profiles(
     already are not replaced.
     """
     with speaking(as_json, quiet, debug) as voice:
-        from dlcca.clients import ready
-        from dlcca.stores import places
+        from dlcca.clusters import profiles_included
+        from dlcca.storage import places
 
         if out is not None:
             places.refuse_folder(out)
-        files = ready.copied(out) if out is not None else ready.files()
+        files = profiles_included.copied(out) if out is not None else profiles_included.files()
         for file in files:
-            voice.say(f"{file!s:<40} {ready.first_words(file)}")
+            voice.say(f"{file!s:<40} {profiles_included.first_words(file)}")
         voice.finish({"files": [str(file) for file in files]})
 
 
@@ -63,14 +63,13 @@ def cluster_check(
     the store. What is wrong is said in words, with exit code 4, or 2 if it is the file.
     """
     with speaking(as_json, quiet, debug) as voice:
-        from dlcca import checkup
-        from dlcca.clients import profile_for
+        from dlcca.clusters import check, profile_for
         from dlcca.errors import ClusterError
 
         place = store if store is None or "://" in store else str(Path(store).resolve())
         with voice.progress() as step:
             step(f"starting the workers of {file}")
-            found = checkup.check(profile_for(file, None, None), place, voice.warn)
+            found = check.check(profile_for(file, None, None), place, voice.warn)
         for text in found.well:
             voice.say(f"  well    {text}")
         for text in found.wrong:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dlcca.cli.console import speaking
 from dlcca.cli.options import AsJson, Debug, Quiet, RunToml
-from dlcca.cli.voice import speaking
 
 EXAMPLE = "Example: dlcca compare run.toml --truth breaths.npz:phase --circular"
 
@@ -36,8 +36,8 @@ def compare(
     """
     with speaking(as_json, quiet, debug) as voice:
         from dlcca import compare as comparing
-        from dlcca import runfile as files
         from dlcca.compare import output
+        from dlcca.settings import runfile as files
 
         asked = files.read(runfile)
         known = output.known_truth(truth, circular, labels, folds)

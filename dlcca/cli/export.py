@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dlcca.cli.console import speaking
 from dlcca.cli.options import AsJson, Debug, Quiet
-from dlcca.cli.voice import speaking
 
 EXAMPLE = "Example: dlcca export run.zarr --to parquet --out run.parquet"
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from dlcca.cli.console import speaking
 from dlcca.cli.options import AsJson, Cluster, Debug, MissingChunks, Quiet
 from dlcca.cli.views import ingested
-from dlcca.cli.voice import speaking
 
 #: Longer than a line of a narrow terminal: without the mark help would break it in two.
 EXAMPLE = "\b\nExample: dlcca ingest night*.edf --out views.zarr --view eeg='EEG*' --view ecg=type:ecg"
@@ -44,14 +44,14 @@ def ingest(
     """
     with speaking(as_json, quiet, debug) as voice:
         from dlcca.errors import SettingsError
-        from dlcca.recipes import ViewRecipe
-        from dlcca.stages import ingest as ingesting
-        from dlcca.stages.usual_views import said_views, usual_views
-        from dlcca.stores import lock, places, views
-        from dlcca.stores.run import FORM
+        from dlcca.recordings import ingest as ingesting
+        from dlcca.recordings.default_views import said_views, usual_views
+        from dlcca.settings.recipe import ViewRecipe
+        from dlcca.storage import lock, places, views
+        from dlcca.storage.run import FORM
 
         if len(files) == 1 and files[0].endswith(".toml"):
-            from dlcca import runfile
+            from dlcca.settings import runfile
 
             asked = runfile.read(files[0])
             if not asked.recordings:

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from dlcca.cli.console import Voice, speaking
 from dlcca.cli.options import AsJson, Cluster, Debug, Help, Quiet
-from dlcca.cli.voice import Voice, speaking
 from dlcca.errors import StorageError
 
 pipelines = typer.Typer(
@@ -39,10 +39,10 @@ def run(
     the model is not trusted.
     """
     with speaking(as_json, quiet, debug) as voice:
-        from dlcca.pipelines import night
+        from dlcca.pipelines import nightly_run
 
         with voice.progress() as step:
-            _finish(voice, file, lambda: night.run(file, cluster, step))
+            _finish(voice, file, lambda: nightly_run.run(file, cluster, step))
 
 
 @pipelines.command("backfill", epilog="Example: dlcca pipeline backfill pipeline.toml --from 2026-01-10")
@@ -99,12 +99,12 @@ def _finish(voice: Voice, file: Path, work: Callable[[], Any]) -> None:
 def status(file: File, as_json: AsJson = False, quiet: Quiet = False, debug: Debug = False) -> None:
     """Say where a pipeline stands: recordings, model, published days, the last run."""
     with speaking(as_json, quiet, debug) as voice:
-        from dlcca.pipelines import telling
-        from dlcca.pipelines.flow import opened
+        from dlcca.pipelines import messages
+        from dlcca.pipelines.context import opened
 
         with opened(file) as flow:
-            found = telling.status(flow)
-        for line in telling.status_lines(found):
+            found = messages.status(flow)
+        for line in messages.status_lines(found):
             voice.say(line)
         voice.finish(found)
 
@@ -122,11 +122,11 @@ def history(
 ) -> None:
     """Say what has happened, line by line: files, results, days, drift, models."""
     with speaking(as_json, quiet, debug) as voice:
-        from dlcca.pipelines import telling, unusable
+        from dlcca.pipelines import invalid_config, messages
 
-        catalog, wrong = unusable.catalog_of(file)
+        catalog, wrong = invalid_config.catalog_of(file)
         with catalog:
-            lines = telling.history(catalog, limit, day, name, kind)
+            lines = messages.history(catalog, limit, day, name, kind)
         for line in lines:
             voice.say(f"{line['at'][:19]}  {line['kind']:<11} {line['text']}")
         if wrong:
@@ -148,9 +148,9 @@ def rollback(
     Days that are published stay as they are; dlcca pipeline backfill embeds them with the model in use.
     """
     with speaking(as_json, quiet, debug) as voice:
-        from dlcca.pipelines import night, versions
+        from dlcca.pipelines import nightly_run, versions
 
-        with night.begun(file, "rollback") as (flow, _):
+        with nightly_run.begun(file, "rollback") as (flow, _):
             found = versions.rollback(flow, to)
         place = f", in place of model {found['from']}" if found["from"] is not None else ""
         voice.say(f"Model {found['to']} is in use{place}.")
@@ -167,9 +167,9 @@ def retain(
 ) -> None:
     """Remove what [retention] does not keep; dlcca pipeline run does so as well."""
     with speaking(as_json, quiet, debug) as voice:
-        from dlcca.pipelines import night, retention
+        from dlcca.pipelines import nightly_run, retention
 
-        with night.begun(file, "retain") as (flow, _):
+        with nightly_run.begun(file, "retain") as (flow, _):
             found = retention.retain(flow, dry=dry)
         would = "would be " if dry else ""
         voice.say(

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dlcca.cli.console import speaking
 from dlcca.cli.options import AsJson, Debug, Quiet
-from dlcca.cli.voice import speaking
 
 EXAMPLE = "Example: dlcca pipeline examples --out my-settings"
 
@@ -25,9 +25,9 @@ def examples(
     are not replaced.
     """
     with speaking(as_json, quiet, debug) as voice:
-        from dlcca.clients.ready import first_words
+        from dlcca.clusters.profiles_included import first_words
         from dlcca.pipelines import examples as ready
-        from dlcca.stores import places
+        from dlcca.storage import places
 
         if out is not None:
             places.refuse_folder(out)

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from dlcca.cli.console import speaking
 from dlcca.cli.options import AsJson, Cluster, Debug, Quiet
 from dlcca.cli.pipeline import File
-from dlcca.cli.voice import speaking
 from dlcca.errors import SettingsError
 
 EXAMPLE = "Example: dlcca pipeline install pipeline.toml --cron --at 02:30"

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from dlcca.cli.console import speaking
 from dlcca.cli.options import AsJson, Debug, Quiet
 from dlcca.cli.pipeline import File
-from dlcca.cli.voice import speaking
 
 EXAMPLE = "Example: dlcca pipeline page pipeline.toml"
 
@@ -28,7 +28,7 @@ def page(
     with speaking(as_json, quiet, debug) as voice:
         from dlcca.pipelines import page as pages
         from dlcca.pipelines import reports
-        from dlcca.pipelines.flow import opened
+        from dlcca.pipelines.context import opened
 
         with voice.progress() as step, opened(file, say=step) as flow:
             place = pages.placed(flow, out)

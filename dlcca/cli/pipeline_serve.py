@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from dlcca.cli.console import speaking
 from dlcca.cli.options import AsJson, Cluster, Debug, Quiet
 from dlcca.cli.pipeline import File
 from dlcca.cli.pipeline_install import At, When, chosen
-from dlcca.cli.voice import speaking
 from dlcca.errors import SettingsError
 
 EXAMPLE = "Example: dlcca pipeline serve pipeline.toml --at 02:30"

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from dlcca.cli.amounts import duration, size
-from dlcca.cli.foreseen import kept_rates
+from dlcca.cli.console import Voice, speaking
+from dlcca.cli.estimate import kept_rates
 from dlcca.cli.options import AsJson, Debug, Quiet, RunToml
-from dlcca.cli.voice import Voice, speaking
+from dlcca.cli.units import duration, size
 
 EXAMPLE = "Example: dlcca plan run.toml --workers 100 --rows 100000000"
 #: What every plan tells of besides: a recording of months, on a cluster.
@@ -39,14 +39,14 @@ def plan(
     setting to change.
     """
     with speaking(as_json, quiet, debug) as voice:
-        from dlcca import runfile as files
-        from dlcca.stages import planning, ratefile
+        from dlcca.fitting import planning, rate_file
+        from dlcca.settings import runfile as files
 
         asked = files.read(runfile)
         job, choices, before = _planned_job(asked, calibrate)
         count = workers or asked.cluster.workers or os.cpu_count() or 1
         if calibrate and rates is not None:
-            ratefile.refuse_occupied(rates, [runfile, asked.store, *asked.inputs])
+            rate_file.refuse_occupied(rates, [runfile, asked.store, *asked.inputs])
         known, said = _rates(voice, job, asked.cluster, calibrate, rates)
         made = planning.at_scale(job, rows or job.n, count, known, asked=asked.settings)
         large = planning.at_scale(job, LARGE_ROWS, LARGE_WORKERS, known, asked=asked.settings)
@@ -71,14 +71,12 @@ def plan(
 def _planned_job(asked: Any, calibrate: bool) -> tuple[Any, Any, Any]:
     """The job, its choices, and what ingestion will take if it was not done yet."""
     from dlcca.errors import SettingsError
-    from dlcca.stages import planned, running
-    from dlcca.stores.views import is_views
+    from dlcca.fitting import planned, runner
+    from dlcca.storage.views import is_views
 
     if not asked.recordings or is_views(asked.ingested):
         clock = asked.ingested if asked.recordings else ""
-        return *running.prepared(
-            asked.store, asked.views, asked.settings, asked.seed, clock, asked.missing_chunks
-        ), None
+        return *runner.prepared(asked.store, asked.views, asked.settings, asked.seed, clock, asked.missing_chunks), None
     if calibrate:
         raise SettingsError("--calibrate measures on the views, which are not made yet: dlcca ingest run.toml first.")
     return planned.prepared(asked.store, asked.ingested, asked.recordings, asked.settings, asked.seed)
@@ -88,21 +86,21 @@ def _rates(voice: Voice, job: Any, cluster: Any, calibrate: bool, file: Path | N
     """Rates that were measured, now or before, and where they come from, in words; None if there are none."""
     if not calibrate:
         return kept_rates(job, file)
-    from dlcca.stages import ratefile
+    from dlcca.fitting import rate_file
 
     found = _calibrated(voice, job, cluster)
-    ratefile.write(file or ratefile.usual_place(job), found)
+    rate_file.write(file or rate_file.usual_place(job), found)
     return found.rates, found.sentence()
 
 
 def _calibrated(voice: Voice, job: Any, cluster: Any) -> Any:
-    from dlcca.clients import client_for
-    from dlcca.stages import calibration, ratefile
+    from dlcca.clusters import client_for
+    from dlcca.fitting import calibration, rate_file
 
     workers = cluster.workers or os.cpu_count() or 1
     with voice.progress() as step:
         rates = calibration.calibrate(job, lambda: client_for(None, workers, cluster.memory_gib), workers, step)
-    return ratefile.new(rates, job, min(job.n, calibration.ROWS), workers)
+    return rate_file.new(rates, job, min(job.n, calibration.ROWS), workers)
 
 
 def _say_plan(voice: Voice, made: Any) -> None:

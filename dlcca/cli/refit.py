@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from dlcca.cli.console import Voice, speaking
 from dlcca.cli.options import AsJson, Cluster, Debug, Quiet
 from dlcca.cli.rows import appended_rows, are_large, rows_of_fit
 from dlcca.cli.views import inputs_of
-from dlcca.cli.voice import Voice, speaking
 from dlcca.cli.workers import client_if_worthwhile
 
 EXAMPLE = "Example: dlcca refit run.zarr tuesday.edf --out both.zarr"
@@ -82,8 +82,8 @@ def refit(
 def _refuse_other_place(out: str, inputs: list[str]) -> None:
     """An error, before anything is fitted, if the model or the new views cannot be written there."""
     from dlcca.errors import SettingsError
-    from dlcca.stores import model, places, views
-    from dlcca.stores.files import is_remote
+    from dlcca.storage import model, places, views
+    from dlcca.storage.files import is_remote
 
     if is_remote(out):
         raise SettingsError(f"--out {out} is not on this machine's disks; give a folder here, and copy it there.")

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from dlcca.cli.console import speaking
 from dlcca.cli.options import AsJson, Debug, Quiet, Store
-from dlcca.cli.voice import speaking
 
 EXAMPLE = "Example: dlcca report demo-output/run.zarr --out report.html"
 
@@ -36,8 +36,8 @@ def report(
     """
     with speaking(as_json, quiet, debug) as voice:
         from dlcca.report import overview, page
-        from dlcca.stores import comparison
-        from dlcca.stores import run as run_store
+        from dlcca.storage import comparison
+        from dlcca.storage import run as run_store
 
         name = Path(store).name
         beside = Path() / name if "://" in store else Path(store)  # a report on a remote run is written here

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from dlcca.cli.console import speaking
 from dlcca.cli.options import AsJson, Debug, Quiet
-from dlcca.cli.voice import speaking
 
 EXAMPLE = "Example: dlcca reproduce --out reproduce-output"
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from dlcca.cli.console import Voice
 from dlcca.cli.views import new_views
-from dlcca.cli.voice import Voice
 
 #: What a run.toml may say of views that are made as those of a model are; their files and channels are their own.
 SAID_OF_VIEWS = ("features", "scaling", "pca_components", "resample", "window_s", "step_s")
@@ -17,10 +17,10 @@ def appended_rows(
     voice: Voice, model: str, fitted: Any, files: list[str], place: str, cluster: str | None, workers: int
 ) -> tuple[Mapping[str, Any], str]:
     """New views by name, and the store of views that they are, if any: ``place``, if they are made of recordings."""
-    from dlcca.stages.job import array_sources
+    from dlcca.fitting.job import array_sources
 
     if len(files) == 1 and files[0].endswith(".toml"):
-        from dlcca import runfile
+        from dlcca.settings import runfile
 
         asked = runfile.read(files[0])
         if not asked.recordings:
@@ -36,8 +36,8 @@ def appended_rows(
 def rows_of_fit(model: str, fitted: Any, said: list[str] | None, alone: bool) -> Mapping[str, Any] | None:
     """The views that a model was fitted to, where they are said or where a run holds them; None to do without."""
     from dlcca.errors import SettingsError
-    from dlcca.stages.transform import named_arrays
-    from dlcca.stores import run as run_store
+    from dlcca.fitting.transform import named_arrays
+    from dlcca.storage import run as run_store
 
     if alone and said:
         raise SettingsError("--alone does without the old rows, and --old says where they are; leave one of them out.")
@@ -56,7 +56,7 @@ def rows_of_fit(model: str, fitted: Any, said: list[str] | None, alone: bool) ->
 def are_large(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:
     """Whether rows are worked through block by block, which needs the old ones."""
     from dlcca.errors import SettingsError
-    from dlcca.stages.lazy import is_lazy
+    from dlcca.fitting.lazy import is_lazy
 
     large = any(is_lazy(X) for views in (new, old or {}) for X in views.values())
     if large and old is None:
@@ -69,8 +69,8 @@ def are_large(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:
 
 def _rows_of_run(file: str) -> Mapping[str, Any]:
     """The views that a run.toml names."""
-    from dlcca import runfile
-    from dlcca.stages.job import array_sources
+    from dlcca.fitting.job import array_sources
+    from dlcca.settings import runfile
 
     asked = runfile.read(file)
     if asked.recordings:
@@ -80,26 +80,26 @@ def _rows_of_run(file: str) -> Mapping[str, Any]:
 
 def _views_within(store: str) -> str:
     """The store of views that a store is, or that a run or the coordinates of recordings hold; "" if there is none."""
-    from dlcca.runfile import recordings_of
-    from dlcca.stores.views import is_views
+    from dlcca.settings.runfile import recordings_of
+    from dlcca.storage.views import is_views
 
     return next((place for place in (store, recordings_of(store)) if is_views(place)), "")
 
 
 def _recorded(place: str) -> Mapping[str, Any]:
-    from dlcca.recorded import open_views
+    from dlcca.recordings.recorded_views import open_views
 
     return open_views(place)
 
 
 def _arrays(sources: Mapping[str, Any]) -> dict[str, Any]:
     """Zarr arrays: read into memory, or left on disk if they are large."""
-    from dlcca import recorded
+    from dlcca.recordings import recorded_views
 
     opened = {name: source.open() for name, source in sources.items()}
     for source in sources.values():
         source.check_complete()
-    if sum(X.nbytes for X in opened.values()) > recorded.IN_MEMORY_BYTES:
+    if sum(X.nbytes for X in opened.values()) > recorded_views.IN_MEMORY_BYTES:
         import dask.array as da
 
         return {name: da.from_array(X, chunks=X.chunks) for name, X in opened.items()}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
-from dlcca.cli.amounts import size
+from dlcca.cli.console import Voice, speaking
 from dlcca.cli.options import AsJson, Debug, Quiet, Store
-from dlcca.cli.voice import Voice, speaking
+from dlcca.cli.units import size
 
 EXAMPLE = "Example: dlcca status demo-output/run.zarr"
 
@@ -18,19 +18,19 @@ def status(store: Store, as_json: AsJson = False, quiet: Quiet = False, debug: D
     It looks at the headers alone; dlcca verify looks at the arrays too.
     """
     with speaking(as_json, quiet, debug) as voice:
-        from dlcca.stages import running
-        from dlcca.stores import owners
-        from dlcca.stores import run as run_store
-        from dlcca.stores.arrays import refuse_damaged_header
+        from dlcca.fitting import runner
+        from dlcca.storage import lock_owner
+        from dlcca.storage import run as run_store
+        from dlcca.storage.arrays import refuse_damaged_header
 
-        holder = owners.holder(store)
+        holder = lock_owner.holder(store)
         if holder is not None:
             dead = " It has died, and the next run takes over." if holder.is_dead else ""
             voice.say(f"{store} is in use by {holder.sentence()}.{dead}")
         refuse_damaged_header(store)
         if _is_transformed(voice, store) or _is_model(voice, store) or _is_views(voice, store):
             return
-        stages = [] if run_store.is_finished(store) else running.progress(store)
+        stages = [] if run_store.is_finished(store) else runner.progress(store)
         if stages or (holder is not None and not run_store.is_finished(store)):
             _say_unfinished(voice, store, stages)
             return
@@ -62,22 +62,23 @@ def _common(views: Sized, count: int) -> str:
 
 def _lock(store: str) -> dict[str, Any]:
     """Who holds a store, for machines."""
-    from dlcca.stores import owners
+    from dlcca.storage import lock_owner
 
-    holder = owners.holder(store)
+    holder = lock_owner.holder(store)
     return {"lock": None if holder is None else holder.facts()}
 
 
 def _is_views(voice: Voice, store: str) -> bool:
     """Whether a store is one of views, or a run that has no more yet; if so, what is in it has been said."""
-    from dlcca.stages import ingest as ingesting
-    from dlcca.stages import ingested, running
-    from dlcca.stores import run as run_store
-    from dlcca.stores import views
+    from dlcca.fitting import runner
+    from dlcca.recordings import ingest as ingesting
+    from dlcca.recordings import ingest_status
+    from dlcca.storage import run as run_store
+    from dlcca.storage import views
 
     inner = f"{store.rstrip('/')}/recordings"
-    of_run = not (run_store.is_finished(store) or running.begun(store))
-    place = inner if of_run and (views.is_views(inner) or ingested.begun(inner)) else store
+    of_run = not (run_store.is_finished(store) or runner.begun(store))
+    place = inner if of_run and (views.is_views(inner) or ingest_status.begun(inner)) else store
     if views.is_views(place):
         found = views.describe(place)
         voice.say(f"{place} has the views of recordings:")
@@ -85,7 +86,7 @@ def _is_views(voice: Voice, store: str) -> bool:
             voice.say(f"  {line}")
         voice.finish({"store": place, "finished": True, **found})
         return True
-    stages = ingested.progress(place)
+    stages = ingest_status.progress(place)
     if stages:
         _say_unfinished(voice, place, stages, again="dlcca ingest or dlcca run")
     return bool(stages)
@@ -93,8 +94,8 @@ def _is_views(voice: Voice, store: str) -> bool:
 
 def _is_transformed(voice: Voice, store: str) -> bool:
     """Whether a store is one that `transform` has written or begun; if so, what is in it has been said."""
-    from dlcca.stages import transform as transforming
-    from dlcca.stores import transformed
+    from dlcca.fitting import transform as transforming
+    from dlcca.storage import transformed
 
     if transformed.is_transformed(store):
         found = transformed.describe(store)
@@ -115,8 +116,8 @@ def _is_transformed(voice: Voice, store: str) -> bool:
 
 def _is_model(voice: Voice, store: str) -> bool:
     """Whether a store is a saved model; if so, what is in it has been said."""
-    from dlcca.stores import model
-    from dlcca.stores.arrays import open_sealed
+    from dlcca.storage import model
+    from dlcca.storage.arrays import open_sealed
 
     if not model.is_model(store):
         return False

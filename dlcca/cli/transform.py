@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from dlcca.cli.console import speaking
 from dlcca.cli.options import AsJson, Cluster, Debug, MissingChunks, Quiet
 from dlcca.cli.views import inputs_of, new_views
-from dlcca.cli.voice import speaking
 from dlcca.cli.workers import client_if_worthwhile
 
 EXAMPLE = "Example: dlcca transform run.zarr monday.edf tuesday.edf --out week.zarr"
@@ -37,8 +37,8 @@ def transform(
     where the fusion can do without. A second call does only what is missing.
     """
     with speaking(as_json, quiet, debug) as voice:
-        from dlcca.stages import transform as transforming
-        from dlcca.stores import lock, places, transformed
+        from dlcca.fitting import transform as transforming
+        from dlcca.storage import lock, places, transformed
 
         inputs = [model, *inputs_of(files)]
         places.refuse_store(out, transformed.FORM, inputs=inputs, setting="--out")

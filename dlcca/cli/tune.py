@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from dlcca.cli.console import speaking
 from dlcca.cli.options import AsJson, Debug, Quiet, RunToml
 from dlcca.cli.views import ingested
-from dlcca.cli.voice import speaking
 
 EXAMPLE = "Example: dlcca tune run.toml --out tuned.toml"
 #: In the last line of a file that is written here, which may be replaced.
@@ -32,10 +32,10 @@ def tune(
     that were chosen and a store of its own. The kind of neighborhoods is kept: it says what "common" means.
     """
     with speaking(as_json, quiet, debug) as voice:
-        from dlcca import runfile as files
-        from dlcca.stores import places
-        from dlcca.stores.run import FORM
-        from dlcca.tuning import runs
+        from dlcca.inspection.tuning import run_file
+        from dlcca.settings import runfile as files
+        from dlcca.storage import places
+        from dlcca.storage.run import FORM
 
         asked = files.read(runfile)
         place = runfile.with_name("tuned.toml") if out is None else out
@@ -47,10 +47,10 @@ def tune(
             ingested(voice, asked.ingested, asked.recordings, None, *limits)
         with voice.progress() as step:
             step("trying options")
-            made = runs.tune_run(asked)
+            made = run_file.tune_run(asked)
         chosen = {name: curve.chosen for name, curve in made.curves.items()}
         store = _new_store(runfile, place.stem)
-        text = runs.with_options(runfile.read_text(encoding="utf-8"), chosen, store)
+        text = run_file.with_options(runfile.read_text(encoding="utf-8"), chosen, store)
         _write(place, f"{text.rstrip()}\n\n{MARK} from {runfile.name}.\n")
         voice.say(str(made))
         voice.say(f"The run file with these settings is {place}; its store is {store}.")
@@ -74,7 +74,7 @@ def _new_store(runfile: Path, name: str) -> str:
     import itertools
     import tomllib
 
-    from dlcca.stores import places
+    from dlcca.storage import places
 
     said = str(tomllib.loads(runfile.read_text(encoding="utf-8"))["store"]["path"]).rstrip("/")
     stem, end = (said.removesuffix(".zarr"), ".zarr") if said.endswith(".zarr") else (said, "")
@@ -83,7 +83,7 @@ def _new_store(runfile: Path, name: str) -> str:
 
 
 def _refuse_occupied(place: Path, inputs: list[Any]) -> None:
-    from dlcca.stores import places
+    from dlcca.storage import places
 
     def is_ours(path: Path) -> bool:
         return path.read_bytes().rpartition(b"\n\n")[2].startswith(MARK.encode())

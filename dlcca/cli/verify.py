@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from dlcca.cli.console import speaking
 from dlcca.cli.options import AsJson, Debug, Quiet, Store
-from dlcca.cli.voice import speaking
 from dlcca.errors import StoreFileError
 
 EXAMPLE = "Example: dlcca verify demo-output/run.zarr"
@@ -17,13 +17,13 @@ def verify(store: Store, as_json: AsJson = False, quiet: Quiet = False, debug: D
     Reads every file and holds it against the checksums in the manifest and in the records of the blocks.
     """
     with speaking(as_json, quiet, debug) as voice:
-        from dlcca.stages import verifying
-        from dlcca.stores import owners
+        from dlcca.fitting import verification
+        from dlcca.storage import lock_owner
 
         with voice.progress() as step:
             step(f"reading {store}")
-            holder = owners.holder(store)
-            found = verifying.look(store)
+            holder = lock_owner.holder(store)
+            found = verification.look(store)
         for name, damage in found.entries.items():
             voice.say(f"  {'intact ' if damage is None else 'DAMAGED'}  {name}")
         for name in found.strangers:

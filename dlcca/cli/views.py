@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dlcca.cli.voice import Voice
+from dlcca.cli.console import Voice
 from dlcca.cli.workers import client_if_worthwhile
 
 
@@ -20,7 +20,7 @@ def ingested(
     lenient: bool = False,
 ) -> dict[str, Any]:
     """The header of a store of views, after doing what was missing of it; a small one without a cluster."""
-    from dlcca.stages import ingest as ingesting
+    from dlcca.recordings import ingest as ingesting
 
     job, line = ingesting.prepared(place, recipes, lenient=lenient)
     wanted = client_if_worthwhile(voice, cluster, workers, job.n_blocks, memory_gib)
@@ -45,10 +45,10 @@ def new_views(
     """The views of new recordings by name, and the store of views that they are, if any: ``place``, if made here."""
     from dlcca.errors import SettingsError
     from dlcca.estimator import open_model
-    from dlcca.stages import ingest as ingesting
-    from dlcca.stages import new_recordings
-    from dlcca.stages import transform as transforming
-    from dlcca.stores import views
+    from dlcca.fitting import transform as transforming
+    from dlcca.recordings import ingest as ingesting
+    from dlcca.recordings import new_recordings
+    from dlcca.storage import views
 
     fitted = open_model(model)
     if len(files) == 1 and views.is_views(files[0]):

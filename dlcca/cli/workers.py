@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from dlcca.cli.voice import Voice
+from dlcca.cli.console import Voice
 
 #: So few blocks are done before a cluster would have started.
 FEW_BLOCKS = 8
@@ -20,6 +20,6 @@ def client_if_worthwhile(
     """
     if cluster is None and (workers == 1 or (blocks is not None and blocks <= FEW_BLOCKS)):
         return nullcontext()
-    from dlcca.clients import client_for
+    from dlcca.clusters import client_for
 
     return client_for(cluster, workers, memory_gib, voice.warn)

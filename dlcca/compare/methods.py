@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dlcca import baselines
 from dlcca.errors import Untrusted
-from dlcca.fitting import fit_views
-from dlcca.settings import Settings
+from dlcca.fitting.in_memory import fit_views
+from dlcca.settings.fit import Settings
 from dlcca.views import Views, check_varies, checked
 
 OURS = "local CCA"

@@ -12,9 +12,9 @@ from dlcca.compare.truth import FOLDS, Truth, read_truth
 from dlcca.errors import SettingsError, StorageError, suggest
 from dlcca.report import comparison as shown
 from dlcca.report import overview, page
-from dlcca.stores import places
-from dlcca.stores.arrays import plain
-from dlcca.stores.comparison import Comparison
+from dlcca.storage import places
+from dlcca.storage.arrays import plain
+from dlcca.storage.comparison import Comparison
 
 PAGE, TABLE = "compare.html", "compare.json"
 

@@ -14,13 +14,13 @@ from dlcca.compare import methods, table
 from dlcca.compare.rows import Rows, shifted, shuffled
 from dlcca.compare.truth import SCORES, Truth, folds_of
 from dlcca.errors import DataError, DlccaError, SettingsError, StaleStage
-from dlcca.numerics import scores
+from dlcca.fitting import runner
+from dlcca.fitting.job import Job, fingerprint
 from dlcca.numerics.stretches import chosen, unbroken
-from dlcca.runfile import RunFile
-from dlcca.stages import running
-from dlcca.stages.job import Job, fingerprint
-from dlcca.stores import comparison, run
-from dlcca.stores.comparison import Comparison
+from dlcca.settings.runfile import RunFile
+from dlcca.storage import comparison, run
+from dlcca.storage.comparison import Comparison
+from dlcca.trust import scores
 
 #: Rows that are compared unless said otherwise: kernel CCA takes half a minute for so many, and 1.2 GB.
 ROWS = 5000
@@ -155,7 +155,7 @@ def _finished(asked: RunFile) -> tuple[Job, run.Run]:
     if not run.is_finished(asked.store):
         raise DataError(f"there is no finished run at {asked.store}; first do dlcca run with the same run.toml.")
     clock = asked.ingested if asked.recordings else ""
-    job, _ = running.prepared(asked.store, asked.views, asked.settings, asked.seed, clock, asked.missing_chunks)
+    job, _ = runner.prepared(asked.store, asked.views, asked.settings, asked.seed, clock, asked.missing_chunks)
     found = run.read(asked.store)
     if found.fingerprint != fingerprint(job.inputs, job.settings.to_dict(), job.seed):
         raise StaleStage(

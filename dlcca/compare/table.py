@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.numerics import scores
+from dlcca.trust import scores
 
 
 @dataclass(frozen=True)

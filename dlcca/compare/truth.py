@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError, suggest
-from dlcca.numerics import scores
+from dlcca.trust import scores
 
 KINDS = ("value", "phase", "label")
 FOLDS = ("auto", "blocked", "random")

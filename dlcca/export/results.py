@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError, StoreFileError
-from dlcca.stores import run as run_store
-from dlcca.stores import transformed
-from dlcca.stores.arrays import Format, open_sealed, read_array
-from dlcca.stores.lazy_arrays import lazy_array
-from dlcca.stores.views import Reason
+from dlcca.storage import run as run_store
+from dlcca.storage import transformed
+from dlcca.storage.arrays import Format, open_sealed, read_array
+from dlcca.storage.lazy_arrays import lazy_array
+from dlcca.storage.views import Reason
 
 #: Rows that are read at a time, at least.
 LEAST_ROWS = 65_536

@@ -19,7 +19,7 @@ import numpy as np
 
 from dlcca.errors import StorageError
 from dlcca.export.results import Block, Results, needed
-from dlcca.stores import places
+from dlcca.storage import places
 
 
 def to_parquet(store: str | Path, out: str | Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dlcca.errors import SettingsError, suggest
 from dlcca.export import mne_raw, tables, xarrays
-from dlcca.stores import places
+from dlcca.storage import places
 
 #: Format -> the ending that a file of it has.
 FORMATS = {"parquet": ".parquet", "csv": ".csv", "netcdf": ".nc", "zarr": ".zarr", "mne": "_raw.fif"}

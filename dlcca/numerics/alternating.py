@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import SettingsError
-from dlcca.numerics import krylov
+from dlcca.numerics import lanczos
 from dlcca.numerics.affinity import Kernel, balanced, inverse_root
-from dlcca.numerics.krylov import largest_eigenpairs, square_root
-from dlcca.numerics.spectra import MOST_STEPS, SMALL, gram, largest_of_all
+from dlcca.numerics.lanczos import largest_eigenpairs, square_root
+from dlcca.numerics.spectrum import MOST_STEPS, SMALL, gram, largest_of_all
 
 #: A product along a path of views: ((u, v, w), V) -> :math:`A_w^T A_v\, A_v^T A_u\, V`, from (m_u, b) to (m_w, b).
 Walk = Callable[[Sequence[int], NDArray], NDArray]
@@ -116,7 +116,7 @@ def _solve_whole(
 
 
 def solve_walks(
-    walk: Walk, K: int, m: int, q: int, n: int, most_steps: int = krylov.MOST_STEPS
+    walk: Walk, K: int, m: int, q: int, n: int, most_steps: int = lanczos.MOST_STEPS
 ) -> tuple[NDArray, list[NDArray], list[NDArray]]:
     r"""What `solve_grams` returns, from products of the same matrices with blocks of vectors.
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.numerics.near import Nearest
-from dlcca.numerics.ranked import edges_of, rank, stacked
+from dlcca.numerics.topk import Nearest
+from dlcca.numerics.topk_merge import edges_of, rank, stacked
 
 #: Candidates asked for, as a multiple of the neighbours wanted. A ball of the largest distance lies in a Euclidean one
 #: that holds twice as many samples where two views have two dimensions each, and four times as many at eight each.

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.numerics.approximate import Index, recall, shards
-from dlcca.numerics.near import Nearest
 from dlcca.numerics.neighborhoods import Rows, joint_neighbors, spread
-from dlcca.numerics.ranked import add, rank, stacked
+from dlcca.numerics.topk import Nearest
+from dlcca.numerics.topk_merge import add, rank, stacked
 from dlcca.numerics.tree import Tree
 
 #: Landmarks that ask an index at a time; bounds the memory.

@@ -14,8 +14,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.numerics.near import Nearest
-from dlcca.numerics.ranked import edges_of, insert, joint_distance, scales, stacked
+from dlcca.numerics.topk import Nearest
+from dlcca.numerics.topk_merge import edges_of, insert, joint_distance, scales, stacked
 
 #: Samples of a box that is not divided any more: fewer make more boxes, more make more distances.
 LEAF = 16

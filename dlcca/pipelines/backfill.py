@@ -8,9 +8,9 @@ from pathlib import Path
 
 from dlcca.errors import SettingsError
 from dlcca.pipelines import trust
+from dlcca.pipelines.context import Pipeline, Say
 from dlcca.pipelines.discover import discover
-from dlcca.pipelines.flow import Pipeline, Say
-from dlcca.pipelines.night import begun, work_off
+from dlcca.pipelines.nightly_run import begun, work_off
 from dlcca.pipelines.summary import Summary
 
 

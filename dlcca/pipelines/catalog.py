@@ -14,7 +14,7 @@ from typing import Any
 
 from dlcca.errors import StorageError, StoreFileError
 from dlcca.pipelines import schema
-from dlcca.stores import places
+from dlcca.storage import places
 
 #: How long a change waits for another process that is writing, in seconds.
 PATIENCE_S = 30.0

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dlcca.errors import StorageError
-from dlcca.pipelines import contents, listing
+from dlcca.pipelines import digest, listing
 from dlcca.pipelines.catalog import iso
-from dlcca.pipelines.flow import Pipeline
+from dlcca.pipelines.context import Pipeline
 from dlcca.pipelines.listing import Seen
 from dlcca.pipelines.stats import stamp_of
 
@@ -141,7 +141,7 @@ def _look_at(flow: Pipeline, item: Seen, before: dict[str, Any] | None, same: bo
     if why:
         return lambda: _wait(flow, item, before, why, found)
     try:
-        content = contents.digest([flow.settings.source(part) for part in item.parts])
+        content = digest.digest([flow.settings.source(part) for part in item.parts])
     except StorageError as error:
         why = str(error)
         return lambda: _unreadable(flow, item, before, why, found)

@@ -9,7 +9,7 @@ from typing import Any
 
 from dlcca.pipelines import folders
 from dlcca.pipelines.catalog import iso
-from dlcca.pipelines.flow import Pipeline
+from dlcca.pipelines.context import Pipeline
 from dlcca.pipelines.sections import DriftSection
 
 
@@ -88,7 +88,7 @@ def measure(flow: Pipeline, number: int) -> bool:
 def _probe(flow: Pipeline, recording: dict[str, Any], model: dict[str, Any]) -> dict[str, Any] | None:
     from dlcca.estimator import open_model
     from dlcca.pipelines.probe import probe
-    from dlcca.stores import views
+    from dlcca.storage import views
 
     if model["status"] == "removed" or not recording["views"] or not views.is_views(recording["views"]):
         return None
@@ -102,8 +102,8 @@ def _of_rows(recording: dict[str, Any]) -> tuple[float, float]:
     """Share of rows outside, and the median distance."""
     import numpy as np
 
-    from dlcca.stores import transformed
-    from dlcca.stores.arrays import open_sealed
+    from dlcca.storage import transformed
+    from dlcca.storage.arrays import open_sealed
 
     group: Any = open_sealed(recording["result"], transformed.FORM)[0]
     distance = np.asarray(group["distance"][...])

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.errors import DataError, StaleStage, StorageError, StoreFileError
-from dlcca.pipelines import outcome, treatment
-from dlcca.pipelines.contents import here
-from dlcca.pipelines.flow import Pipeline
-from dlcca.pipelines.outcome import HeldBack
+from dlcca.pipelines import preprocessing, status
+from dlcca.pipelines.context import Pipeline
+from dlcca.pipelines.digest import here
 from dlcca.pipelines.stats import stamp_of
+from dlcca.pipelines.status import HeldBack
 
 
 def embed(flow: Pipeline, number: int) -> str:
     """All of it; the status that the recording then has. What goes wrong with it is in the catalog, not raised."""
-    from dlcca.stores import views as store
+    from dlcca.storage import views as store
 
     recording = flow.recording(number)
     place = views_place(flow, recording)
@@ -31,8 +31,8 @@ def embed(flow: Pipeline, number: int) -> str:
             flow.remove(place)  # what an earlier run made of it may have been damaged since: its files decide
             facts = _embedded(flow, number)
     except Exception as error:
-        return outcome.failed(flow, recording, error)
-    outcome.done(flow, recording, facts)
+        return status.failed(flow, recording, error)
+    status.done(flow, recording, facts)
     return "done"
 
 
@@ -50,7 +50,7 @@ def views_place(flow: Pipeline, recording: Mapping[str, Any]) -> Path:
 
 def can_be_repeated(flow: Pipeline, recording: Mapping[str, Any]) -> bool:
     """Whether a recording can be embedded once more: its file is there, or its views are."""
-    from dlcca.stores import views as store
+    from dlcca.storage import views as store
 
     known = flow.catalog.value("SELECT 1 FROM files WHERE content = ? AND state = 'known'", [recording["content"]])
     return bool(known) or store.is_views(str(views_place(flow, recording)))
@@ -58,14 +58,14 @@ def can_be_repeated(flow: Pipeline, recording: Mapping[str, Any]) -> bool:
 
 def ingest(flow: Pipeline, number: int) -> dict[str, Any]:
     """The views of a recording, treated as all others; the header of their store, with its address as ``store``."""
-    from dlcca.stages import ingest as ingesting
-    from dlcca.stages import new_recordings
-    from dlcca.stores import views as store
+    from dlcca.recordings import ingest as ingesting
+    from dlcca.recordings import new_recordings
+    from dlcca.storage import views as store
 
     recording = flow.recording(number)
     place = views_place(flow, recording)
     if not store.is_views(str(place)):
-        made, scaling = treatment.read(flow), str(treatment.place_of(flow))
+        made, scaling = preprocessing.read(flow), str(preprocessing.place_of(flow))
 
         def make(files: list[str]) -> None:
             job, line = new_recordings.prepared(str(place), scaling, made, files)
@@ -77,11 +77,11 @@ def ingest(flow: Pipeline, number: int) -> dict[str, Any]:
 
 def first_views(flow: Pipeline, number: int, place: Path) -> dict[str, Any]:
     """The views of a recording by the settings alone, scaled by itself: from it all others take their treatment."""
-    from dlcca.stages import ingest as ingesting
-    from dlcca.stores import views as store
+    from dlcca.recordings import ingest as ingesting
+    from dlcca.storage import views as store
 
     def make(files: list[str]) -> None:
-        job, line = ingesting.prepared(str(place), treatment.recipes_for(flow, files))
+        job, line = ingesting.prepared(str(place), preprocessing.recipes_for(flow, files))
         ingesting.run(job, line, flow.workers.client(job.n_blocks))
 
     _from_files(flow, flow.recording(number), place, make)
@@ -90,10 +90,10 @@ def first_views(flow: Pipeline, number: int, place: Path) -> dict[str, Any]:
 
 def _from_files(flow: Pipeline, recording: Mapping[str, Any], place: Path, make: Any) -> None:
     """Have views made of the files of a recording, which must not change meanwhile."""
-    from dlcca.stages import ingested
+    from dlcca.recordings import ingest_status
 
-    parts, read, stamp = outcome.files_of(flow, dict(recording))
-    outcome.clear(flow, place, bool(ingested.begun(str(place))))
+    parts, read, stamp = status.files_of(flow, dict(recording))
+    status.clear(flow, place, bool(ingest_status.begun(str(place))))
     scratch = flow.state / "work" / f"files-{recording['id']}"
     try:
         files = here(parts, scratch)[: len(read)]
@@ -125,8 +125,8 @@ def gate(flow: Pipeline, header: Mapping[str, Any]) -> None:
 
 def transform(flow: Pipeline, number: int, header: Mapping[str, Any]) -> dict[str, Any]:
     """Coordinates of a recording by the model in use; what the catalog is told of it."""
-    from dlcca.stages import transform as transforming
-    from dlcca.stores import transformed
+    from dlcca.fitting import transform as transforming
+    from dlcca.storage import transformed
 
     recording, model = flow.recording(number), flow.current_model()
     assert model is not None, "there is no model yet"
@@ -135,7 +135,7 @@ def transform(flow: Pipeline, number: int, header: Mapping[str, Any]) -> dict[st
     place = flow.state / "results" / name
 
     if not transformed.is_transformed(str(place)):
-        outcome.clear(flow, place, transforming.progress(str(place)) is not None)
+        status.clear(flow, place, transforming.progress(str(place)) is not None)
 
     def make() -> dict[str, Any]:
         job = transforming.prepared(str(place), model["address"], transforming.views_of_store(views), views)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dlcca.clients import ready
+from dlcca.clusters import profiles_included
 from dlcca.errors import StorageError
 
 
@@ -18,9 +18,9 @@ def folder() -> Path:
 
 
 def files() -> list[Path]:
-    return ready.files_below(folder())
+    return profiles_included.files_below(folder())
 
 
 def copied(out: Path) -> list[Path]:
     """The files in a folder of the user's; one that is there already stays as it is, for it may have been changed."""
-    return ready.copied_from(folder(), out)
+    return profiles_included.copied_from(folder(), out)

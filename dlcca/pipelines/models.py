@@ -9,8 +9,8 @@ from dataclasses import asdict
 from typing import Any
 
 from dlcca.errors import DataError, SettingsError, Untrusted
-from dlcca.pipelines import embed, outcome, treatment, trust, versions
-from dlcca.pipelines.flow import Pipeline
+from dlcca.pipelines import embed, preprocessing, status, trust, versions
+from dlcca.pipelines.context import Pipeline
 
 #: Probes of recordings that a model is remembered by, at most; the latest.
 MOST_PROBES = 64
@@ -32,7 +32,7 @@ def adopt(flow: Pipeline) -> None:
             f"[model] start = {start} has the views {', '.join(sorted(known))}, and the settings "
             f"{', '.join(sorted(flow.settings.recipes))}; they must be the same."
         )
-    treatment.settle(flow, fitted.recordings_)
+    preprocessing.settle(flow, fitted.recordings_)
     version = versions.begin(flow, f"it was given ([model] start = {flow.settings.model.start})", None)
     fitted.save(versions.places(flow, version)["address"])
     measures = {"quality": fitted.quality_, "warnings": fitted.warnings_}
@@ -84,7 +84,7 @@ def _fitted(flow: Pipeline, because: str, numbers: Sequence[int]) -> tuple[int, 
     """A new version, fitted to recordings: its number, the estimator, and what the catalog keeps of both."""
     from dlcca.estimator import LocalCCA
     from dlcca.pipelines.probe import probe
-    from dlcca.recorded import open_views
+    from dlcca.recordings.recorded_views import open_views
 
     version = versions.begin(flow, because, None)
     stores = [str(embed.views_place(flow, flow.recording(number))) for number in numbers]
@@ -122,14 +122,14 @@ def _good_ones(flow: Pipeline, latest: bool) -> list[int]:
         if rows >= flow.settings.model.first_rows:
             break
         try:
-            if not treatment.is_settled(flow):
+            if not preprocessing.is_settled(flow):
                 _settle_by(flow, recording["id"])
             header = embed.ingest(flow, recording["id"])
             embed.gate(flow, header)
         except SettingsError as error:
             unfit.append((recording, error))
         except Exception as error:
-            outcome.failed(flow, dict(recording), error)
+            status.failed(flow, dict(recording), error)
         else:
             if set(header["views"]) == set(flow.settings.recipes):  # one that lacks a view can only be embedded
                 good.append(int(recording["id"]))
@@ -137,19 +137,19 @@ def _good_ones(flow: Pipeline, latest: bool) -> list[int]:
     if unfit and not good:
         raise unfit[0][1]
     for refused, trouble in unfit:
-        outcome.failed(flow, dict(refused), trouble)
+        status.failed(flow, dict(refused), trouble)
     return good[::-1] if latest else good
 
 
 def _settle_by(flow: Pipeline, number: int) -> None:
     """Let a recording, if it is good, decide how all are treated."""
-    from dlcca.stores import views
+    from dlcca.storage import views
 
     place = flow.state / "work" / f"first-{number}.zarr"
     flow.remove(place)
     try:
         embed.gate(flow, embed.first_views(flow, number, place))
-        treatment.settle(flow, views.recordings_of(str(place)))
+        preprocessing.settle(flow, views.recordings_of(str(place)))
     finally:
         flow.remove(place)
 
@@ -158,7 +158,7 @@ def _write_rows(flow: Pipeline, version: int, parent: Mapping[str, Any] | None, 
     """The rows of a fit and those held out of it, after those of the parent; how many there are to fit."""
     from dlcca.pipelines import training
 
-    made, places = treatment.read(flow), versions.places(flow, version)
+    made, places = preprocessing.read(flow), versions.places(flow, version)
     pairs = [training.split(store, flow.settings.refit.held_out) for store in stores]
     fit, held = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     if parent is not None:
@@ -174,7 +174,7 @@ def _write_rows(flow: Pipeline, version: int, parent: Mapping[str, Any] | None, 
 def refit(flow: Pipeline, because: str) -> dict[str, Any] | None:
     """Fit old and new rows together, and let the result take over if it may; what came of it.
 
-    Old landmarks are kept and axes are laid on the old ones (`dlcca.refitting`); a model that is not trusted has none
+    Old landmarks are kept and axes are laid on the old ones (`dlcca.fitting.refit`); a model that is not trusted has none
     that would be worth it. None if there was nothing to fit.
     """
     parent = flow.current_model()
@@ -196,7 +196,7 @@ def _refitted(
     flow: Pipeline, version: int, parent: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]], together: bool
 ) -> dict[str, Any]:
     from dlcca.estimator import open_model
-    from dlcca.recorded import open_views
+    from dlcca.recordings.recorded_views import open_views
 
     places = versions.places(flow, version)
     base = parent if together else {**parent, "rows_store": None}
@@ -232,7 +232,7 @@ def _chosen(flow: Pipeline, parent: Mapping[str, Any]) -> tuple[list[dict[str, A
 
 def _has_all_views(flow: Pipeline, store: str) -> bool:
     """Whether a recording can be fitted to; one that lacks a view can only be embedded."""
-    from dlcca.stores import views
+    from dlcca.storage import views
 
     return views.is_views(store) and set(views.describe(store)["views"]) == set(flow.settings.recipes)
 
@@ -240,12 +240,12 @@ def _has_all_views(flow: Pipeline, store: str) -> bool:
 def _only_new(flow: Pipeline, version: int, chosen: Sequence[Mapping[str, Any]]) -> Any:
     """The new rows of a fit, without those of the parent."""
     from dlcca.pipelines import training
-    from dlcca.recorded import open_views
+    from dlcca.recordings.recorded_views import open_views
 
     place = flow.state / "work" / f"new-{version}.zarr"
     flow.remove(place)
     pieces = [training.split(recording["views"], flow.settings.refit.held_out)[0] for recording in chosen]
-    training.join(place, pieces, treatment.read(flow))
+    training.join(place, pieces, preprocessing.read(flow))
     return open_views(place)
 
 
@@ -260,7 +260,7 @@ def _judge(
     """Compare the new model with the old one on held-out rows, and promote or reject it."""
     from dlcca.estimator import open_model
     from dlcca.pipelines import comparison, training
-    from dlcca.recorded import open_views
+    from dlcca.recordings.recorded_views import open_views
 
     old, new, place = open_model(parent["address"]).model_, made.model_, stored["held_store"]
     n_new = sum(training.split(row["views"], flow.settings.refit.held_out)[1].rows > 0 for row in chosen)

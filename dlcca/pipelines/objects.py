@@ -13,8 +13,8 @@ from typing import Any
 
 from dlcca.errors import SettingsError, StorageError
 from dlcca.pipelines.stats import Stat
-from dlcca.stores.files import files_at
-from dlcca.stores.patience import patiently
+from dlcca.storage.files import files_at
+from dlcca.storage.retry import patiently
 
 #: Read at a time.
 CHUNK_BYTES = 1 << 20

@@ -7,10 +7,10 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from dlcca.pipelines import outcome
+from dlcca.pipelines import status
 from dlcca.pipelines.catalog import iso
-from dlcca.pipelines.flow import Pipeline
-from dlcca.pipelines.outcome import HeldBack
+from dlcca.pipelines.context import Pipeline
+from dlcca.pipelines.status import HeldBack
 
 #: A start this far ahead is no matter of time zones.
 AHEAD = timedelta(days=1)
@@ -30,7 +30,7 @@ def order(flow: Pipeline) -> list[dict[str, Any]]:
         try:
             facts = _looked_up(flow, recording)
         except Exception as error:
-            outcome.failed(flow, recording, error)
+            status.failed(flow, recording, error)
             continue
         with flow.catalog.change():
             flow.catalog.update("recordings", facts, id=recording["id"])
@@ -61,11 +61,11 @@ def day_of(moment: datetime, begins_h: float) -> date:
 
 def _span(flow: Pipeline, recording: dict[str, Any]) -> tuple[datetime, datetime] | None:
     """When a recording begins and ends; None if it does not say. Reads headers alone."""
-    from dlcca.pipelines.contents import here
-    from dlcca.stages import ingest
-    from dlcca.stages.timeline import File
+    from dlcca.pipelines.digest import here
+    from dlcca.recordings import ingest
+    from dlcca.recordings.timeline import File
 
-    _parts, read, _stamp = outcome.files_of(flow, recording)
+    _parts, read, _stamp = status.files_of(flow, recording)
     scratch = flow.state / "work" / f"header-{recording['id']}"
     spans = []
     try:
@@ -84,7 +84,7 @@ def _span(flow: Pipeline, recording: dict[str, Any]) -> tuple[datetime, datetime
 
 def _reader_options(flow: Pipeline, path: str) -> dict[str, Any]:
     """What the reader of a file is told, by the first view that may be in it."""
-    from dlcca.pipelines.treatment import files_for
+    from dlcca.pipelines.preprocessing import files_for
 
     for recipe in flow.settings.recipes.values():
         if path in files_for(recipe, [path]):

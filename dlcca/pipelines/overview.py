@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlcca.pipelines import trust
-from dlcca.pipelines.flow import Pipeline
+from dlcca.pipelines.context import Pipeline
 
 #: So many of each are shown, the latest; all of them are in `dlcca pipeline history`.
 MOST_NIGHTS, MOST_TROUBLES, MOST_DAYS, MOST_DRIFT = 60, 200, 60, 400

@@ -11,11 +11,11 @@ from string import Template
 
 from dlcca.errors import SettingsError, StorageError
 from dlcca.pipelines import drift_figures, reports, trust
-from dlcca.pipelines.flow import Pipeline
+from dlcca.pipelines.context import Pipeline
 from dlcca.pipelines.markup import dates, judged, moment, number, paragraphs, table, unfolded
 from dlcca.pipelines.overview import MOST_DAYS, MOST_NIGHTS, MOST_TROUBLES, Overview, Row, overview
 from dlcca.pipelines.publish import places
-from dlcca.stores import places as places_of
+from dlcca.storage import places as places_of
 
 #: How a file is known for a page of ours, which may be replaced.
 MARK = '<meta name="generator" content="dlcca">'

@@ -13,10 +13,10 @@ import numpy as np
 
 from dlcca.errors import StoreFileError
 from dlcca.export.results import needed
-from dlcca.stores import run as run_store
-from dlcca.stores import transformed
-from dlcca.stores.arrays import open_sealed, plain, replacing, seal
-from dlcca.stores.views import Reason
+from dlcca.storage import run as run_store
+from dlcca.storage import transformed
+from dlcca.storage.arrays import open_sealed, plain, replacing, seal
+from dlcca.storage.views import Reason
 
 #: Rows of a chunk, and of what is held at a time.
 ROWS = 65_536

@@ -22,7 +22,7 @@ from prefect.schedules import Cron
 from prefect.states import Completed, Failed
 
 from dlcca.pipelines import lock, reports, settings
-from dlcca.pipelines.night import begun, nightly
+from dlcca.pipelines.nightly_run import begun, nightly
 
 
 def as_task(name: str, step: Callable[..., Any], *arguments: Any) -> Any:

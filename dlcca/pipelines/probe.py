@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.settings import Settings
+from dlcca.settings.fit import Settings
 
 #: Rows of a probe, in so many stretches spread over the recording, and its landmarks.
 ROWS, STRETCHES, LANDMARKS = 2048, 8, 256
@@ -18,8 +18,8 @@ ROWS, STRETCHES, LANDMARKS = 2048, 8, 256
 
 def probe(address: str, settings: Settings, seed: int = 0) -> dict[str, Any] | None:
     """The typical local correlation and the eigenvalues of a store of views; None if it is too short for a fit."""
-    from dlcca import fitting
-    from dlcca.recorded import open_views
+    from dlcca.fitting import in_memory
+    from dlcca.recordings.recorded_views import open_views
     from dlcca.views import Views
 
     opened = open_views(address)
@@ -28,10 +28,10 @@ def probe(address: str, settings: Settings, seed: int = 0) -> dict[str, Any] | N
     arrays, segments = views.present, _stretches(rows, opened.segments[rows])
     fewer = settings.with_options(landmarks=min(LANDMARKS, len(rows)), landmark_rule="even", neighbor_index="exact")
     try:
-        at = fitting.pick_landmarks(len(rows), fewer, np.random.default_rng(seed), lambda some: arrays[0][some])
-        at = fitting.with_room(at, segments, fitting.rows_apart(fewer))
-        metric = fitting.fit_metric(arrays, fitting.find_neighbors(len(rows), at, fewer, arrays, segments), fewer)
-        eigenvalues = fitting.fit_spectrum(views, at, metric.factors, fewer)[1]
+        at = in_memory.pick_landmarks(len(rows), fewer, np.random.default_rng(seed), lambda some: arrays[0][some])
+        at = in_memory.with_room(at, segments, in_memory.rows_apart(fewer))
+        metric = in_memory.fit_metric(arrays, in_memory.find_neighbors(len(rows), at, fewer, arrays, segments), fewer)
+        eigenvalues = in_memory.fit_spectrum(views, at, metric.factors, fewer)[1]
     except (DataError, SettingsError):
         return None
     return {

@@ -20,9 +20,9 @@ from dlcca.errors import StorageError, StoreFileError
 from dlcca.export.tables import is_known_parquet
 from dlcca.pipelines import folders
 from dlcca.pipelines.catalog import iso
-from dlcca.pipelines.flow import Pipeline
-from dlcca.pipelines.outcome import MOST_ATTEMPTS
-from dlcca.stores import places as places_of
+from dlcca.pipelines.context import Pipeline
+from dlcca.pipelines.status import MOST_ATTEMPTS
+from dlcca.storage import places as places_of
 
 
 def due(flow: Pipeline) -> list[str]:
@@ -102,7 +102,7 @@ def ask_for_damaged(flow: Pipeline, day: str) -> None:
 
 
 def _is_sound(result: str) -> bool:
-    from dlcca.stores import transformed
+    from dlcca.storage import transformed
 
     try:
         return not any(transformed.damages(result).values())
@@ -137,7 +137,7 @@ def _put_in_place(flow: Pipeline, day: Any) -> None:
 def _zarr_aside(flow: Pipeline, day: Any, leftovers: ExitStack) -> tuple[Path, Path]:
     """Write a version of its own; a new link to it, and the one that it replaces."""
     from dlcca.pipelines.partition import write_zarr
-    from dlcca.stores import transformed
+    from dlcca.storage import transformed
 
     folder = flow.settings.place(flow.settings.outputs.zarr)
     target = folder / ".versions" / f"{day.day}-{day.version[:16]}.zarr"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.pipelines import folders
-from dlcca.pipelines.flow import Pipeline, Say, opened
+from dlcca.pipelines.context import Pipeline, Say, opened
 
 
 def place_of(page: Path, version: int) -> Path:
@@ -60,9 +60,9 @@ def _run(model: dict[str, Any]) -> Any:
     import numpy as np
 
     from dlcca.estimator import open_model
-    from dlcca.recorded import open_views
-    from dlcca.stores import views
-    from dlcca.stores.run import Run
+    from dlcca.recordings.recorded_views import open_views
+    from dlcca.storage import views
+    from dlcca.storage.run import Run
 
     fitted = open_model(model["address"])
     embedding = np.asarray(fitted.embedding_)

@@ -12,7 +12,7 @@ from pathlib import Path
 from dlcca.errors import DlccaError
 from dlcca.pipelines import folders
 from dlcca.pipelines.catalog import iso
-from dlcca.pipelines.flow import Pipeline
+from dlcca.pipelines.context import Pipeline
 
 #: Names of views, results and versions of days, as they are made; whatever else lies beside them stays.
 OURS = re.compile(r"(\d{6}-[0-9a-f]{12}|\d{4}-\d\d-\d\d)-.*\.zarr")

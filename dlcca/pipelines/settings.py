@@ -13,9 +13,9 @@ from typing import Any
 from dlcca.errors import SettingsError, suggest
 from dlcca.pipelines import sections
 from dlcca.pipelines.checking import section
-from dlcca.recipes import ViewRecipe
-from dlcca.runfile import ClusterSettings
-from dlcca.settings import Settings, count_needed, is_count, read_toml
+from dlcca.settings.fit import Settings, count_needed, is_count, read_toml
+from dlcca.settings.recipe import ViewRecipe
+from dlcca.settings.runfile import ClusterSettings
 
 #: Sections of this file alone, each with its class.
 OWN = {

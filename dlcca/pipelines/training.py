@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from dlcca.stores import run as run_store
-from dlcca.stores import views as store
-from dlcca.stores.arrays import plain, replacing, seal, write_array
+from dlcca.storage import run as run_store
+from dlcca.storage import views as store
+from dlcca.storage.arrays import plain, replacing, seal, write_array
 
 #: Bytes of a chunk, and of what is copied at a time.
 CHUNK_BYTES = 4 << 20
@@ -51,7 +51,7 @@ def join(place: Path, pieces: Sequence[Piece], made: Any) -> None:
     import zarr
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
-    from dlcca.recorded import open_views
+    from dlcca.recordings.recorded_views import open_views
 
     pieces = [piece for piece in pieces if piece.rows]
     opened = [open_views(piece.store) for piece in pieces]

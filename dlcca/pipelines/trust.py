@@ -1,6 +1,6 @@
 """Whether the model in use is trusted; if none is, or it is not, a sentence that says why and what to do.
 
-A model is not trusted if its own fit gives reasons not to (`dlcca.quality.Quality.reasons`; ``warnings`` among the
+A model is not trusted if its own fit gives reasons not to (`dlcca.trust.quality.Quality.reasons`; ``warnings`` among the
 measures of the catalog). It is never promoted, except by ``dlcca pipeline rollback --to`` or by [model] start.
 """
 
@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from dlcca.pipelines.flow import Pipeline
+from dlcca.pipelines.context import Pipeline
 
 #: SQL: of the models those that are not trusted.
 WHERE = "WHERE json_array_length(measures, '$.warnings') > 0"

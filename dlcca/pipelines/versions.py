@@ -11,7 +11,7 @@ from typing import Any
 from dlcca.errors import SettingsError, StoreFileError
 from dlcca.pipelines import folders, trust
 from dlcca.pipelines.catalog import iso
-from dlcca.pipelines.flow import Pipeline
+from dlcca.pipelines.context import Pipeline
 from dlcca.pipelines.publish import point
 
 
@@ -38,13 +38,13 @@ def _is_rejected(flow: Pipeline, name: str) -> bool:
 def unusable(flow: Pipeline) -> str:
     """Why the model in use cannot be read, or the treatment that goes with it; "" if both can."""
     from dlcca.estimator import open_model
-    from dlcca.pipelines import treatment
+    from dlcca.pipelines import preprocessing
 
     model = flow.current_model()
     if model is None:
         return ""
     try:
-        treatment.read(flow)
+        preprocessing.read(flow)
         open_model(model["address"])
     except StoreFileError as error:
         return (
@@ -72,7 +72,7 @@ def begin(flow: Pipeline, because: str, parent: Mapping[str, Any] | None) -> int
 
 
 def _keep(flow: Pipeline, version: int, row: dict[str, Any], measures: Any, numbers: Sequence[int]) -> None:
-    from dlcca.stores.arrays import plain
+    from dlcca.storage.arrays import plain
 
     row = folders.row_recorded(flow.settings, {**row, "address": places(flow, version)["address"]})
     told = json.dumps(plain(measures), default=str)

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.numerics.neighborhoods import smallest, squared_distances
-from dlcca.numerics.scores import NEIGHBORS, at_unit_variance, blocked_folds
 from dlcca.report.gathering import which_landmarks
 from dlcca.report.reading import picked
-from dlcca.stores import model as model_store
-from dlcca.stores.arrays import open_sealed
-from dlcca.stores.run import model_of
+from dlcca.storage import model as model_store
+from dlcca.storage.arrays import open_sealed
+from dlcca.storage.run import model_of
+from dlcca.trust.scores import NEIGHBORS, at_unit_variance, blocked_folds
 
 #: Channels of a view that are looked at; of more, as many evenly.
 MOST_CHANNELS = 512

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DataError
 from dlcca.report.gathering import Sample
-from dlcca.stores import views as view_store
+from dlcca.storage import views as view_store
 
 #: Labels that get a colour of their own; the rest are "other".
 MOST_LABELS = 9

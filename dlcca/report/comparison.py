@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.report.figures import COLORS, INK, TIME_COLORS, VECTOR_POINTS, WIDE, Panel, drawn
-from dlcca.stores.comparison import Comparison
+from dlcca.storage.comparison import Comparison
 
 #: Columns of the table: key, heading, and what it says.
 COLUMNS = (

@@ -15,10 +15,10 @@ from dlcca.report.coloring import Coloring
 from dlcca.report.gathering import Block, Gathered, gather, picked_rows, some_landmarks
 from dlcca.report.moments import Moments
 from dlcca.report.strength import Strength
-from dlcca.stores import events
-from dlcca.stores import run as run_store
-from dlcca.stores.arrays import open_sealed, read_array
-from dlcca.stores.run import Run
+from dlcca.storage import event_log as events
+from dlcca.storage import run as run_store
+from dlcca.storage.arrays import open_sealed, read_array
+from dlcca.storage.run import Run
 
 #: Of a run, as it is: told in the report, but not drawn.
 FACTS = ("n_common", "quality", "warnings", "views", "settings", "choices", "fingerprint", "versions", "created")

@@ -15,9 +15,9 @@ from dlcca.report import comparison, explorer, overview, panels, provenance, sen
 from dlcca.report.figures import Panel, data_block
 from dlcca.report.overview import Overview
 from dlcca.report.words import counted, number
-from dlcca.stores import places
-from dlcca.stores.comparison import Comparison
-from dlcca.stores.run import Run
+from dlcca.storage import places
+from dlcca.storage.comparison import Comparison
+from dlcca.storage.run import Run
 
 #: How a file is known for a report of ours, which may be replaced.
 _MARK = '<meta name="generator" content="dlcca">'

@@ -11,7 +11,7 @@ from typing import Any
 from dlcca.report.measures import measures
 from dlcca.report.overview import Overview
 from dlcca.report.words import counted, duration, listed, number, size
-from dlcca.settings import OPTIONS, Settings
+from dlcca.settings.fit import OPTIONS, Settings
 
 #: The event in the log of a run that holds its plan.
 PLANNED = "planned"

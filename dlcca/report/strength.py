@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.stores import model as model_store
-from dlcca.stores import run as run_store
-from dlcca.stores.arrays import open_sealed, read_array
+from dlcca.storage import model as model_store
+from dlcca.storage import run as run_store
+from dlcca.storage.arrays import open_sealed, read_array
 
 #: Of every landmark, where a run has it.
 LOCAL = ("strength", "null_edge")

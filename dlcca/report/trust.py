@@ -12,7 +12,7 @@ from dlcca.report.figures import INK, NARROW, WIDE, Panel, Reading, drawn
 from dlcca.report.gathering import REASONS
 from dlcca.report.overview import Overview
 from dlcca.report.words import counted, number, percent
-from dlcca.stores.views import Reason
+from dlcca.storage.views import Reason
 
 #: Channels of a view that get a bar, and directions that get a column.
 MOST_BARS, MOST_DIRECTIONS = 12, 6

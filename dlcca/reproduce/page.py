@@ -10,7 +10,7 @@ from pathlib import Path
 from dlcca import __version__
 from dlcca.errors import StorageError
 from dlcca.reproduce.table import HEADINGS, Row, verdict
-from dlcca.stores import places
+from dlcca.storage import places
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from dlcca import simulate
 from dlcca.errors import Untrusted
 from dlcca.estimator import LocalCCA
-from dlcca.fitting import fit_views
+from dlcca.fitting.in_memory import fit_views
 from dlcca.reproduce import compared, figures
 from dlcca.reproduce.compared import ALTERNATING, KERNEL, LINEAR, MAPS
 from dlcca.reproduce.measures import Spectrum, correlation, highest_peaks, peaks_at, spectrum
 from dlcca.reproduce.page import Plate, Section
 from dlcca.reproduce.table import Row, at_least, at_most
-from dlcca.settings import Settings
+from dlcca.settings.fit import Settings
 from dlcca.views import checked
 
 N = 400

@@ -19,7 +19,7 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from dlcca.settings import OPTIONS
+from dlcca.settings.fit import OPTIONS
 
 
 class SettingsTable(SphinxDirective):

@@ -9,7 +9,7 @@ from dlcca.baselines import diffusion_maps, eigenpairs
 from dlcca.errors import SettingsError
 from tests.baselines.problems import related_views
 from tests.reference import baselines as reference
-from tests.scores import likeness, recovery
+from tests.support.scores import likeness, recovery
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])

@@ -11,7 +11,7 @@ from dlcca.baselines.kernels import gaussian_kernel
 from dlcca.errors import SettingsError
 from tests.baselines.problems import related_views
 from tests.reference import baselines as reference
-from tests.scores import likeness, recovery
+from tests.support.scores import likeness, recovery
 
 
 @pytest.mark.parametrize("channels", [(3, 2), (2, 4, 3)])

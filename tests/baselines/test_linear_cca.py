@@ -9,7 +9,7 @@ from dlcca.baselines import eigenpairs, linear_cca
 from dlcca.errors import SettingsError
 from tests.baselines.problems import related_views
 from tests.reference import baselines as reference
-from tests.scores import likeness, recovery
+from tests.support.scores import likeness, recovery
 
 
 @pytest.mark.parametrize("channels", [(3, 4), (2, 5, 3)])

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.doc_pages import PAGES, ROOT
+from tests.support.doc_pages import PAGES, ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -11,10 +11,11 @@ from dlcca import simulate
 from dlcca.cli import app
 from dlcca.compare import Truth, compare, read_truth
 from dlcca.errors import StoreFileError
-from dlcca.runfile import read
-from dlcca.stages import ingest, running
-from dlcca.stores import comparison
-from dlcca.stores import run as run_store
+from dlcca.fitting import runner
+from dlcca.recordings import ingest
+from dlcca.settings.runfile import read
+from dlcca.storage import comparison
+from dlcca.storage import run as run_store
 
 KNN = """
 [store]
@@ -49,7 +50,7 @@ def done(folder, text=KNN):
     clock = asked.ingested if asked.recordings else ""
     if asked.recordings:
         ingest.run(*ingest.prepared(asked.ingested, asked.recordings))
-    running.run(*running.prepared(asked.store, asked.views, asked.settings, asked.seed, clock))
+    runner.run(*runner.prepared(asked.store, asked.views, asked.settings, asked.seed, clock))
     return folder / "run.toml"
 
 

@@ -23,7 +23,7 @@ import zarr
 
 from tests.faults.killing import Kill, moment_comes, victim_of
 from tests.faults.processes import Cluster, Family
-from tests.stages.jobs import recordings, written
+from tests.fitting.jobs import recordings, written
 
 #: What a run may take, killed or not, on a machine that has other things to do.
 PATIENCE_S = 180
@@ -86,15 +86,15 @@ class Outcome:
 
 def undisturbed(folder: Path) -> Reference:
     """Recordings, and what comes of them in one process without any cluster."""
-    from dlcca import runfile
-    from dlcca.stages import running
+    from dlcca.fitting import runner
+    from dlcca.settings import runfile
 
     written(folder, recordings(2, ROWS), 1024)
     (folder / "run.toml").write_text(RUN.format(views=folder))
     asked = runfile.read(folder / "run.toml")
-    job, choices = running.prepared(asked.store, asked.views, asked.settings, asked.seed)
-    running.run(job, choices)
-    blocks = {stage.name: stage.n_blocks for stage in running.begun(asked.store)}
+    job, choices = runner.prepared(asked.store, asked.views, asked.settings, asked.seed)
+    runner.run(job, choices)
+    blocks = {stage.name: stage.n_blocks for stage in runner.begun(asked.store)}
     return Reference(folder, embedding(folder), blocks)
 
 

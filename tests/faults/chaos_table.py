@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests.faults.chaos import Outcome, Reference, survive, undisturbed
 from tests.faults.killing import KINDS, Kill
-from tests.pages import write_table
+from tests.support.pages import write_table
 
 #: The table of a page lies between these lines.
 BEGIN = "<!-- begin of the table: written by make chaos -->"

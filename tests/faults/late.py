@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 import zarr
 
-from dlcca.stages import running
-from dlcca.stores import groups
-from dlcca.stores.files import files_at, is_remote, zarr_store
+from dlcca.fitting import runner
+from dlcca.storage import groups
+from dlcca.storage.files import files_at, is_remote, zarr_store
 from tests.faults.processes import Cluster, Family
-from tests.stages.jobs import recordings, written
+from tests.fitting.jobs import recordings, written
 
 PATIENCE_S = 180
 ROWS, BLOCKS = 4096, 4
@@ -139,17 +139,17 @@ def undisturbed(folder: Path, solvers: tuple[str, ...] = tuple(STAGES)) -> Refer
         embeddings[solver] = embedding(str(clean))
         assert np.abs(embedding(str(templates[solver])) - embeddings[solver]).max() > 0.01
         groups.put(str(templates[solver]), {})
-        for name in running.ON_DISK[running.ON_DISK.index("metric") :]:
+        for name in runner.ON_DISK[runner.ON_DISK.index("metric") :]:
             shutil.rmtree(templates[solver] / "stages" / name, ignore_errors=True)
         shutil.rmtree(templates[solver] / "embedding")
     return Reference(folder, templates, embeddings)
 
 
 def _run_here(toml: Path) -> None:
-    from dlcca import runfile
+    from dlcca.settings import runfile
 
     asked = runfile.read(toml)
-    running.run(*running.prepared(asked.store, asked.views, asked.settings, asked.seed))
+    runner.run(*runner.prepared(asked.store, asked.views, asked.settings, asked.seed))
 
 
 def _written_toml(folder: Path, store: str, views: Path, ridge: float, solver: str) -> Path:

@@ -8,16 +8,16 @@ import os
 import signal
 from pathlib import Path
 
-from dlcca.stages import work
-from dlcca.stores import blocks, chunks, claims, files
-from dlcca.stores.patient import PatientStore
+from dlcca.engine import work
+from dlcca.storage import blocks, chunks, exclusive_create, files
+from dlcca.storage.retrying_store import PatientStore
 
 STAGE, BLOCK, POINT = (os.environ[f"DLCCA_STALL_{key}"] for key in ("STAGE", "BLOCK", "POINT"))
 MARKS = Path(os.environ["DLCCA_STALL_MARKS"])
 
 do, write, put_local, put_remote = work._do, blocks.Stage.write, files._Local.put, files._Remote.put
 lay, replace, send = chunks.Writer.write, os.replace, PatientStore.set
-conditional = claims._conditional_put
+conditional = exclusive_create._conditional_put
 #: Stages whose chosen block this worker computes, the last one innermost.
 at_hand = []
 
@@ -84,5 +84,5 @@ def dask_setup(worker):
     """Called by Dask when the worker has started; the module itself is loaded twice."""
     blocks.SETTLE_S = 1.0  # only how long it looks whether the file system shows it an old file
     work._do, blocks.Stage.write, chunks.Writer.write = stalling_do, stalling_write, stalling_lay
-    os.replace, PatientStore.set, claims._conditional_put = stalling_replace, stalling_send, stalling_pipe
+    os.replace, PatientStore.set, exclusive_create._conditional_put = stalling_replace, stalling_send, stalling_pipe
     files._Local.put, files._Remote.put = stalling_put(put_local), stalling_put(put_remote)

@@ -7,14 +7,15 @@ from unittest.mock import patch
 
 import numpy as np
 
-from dlcca.chunked import blocks
-from dlcca.settings import Settings
-from dlcca.stages import given, ingest, running
-from dlcca.stores import comparison, events, lock, owners
-from dlcca.stores import run as run_store
-from dlcca.stores.processes import Process, surroundings
-from dlcca.stores.sealing import sealed
-from tests.ingest.fakes import ArraySignal, open_fake, recipe, write
+from dlcca.engine import given_rows, row_blocks
+from dlcca.fitting import runner
+from dlcca.recordings import ingest
+from dlcca.settings.fit import Settings
+from dlcca.storage import comparison, event_log, lock, lock_owner
+from dlcca.storage import run as run_store
+from dlcca.storage.checksummed_json import sealed
+from dlcca.storage.processes import Process, surroundings
+from tests.recordings.fakes import ArraySignal, open_fake, recipe, write
 
 OPTIONS = {"neighborhoods": "knn", "landmarks": 30, "n_neighbors": 15, "n_links": 8, "n_components": 2}
 
@@ -34,16 +35,16 @@ class Finished:
     def job(self):
         """The job of the run, and its choices."""
         views = {name: f"{self.store}/recordings/views/{name}" for name in self.recipes}
-        with patch.multiple(blocks, MOST_ROWS=60, LEAST_ROWS=60):
+        with patch.multiple(row_blocks, MOST_ROWS=60, LEAST_ROWS=60):
             settings = Settings.from_options(**OPTIONS)
-            return running.prepared(str(self.store), views, settings, 0, f"{self.store}/recordings")
+            return runner.prepared(str(self.store), views, settings, 0, f"{self.store}/recordings")
 
     def run(self):
         """All of it, or what is missing."""
-        with lock.held(str(self.store), "a test"), events.recording(str(self.store), "a test") as log:
+        with lock.held(str(self.store), "a test"), event_log.recording(str(self.store), "a test") as log:
             job, line = self.ingestion()
             ingest.run(job, line)
-            running.run(*self.job())
+            runner.run(*self.job())
             return log
 
 
@@ -72,7 +73,7 @@ def finished(folder: Path) -> Finished:
     rows = np.flatnonzero(~np.isnan(found.embedding[:, 0]))[:40]
     table = [{"method": "ours", "score": 0.5}]
     comparison.write(store, comparison.Comparison(found.fingerprint, rows, table, [found.embedding[rows]]))
-    given._keep(store, np.arange(2000))
+    given_rows._keep(store, np.arange(2000))
     leave_lock(made.store)
     return made
 
@@ -81,7 +82,7 @@ def leave_lock(store: Path, number: int = 0) -> None:
     """The lock of a process that is no more."""
     dead = Process(*surroundings(), os.getpid(), "of another process that had this pid")
     content = {**vars(dead), "doing": "dlcca run", "since": "2026-01-01T00:00:00+00:00", "token": "t"}
-    place = store / owners.name_of(number)
+    place = store / lock_owner.name_of(number)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_bytes(sealed(content))
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests import pages
 from tests.faults import chaos, chaos_table
 from tests.faults.chaos import Outcome
 from tests.faults.killing import KINDS, Kill
 from tests.faults.processes import Family
+from tests.support import pages
 
 BLOCKS = {"scan": 8, "moments": 1, "near": 8}
 

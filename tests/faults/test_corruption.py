@@ -10,12 +10,14 @@ from typer.testing import CliRunner
 
 from dlcca import open_model
 from dlcca.cli import app
+from dlcca.engine import given_rows
 from dlcca.errors import DlccaError
+from dlcca.fitting import job as job_module
+from dlcca.fitting import kernel, landmarks, transform, verification
+from dlcca.recordings import view_array
 from dlcca.report import page
-from dlcca.stages import given, kernel, landmarks, transform, verifying, view_array
-from dlcca.stages import job as job_module
-from dlcca.stores import blocks, chunks, comparison, owners, sealing
-from dlcca.stores import run as run_store
+from dlcca.storage import blocks, checksummed_json, chunks, comparison, lock_owner
+from dlcca.storage import run as run_store
 from tests.faults.stores import files_of, finished
 
 pytestmark = pytest.mark.faults
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.faults
 def intact(tmp_path_factory):
     """A finished run, which every test leaves as it was."""
     made = finished(tmp_path_factory.mktemp("finished"))
-    assert verifying.look(str(made.store)).damages == {}
+    assert verification.look(str(made.store)).damages == {}
     return made
 
 
@@ -75,10 +77,10 @@ def test_200_random_flips_and_truncations_are_all_found(intact):
     for number in chosen:
         file, how = files[number], DAMAGES[int(rng.integers(2))]
         with Damage(file, how(file.read_bytes(), rng)):
-            if not verifying.look(str(intact.store)).damages:
+            if not verification.look(str(intact.store)).damages:
                 missed.append((str(file), how.__name__))
     assert missed == []
-    assert verifying.look(str(intact.store)).damages == {}
+    assert verification.look(str(intact.store)).damages == {}
 
 
 def test_files_that_are_gone_or_empty_are_found(intact):
@@ -88,14 +90,14 @@ def test_files_that_are_gone_or_empty_are_found(intact):
     for number in rng.choice(len(files), 10, replace=False):
         for content in (None, b""):
             with Damage(files[number], content):
-                assert verifying.look(str(intact.store)).damages, files[number]
+                assert verification.look(str(intact.store)).damages, files[number]
 
 
 def forget_what_this_process_knows():
     """As if the next thing were done by another process."""
     for cache in (blocks._METADATA, chunks._OPENED, kernel._KEPT, landmarks._FOUND):
         cache.clear()
-    for function in (view_array._opened, job_module._clock, transform._opened, given._read):
+    for function in (view_array._opened, job_module._clock, transform._opened, given_rows._read):
         function.cache_clear()
 
 
@@ -197,7 +199,7 @@ def test_files_of_others_do_no_harm_and_are_named(intact):
 
 
 def test_a_lock_that_is_damaged_keeps_others_out_only_while_it_is_young(intact, monkeypatch):
-    place = intact.store / owners.name_of(0)
+    place = intact.store / lock_owner.name_of(0)
     place.parent.mkdir(exist_ok=True)
     place.write_bytes(b"{")
     told = dlcca("verify", intact.store)
@@ -205,28 +207,28 @@ def test_a_lock_that_is_damaged_keeps_others_out_only_while_it_is_young(intact, 
     assert "the lock stages/lock/00000.json" in told.stderr
     with pytest.raises(DlccaError, match=r"in use by somebody whose lock .*00000\.json cannot be read"):
         intact.run()
-    monkeypatch.setattr(owners, "DEAD_S", -1.0)
+    monkeypatch.setattr(lock_owner, "DEAD_S", -1.0)
     intact.run()
     assert not place.exists()
 
 
 @pytest.mark.parametrize("content", [{"a": 1e-05}, {"a": "é"}, {"a": 0.1 + 0.2, "b": [None, True]}])
 def test_a_sealed_file_is_the_one_that_was_written_byte_for_byte(content):
-    whole = sealing.sealed(content)
-    assert sealing.unsealed(whole) == content
+    whole = checksummed_json.sealed(content)
+    assert checksummed_json.unsealed(whole) == content
     for at in range(8 * len(whole)):
         changed = bytearray(whole)
         changed[at // 8] ^= 1 << at % 8
         with pytest.raises(ValueError):
-            sealing.unsealed(bytes(changed))
+            checksummed_json.unsealed(bytes(changed))
     for end in range(len(whole)):
         with pytest.raises(ValueError):
-            sealing.unsealed(whole[:end])
+            checksummed_json.unsealed(whole[:end])
     same = whole.replace(b"1e-05", b"1E-05").replace(b"\\u00e9", b"\\u00E9")
     if same != whole:
         assert json.loads(same) == json.loads(whole)
         with pytest.raises(ValueError):
-            sealing.unsealed(same)
+            checksummed_json.unsealed(same)
 
 
 def dlcca(*arguments):

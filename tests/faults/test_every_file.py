@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from dlcca import LocalCCA, demo
 from dlcca.cli import app
 from dlcca.errors import DlccaError, Untrusted
+from dlcca.fitting import runner, transform, verification
 from dlcca.pipelines.partition import RECORDING
-from dlcca.stages import running, transform, verifying
-from dlcca.stores import transformed
-from dlcca.stores.arrays import seal, write_array
+from dlcca.storage import transformed
+from dlcca.storage.arrays import seal, write_array
 from tests.faults.stores import files_of
 from tests.faults.test_corruption import Damage, flipped, truncated
 
@@ -42,7 +42,7 @@ def stores(tmp_path_factory):
     model.save(made["model"])
     _old_demo(made["old demo"], model)
     addresses = {name: str(folder / f"{name}.zarr") for name in X}
-    running.run(*running.prepared(str(made["run"]), addresses, model.settings_, 0))
+    runner.run(*runner.prepared(str(made["run"]), addresses, model.settings_, 0))
     sources = transform.named_arrays(list(addresses.values()), ("a", "b"))
     transform.run(transform.prepared(str(made["transformed"]), str(made["model"]), sources))
     (folder / "night.csv").write_text("time,a,b\n" + "".join(f"{i},{i % 7},{i % 5}\n" for i in range(60)))
@@ -54,8 +54,8 @@ def stores(tmp_path_factory):
 
 def _old_demo(place, model):
     """As dlcca 0.1.0 left it: the model is not in the manifest."""
-    from dlcca.stores import run as run_store
-    from tests.runs import made_up
+    from dlcca.storage import run as run_store
+    from tests.support.runs import made_up
 
     run_store.write(place, made_up())
     model.save(place.with_name("model.zarr"))
@@ -72,7 +72,7 @@ def _published(place):
 
 def is_found(store):
     try:
-        return bool(verifying.look(str(store)).damages)
+        return bool(verification.look(str(store)).damages)
     except DlccaError:
         return True
 
@@ -81,7 +81,7 @@ def is_found(store):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_file_that_is_changed_or_gone_is_found(stores, kind):
     store, rng = stores[kind], np.random.default_rng(0)
-    assert not is_found(store), verifying.look(str(store)).damages
+    assert not is_found(store), verification.look(str(store)).damages
     missed = []
     for file in files_of(store):
         whole = file.read_bytes()

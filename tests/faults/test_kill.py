@@ -16,12 +16,13 @@ import pytest
 import zarr
 from distributed import Client, LocalCluster
 
-from dlcca.clients.local import local_client
+from dlcca.clusters.local import local_client
+from dlcca.engine import work
 from dlcca.errors import DataError, StaleStage, StorageError
-from dlcca.stages import pipeline, scan, work
-from dlcca.stages.job import Source
-from dlcca.stores.blocks import Stage
-from tests.stages.jobs import KNN, TIME, embedding, job_on, recordings, small_job, written
+from dlcca.fitting import pipeline, scan
+from dlcca.fitting.job import Source
+from dlcca.storage.blocks import Stage
+from tests.fitting.jobs import KNN, TIME, embedding, job_on, recordings, small_job, written
 
 pytestmark = pytest.mark.faults
 
@@ -29,8 +30,10 @@ pytestmark = pytest.mark.faults
 #: first array of that block has been written.
 DRIVER = """
 import os, pickle, signal, sys
-from dlcca.stages import pipeline
-from dlcca.stores import blocks, chunks, files
+from dlcca.fitting import pipeline
+from dlcca.storage import blocks
+from dlcca.storage import chunks
+from dlcca.storage import files
 
 with open(sys.argv[1], "rb") as file:
     job, place = pickle.load(file), sys.argv[2]
@@ -310,8 +313,8 @@ def test_a_view_that_is_constant_is_refused_and_named(tmp_path):
 
 
 def test_no_views_at_all_are_refused(tmp_path):
-    from dlcca.settings import Settings
-    from dlcca.stages.job import make_job
+    from dlcca.fitting.job import make_job
+    from dlcca.settings.fit import Settings
 
     with pytest.raises(DataError, match="no views were given"):
         make_job(str(tmp_path / "run.zarr"), (), Settings(), 0)

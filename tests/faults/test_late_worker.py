@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import zarr
 
-from dlcca.settings import Settings
-from dlcca.stages import pipeline, running, transform
-from dlcca.stages.job import Source
-from dlcca.stores import run as run_store
+from dlcca.fitting import pipeline, runner, transform
+from dlcca.fitting.job import Source
+from dlcca.settings.fit import Settings
+from dlcca.storage import run as run_store
 from tests.faults import late, late_table
 from tests.faults.late import MOMENTS, POINTS, STAGES, Stall
-from tests.stages.jobs import KNN, recordings, written
+from tests.fitting.jobs import KNN, recordings, written
 
 
 @pytest.fixture(scope="module")
@@ -46,19 +46,19 @@ def foreign(store, array, row):
 def test_a_block_of_the_embedding_that_does_not_fit_its_record_is_computed_again(tmp_path):
     views = {source.name: source.address for source in written(tmp_path, recordings(2, 3000), 1000)}
     store = tmp_path / "run.zarr"
-    job, choices = running.prepared(str(store), views, Settings.from_options(**KNN), 0)
+    job, choices = runner.prepared(str(store), views, Settings.from_options(**KNN), 0)
     pipeline.run(job)
     before = zarr.open_group(str(store), mode="r")["embedding"][:]
     foreign(store, "embedding", 0)
-    running.run(job, choices)
+    runner.run(job, choices)
     np.testing.assert_array_equal(run_store.read(str(store)).embedding, before)
-    assert running.damages(str(store)) == []
+    assert runner.damages(str(store)) == []
 
 
 @pytest.mark.faults
 def test_a_block_of_new_recordings_that_does_not_fit_its_record_is_computed_again(tmp_path, monkeypatch):
     views = {source.name: source.address for source in written(tmp_path, recordings(2, 3000), 1000)}
-    running.run(*running.prepared(str(tmp_path / "run.zarr"), views, Settings.from_options(**KNN), 0))
+    runner.run(*runner.prepared(str(tmp_path / "run.zarr"), views, Settings.from_options(**KNN), 0))
     sources = {name: Source(name, address) for name, address in views.items()}
     job = transform.prepared(str(tmp_path / "new.zarr"), str(tmp_path / "run.zarr"), sources)
     seal = transform._seal

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from dlcca import LocalCCA, simulate
 from dlcca.cli import app
-from dlcca.stores import owners
+from dlcca.storage import lock_owner
 
 pytestmark = pytest.mark.faults
 
@@ -91,7 +91,7 @@ def processes():
 def test_of_two_runs_at_once_the_second_is_refused_and_one_that_was_killed_is_taken_over(folder, processes):
     first = dlcca("run", "run.toml", "--quiet", cwd=folder)
     processes.append(first)
-    awaited(lambda: owners.holder(str(folder / "run.zarr")), "the lock of the first run")
+    awaited(lambda: lock_owner.holder(str(folder / "run.zarr")), "the lock of the first run")
     os.kill(first.pid, signal.SIGSTOP)  # neither done nor dead
     code, _, told = ended(dlcca("run", "run.toml", cwd=folder))
     assert code == 4
@@ -105,7 +105,7 @@ def test_of_two_runs_at_once_the_second_is_refused_and_one_that_was_killed_is_ta
     first.communicate(timeout=60)
     code, _, told = ended(dlcca("run", "run.toml", "--json", cwd=folder))
     assert code == 0, told
-    assert owners.holder(str(folder / "run.zarr")) is None
+    assert lock_owner.holder(str(folder / "run.zarr")) is None
     views = [zarr.open_array(str(folder / f"{name}.zarr"))[...] for name in ("left", "right")]
     expected = LocalCCA(neighborhoods="knn", n_neighbors=20, landmarks=60, random_state=3).fit(views).embedding_
     result = zarr.open_group(str(folder / "run.zarr"), mode="r")["embedding"][...]
@@ -118,7 +118,7 @@ TAKER = """
 import sys, time
 from pathlib import Path
 from dlcca.errors import StoreInUse
-from dlcca.stores import lock
+from dlcca.storage import lock
 
 folder, mine, all_of_us, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 
@@ -161,8 +161,9 @@ OWNER = """
 import sys, time
 import numpy as np
 from dlcca.errors import StoreInUse
-from dlcca.stores import lock, owners
-from dlcca.stores.blocks import Stage
+from dlcca.storage import lock
+from dlcca.storage import lock_owner as owners
+from dlcca.storage.blocks import Stage
 
 lock.RENEW_S, owners.DEAD_S = 0.2, 2.0
 try:
@@ -196,7 +197,7 @@ def test_a_run_that_slept_while_another_machine_took_over_stops_before_it_writes
             environment = {**os.environ, "PYTHONPATH": str(ROOT)}
             second = subprocess.Popen(["unshare", "--uts", "sh", "-c", elsewhere], env=environment, **pipes)
             processes.append(second)
-        found = owners.holder(str(store))
+        found = lock_owner.holder(str(store))
         return found is not None and found.process is not None and found.process.host == "elsewhere"
 
     awaited(second_holds, "the second run to take over")
@@ -207,4 +208,4 @@ def test_a_run_that_slept_while_another_machine_took_over_stops_before_it_writes
     assert "was taken over by an owner with pid" in told
     assert "on elsewhere" in told
     assert sorted(done.glob("*.json")) == before
-    assert owners.holder(str(store)).process.host == "elsewhere"  # and keeps it
+    assert lock_owner.holder(str(store)).process.host == "elsewhere"  # and keeps it

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics import spectra
+from dlcca.numerics import spectrum as spectra
 from dlcca.numerics.affinity import balanced, closest_links, relative_rows, sparse_rows
 from dlcca.numerics.alternating import _solve_whole, alternating_spectrum, gram_pairs, solve_grams
 from dlcca.numerics.extension import extend

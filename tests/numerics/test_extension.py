@@ -8,7 +8,7 @@ from dlcca.numerics.affinity import closest_links, kernel_rows, sparse_rows
 from dlcca.numerics.extension import extend
 from dlcca.numerics.neighborhoods import squared_distances
 from dlcca.numerics.signs import signs
-from dlcca.numerics.spectra import landmark_spectrum
+from dlcca.numerics.spectrum import landmark_spectrum
 from tests.numerics.cases import quick, seeds
 from tests.reference import diffusion as literal
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from dlcca.numerics import tree
 from dlcca.numerics.affinity import nearest_links
-from dlcca.numerics.near import Nearest, merged
 from dlcca.numerics.neighborhoods import joint_neighbors
-from dlcca.numerics.ranked import add, rank, stacked
 from dlcca.numerics.searches import tree_neighbors
+from dlcca.numerics.topk import Nearest, merged
+from dlcca.numerics.topk_merge import add, rank, stacked
 from dlcca.numerics.tree import Tree
 from tests.numerics.cases import quick, seeds
 from tests.reference import neighborhoods as literal

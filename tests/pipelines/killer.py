@@ -15,8 +15,8 @@ import threading
 import time
 from pathlib import Path
 
-from dlcca.pipelines import catalog, night
-from dlcca.stages import transform
+from dlcca.fitting import transform
+from dlcca.pipelines import catalog, nightly_run
 from tests.pipelines.nights import morning_after
 
 #: What a night imports when it needs it; here, before the forks.
@@ -62,7 +62,7 @@ def one_night(file, die_at, die_after_s, count_file):
 
     catalog.Catalog.do, transform.compute = counted_do, noted
     sys.addaudithook(operations.tick)
-    code = night.run(file, clock=lambda: morning_after(1)).exit_code
+    code = nightly_run.run(file, clock=lambda: morning_after(1)).exit_code
     signal.setitimer(signal.ITIMER_PROF, 0)
     Path(count_file).write_text(f"{operations.count} {time.process_time() - began}")
     return code

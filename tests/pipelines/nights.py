@@ -102,7 +102,7 @@ def morning_after(night: int) -> datetime:
 
 def run_night(file: Path, night: int):
     """The pipeline on the morning after a night."""
-    from dlcca.pipelines import night as nights
+    from dlcca.pipelines import nightly_run as nights
 
     return nights.run(file, clock=lambda: morning_after(night))
 

@@ -14,8 +14,8 @@ import zarr
 from typer.testing import CliRunner
 
 from dlcca.cli import app
-from dlcca.pipelines import night, partition
-from dlcca.pipelines.flow import opened
+from dlcca.pipelines import nightly_run, partition
+from dlcca.pipelines.context import opened
 from tests.pipelines.nights import day_of, morning_after, pipeline_file, recorded, run_night, sensors, start_of, write
 
 
@@ -158,9 +158,11 @@ def test_clocks_that_are_wrong_are_told_of(tmp_path):
     assert "it began on 1990-01-01, before [gate] earliest = 2020-01-01: was its clock set back?" in told["reset.edf"]
     assert "it began on 2080-01-01, which is in the future" in told["ahead.edf"]
     write(tmp_path / "incoming" / "twice.edf", sensors(5)[0], start_of(1) + timedelta(seconds=20))
-    earlier = night.run(file, clock=lambda: morning_after(-1))  # the machine's own clock has gone back by two days
+    earlier = nightly_run.run(
+        file, clock=lambda: morning_after(-1)
+    )  # the machine's own clock has gone back by two days
     assert earlier.exit_code == 0
-    earlier = night.run(file, clock=lambda: morning_after(-1))
+    earlier = nightly_run.run(file, clock=lambda: morning_after(-1))
     assert [Path(path).name for path in earlier.done] == ["twice.edf"]
     (line, _) = lines(file, "clock")
     assert "The clock of this machine went back" in line

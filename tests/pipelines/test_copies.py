@@ -14,7 +14,7 @@ from dlcca.cli import app
 from dlcca.errors import SettingsError, StorageError, StoreFileError
 from dlcca.pipelines import folders, publish
 from dlcca.pipelines.catalog import OWNER
-from dlcca.pipelines.flow import opened
+from dlcca.pipelines.context import opened
 from dlcca.pipelines.settings import read
 from tests.pipelines.nights import day_of, pipeline_file, recorded, run_night, sensors, start_of, write
 

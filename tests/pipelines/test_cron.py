@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 import zarr
 
-from tests.doc_pages import ROOT
 from tests.pipelines.nights import day_of, pipeline_file, recorded
+from tests.support.doc_pages import ROOT
 
 pytestmark = pytest.mark.slow
 

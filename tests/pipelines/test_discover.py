@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from dlcca.errors import SettingsError, StorageError
-from dlcca.pipelines import contents
+from dlcca.pipelines import digest
+from dlcca.pipelines.context import opened
 from dlcca.pipelines.discover import discover
-from dlcca.pipelines.flow import opened
 from tests.pipelines.nights import pipeline_file
 
 
@@ -177,7 +177,7 @@ def test_ten_thousand_files_are_read_once_and_then_only_looked_at(tmp_path, monk
     for number in range(10_000):
         put(tmp_path, f"{number:05d}.edf", b"%d" % number)
     assert len(look(file).new) == 10_000
-    monkeypatch.setattr(contents, "digest", lambda parts: pytest.fail(f"{parts} was read again"))
+    monkeypatch.setattr(digest, "digest", lambda parts: pytest.fail(f"{parts} was read again"))
     found = look(file)
     assert (found.files, found.new, found.gone) == (10_000, [], 0)
 

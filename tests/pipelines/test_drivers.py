@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dlcca.cli import app
-from dlcca.pipelines import night, notify
-from dlcca.pipelines.flow import opened
+from dlcca.pipelines import nightly_run, notify
+from dlcca.pipelines.context import opened
 from dlcca.pipelines.sections import NotifySection
 from tests.pipelines.nights import pipeline_file
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 #: A driver that has begun its night, and goes on when it is told to.
 DRIVER = """
 import sys
-from dlcca.pipelines import night
+from dlcca.pipelines import nightly_run as night
 
 with night.begun(sys.argv[1], "run") as (flow, summary):
     print("begun", flush=True)
@@ -185,6 +185,6 @@ def test_who_is_told_when():
 
 def test_a_night_that_cannot_be_told_of_ends_as_it_would_have(tmp_path):
     file = pipeline_file(tmp_path, "[notify]\ncommand = 'no-such-program-anywhere'\nwhen = 'always'\nattempts = 1\n")
-    assert night.run(file).exit_code == 0
+    assert nightly_run.run(file).exit_code == 0
     with opened(file) as flow:
         assert flow.catalog.value("SELECT kind FROM history") == "notify"

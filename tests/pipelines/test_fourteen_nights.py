@@ -13,9 +13,9 @@ import pytest
 import zarr
 
 from dlcca import open_model, open_views
+from dlcca.fitting import transform as transforming
 from dlcca.numerics.alignment import change
-from dlcca.stages import transform as transforming
-from dlcca.stores import transformed
+from dlcca.storage import transformed
 from tests.pipelines.nights import day_of, pipeline_file, recorded, run_night, sensors, start_of, write
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 
-from dlcca.stores import transformed
+from dlcca.storage import transformed
 from tests.pipelines.nights import day_of, pipeline_file, recorded
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]

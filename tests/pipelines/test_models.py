@@ -10,9 +10,9 @@ import zarr
 from dlcca import LocalCCA, open_model, open_views
 from dlcca.errors import SettingsError
 from dlcca.numerics.alignment import change
-from dlcca.pipelines import backfill, night, versions
+from dlcca.pipelines import backfill, nightly_run, versions
 from dlcca.pipelines.comparison import Standing, objections
-from dlcca.pipelines.flow import opened
+from dlcca.pipelines.context import opened
 from dlcca.pipelines.retention import retain
 from dlcca.pipelines.sections import RefitSection
 from tests.pipelines.nights import day_of, morning_after, pipeline_file, recorded, run_night, sensors, start_of, write
@@ -46,13 +46,13 @@ def test_new_rows_bring_a_refit_which_can_be_taken_back_and_days_done_again(tmp_
     before = embedding(tmp_path, 2)
     open_by_a_reader = zarr.open_group(str((tmp_path / f"published/zarr/{day_of(2)}.zarr").resolve()), mode="r")
 
-    with night.begun(file, "rollback") as (flow, _):
+    with nightly_run.begun(file, "rollback") as (flow, _):
         assert versions.rollback(flow) == {"from": 2, "to": 1}
     assert models(file) == [(1, "current"), (2, "kept")]
     assert (tmp_path / "models" / "current.zarr").resolve().name == "v0001.zarr"
-    with night.begun(file, "rollback") as (flow, _), pytest.raises(SettingsError, match="model 7 cannot be used"):
+    with nightly_run.begun(file, "rollback") as (flow, _), pytest.raises(SettingsError, match="model 7 cannot be used"):
         versions.rollback(flow, 7)
-    with night.begun(file, "rollback") as (flow, _):
+    with nightly_run.begun(file, "rollback") as (flow, _):
         versions.rollback(flow, 2)
 
     filled = backfill.run(file, first=day_of(2), clock=lambda: morning_after(3))

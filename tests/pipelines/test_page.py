@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from dlcca.cli import app
 from dlcca.errors import DataError
-from dlcca.pipelines import night, page
+from dlcca.pipelines import nightly_run, page
 from dlcca.pipelines.catalog import iso
+from dlcca.pipelines.context import opened
 from dlcca.pipelines.drift_figures import rounded_up
-from dlcca.pipelines.flow import opened
 from tests.pipelines.nights import day_of, pipeline_file, recorded
 
 FIRST = datetime(2026, 10, 1, 2, tzinfo=UTC)
@@ -193,7 +193,7 @@ def test_a_run_leaves_a_page_whose_links_lead_somewhere(tmp_path):
 
 def test_a_night_that_breaks_off_leaves_a_page_that_says_why(tmp_path):
     file = pipeline_file(tmp_path)
-    with pytest.raises(DataError), night.begun(file, "run"):
+    with pytest.raises(DataError), nightly_run.begun(file, "run"):
         raise DataError("the sensor has fallen off")
     text = (tmp_path / "published" / "index.html").read_text()
     assert "ended with exit code 3" in text
@@ -205,7 +205,7 @@ def test_a_page_that_cannot_be_written_is_a_line_of_the_history_and_no_more(tmp_
     (tmp_path / "published").mkdir()
     mine = tmp_path / "published" / "index.html"
     mine.write_text("my own page")
-    assert night.run(file).exit_code == 0
+    assert nightly_run.run(file).exit_code == 0
     assert mine.read_text() == "my own page"
     with opened(file) as flow:
         (line,) = flow.catalog.all("SELECT text FROM history WHERE kind = 'page'")
@@ -214,7 +214,7 @@ def test_a_page_that_cannot_be_written_is_a_line_of_the_history_and_no_more(tmp_
 
 def test_no_page_is_written_where_none_is_asked_for(tmp_path):
     file = pipeline_file(tmp_path, more='[outputs]\npage = ""')
-    night.run(file)
+    nightly_run.run(file)
     assert not (tmp_path / "published" / "index.html").exists()
     answer = CliRunner().invoke(app, ["pipeline", "page", str(file)])
     assert answer.exit_code == 2

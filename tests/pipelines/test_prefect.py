@@ -18,8 +18,8 @@ import zarr
 from typer.testing import CliRunner
 
 from dlcca.cli import app
-from tests.help_examples import example_of
 from tests.pipelines.nights import day_of, pipeline_file, recorded
+from tests.support.help_examples import example_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 

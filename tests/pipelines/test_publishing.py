@@ -19,10 +19,10 @@ from dlcca.cli import app
 from dlcca.errors import StorageError
 from dlcca.export import to_xarray
 from dlcca.pipelines import embed, publish
-from dlcca.pipelines.flow import opened
-from dlcca.stores import transformed
+from dlcca.pipelines.context import opened
+from dlcca.storage import transformed
 from tests.pipelines.nights import RATE, day_of, pipeline_file, recorded, run_night, sensors, start_of, write
-from tests.stores.buckets import forget_storages
+from tests.storage.buckets import forget_storages
 
 pytestmark = pytest.mark.slow
 

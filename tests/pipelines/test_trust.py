@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from dlcca.cli import app
 from dlcca.pipelines import backfill
-from dlcca.pipelines.flow import opened
+from dlcca.pipelines.context import opened
 from tests.pipelines.nights import day_of, morning_after, pipeline_file, recorded, run_night
 
 pytestmark = pytest.mark.slow

@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 
-from dlcca.readers import open_recording
+from dlcca.recordings.formats import open_recording
 from tests.realdata.problems import _heart, principal
-from tests.recordings import shared
+from tests.support.recordings import shared
 
 Views = list[np.ndarray]
 

@@ -14,11 +14,12 @@ import zarr
 
 from dlcca.compare import compare
 from dlcca.compare.truth import Truth
-from dlcca.readers import open_recording
-from dlcca.runfile import RunFile, read
-from dlcca.stages import ingest, running
-from dlcca.stores.comparison import Comparison
-from tests.recordings import shared
+from dlcca.fitting import runner
+from dlcca.recordings import ingest
+from dlcca.recordings.formats import open_recording
+from dlcca.settings.runfile import RunFile, read
+from dlcca.storage.comparison import Comparison
+from tests.support.recordings import shared
 
 KNN = 'kind = "knn"'  # a beat, a stride or a digit is a state, and not a stretch of time
 
@@ -42,7 +43,7 @@ def run(problem: Problem) -> None:
     """All stages of its run, without a cluster."""
     asked = problem.asked
     clock = asked.ingested if asked.recordings else ""
-    running.run(*running.prepared(asked.store, asked.views, asked.settings, asked.seed, clock))
+    runner.run(*runner.prepared(asked.store, asked.views, asked.settings, asked.seed, clock))
 
 
 def compared(problem: Problem) -> Comparison:

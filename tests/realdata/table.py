@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from dlcca.report.comparison import cell
-from dlcca.stores.comparison import Comparison
+from dlcca.storage.comparison import Comparison
 from tests.realdata.problems import bidmc, compared, gait, mfeat, mouse, strongest_frequency
 
 

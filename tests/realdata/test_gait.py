@@ -7,7 +7,7 @@ from dlcca import LocalCCA
 from dlcca.compare.truth import Truth
 from tests.realdata import arrays
 from tests.realdata.problems import compared, gait
-from tests.recordings import shared
+from tests.support.recordings import shared
 
 
 @pytest.mark.slow

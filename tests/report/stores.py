@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from dlcca.model import Model
-from dlcca.stores import events, groups, run
-from dlcca.stores import model as model_store
-from dlcca.stores.arrays import seal
-from dlcca.stores.sealing import checksum
-from tests.runs import made_up
+from dlcca.storage import event_log, groups, run
+from dlcca.storage import model as model_store
+from dlcca.storage.arrays import seal
+from dlcca.storage.checksummed_json import checksum
+from tests.support.runs import made_up
 
 #: Channels of each of the two views.
 CHANNELS = 6
@@ -95,8 +95,8 @@ def add_history(path: Path) -> None:
     told = [{"time": t, **event} for t, event in zip(moments, happened, strict=True)]
     text = "".join(f"{json.dumps(event)}\n" for event in told).encode()
     end = json.dumps({"event": "sealed", "crc": checksum(text)}).encode() + b"\n"
-    groups.put(f"{path}/{events.FOLDER}", {})
-    (path / events.FILE).write_bytes(text + end)
+    groups.put(f"{path}/{event_log.FOLDER}", {})
+    (path / event_log.FILE).write_bytes(text + end)
 
 
 def _plans() -> dict[str, dict[str, float]]:

@@ -30,7 +30,7 @@ def test_channels_of_the_model_in_a_run_are_ranked_by_what_they_carry(tmp_path):
 
 
 def test_a_run_without_a_model_has_no_channels(tmp_path):
-    from dlcca.stores import run
+    from dlcca.storage import run
 
     found = night(300, landmarks=50)
     run.write(tmp_path / "run.zarr", found)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dlcca.report import comparison, page
-from dlcca.stores.comparison import Comparison
+from dlcca.storage.comparison import Comparison
 from tests.report.test_page import parsed
-from tests.runs import made_up
+from tests.support.runs import made_up
 
 EMPTY = dict.fromkeys(key for key, _, _ in comparison.COLUMNS)
 FACTS = {"rows": 60, "of_rows": 200, "coordinates": 3, "neighbors": 15, "folds": "blocked", "control": "shifted"}

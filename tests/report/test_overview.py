@@ -7,7 +7,7 @@ import pytest
 
 from dlcca.errors import StoreFileError
 from dlcca.report import explorer, overview, page, provenance, reading
-from dlcca.stores import run
+from dlcca.storage import run
 from tests.report.stores import night, stored
 from tests.report.test_page import parsed
 

@@ -11,7 +11,7 @@ import pytest
 
 from dlcca.errors import StorageError
 from dlcca.report import axes, figures, overview, page, panels
-from tests.runs import made_up
+from tests.support.runs import made_up
 
 VOID = {"meta", "br", "img", "link", "hr", "input"}
 

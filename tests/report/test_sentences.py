@@ -6,7 +6,7 @@ import pytest
 from dlcca.report import overview, sentences
 from dlcca.report.strength import Strength, of_landmarks
 from tests.report.stores import night, stored
-from tests.runs import made_up
+from tests.support.runs import made_up
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from dlcca import LocalCCA, simulate
 from dlcca.reproduce import icons, square, table
-from tests.help_examples import run_example
-from tests.scores import power_shares
+from tests.support.help_examples import run_example
+from tests.support.scores import power_shares
 
 
 def is_png(path: Path) -> bool:

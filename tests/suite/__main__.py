@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.pages import write_table
 from tests.suite.keeping import Kept
 from tests.suite.methods import METHODS, OURS
 from tests.suite.problems import LARGE, SMALL, Problem, everything
 from tests.suite.scoring import Score, best
+from tests.support.pages import write_table
 
 BEGIN = "<!-- begin of the table: written by make suite -->"
 #: What a static problem needs at no more noise than this, and how far from the best of the others any may be.

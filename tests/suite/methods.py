@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.peers import NoPeer, environment, run_peer
 from dlcca import LocalCCA, baselines
-from tests.benchmarks.peers import NoPeer, environment, run_peer
 from tests.suite.problems import Problem
 
 OURS = "local CCA"

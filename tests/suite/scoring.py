@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.scores import likeness, power_shares, recovery
 from tests.suite.problems import Problem
+from tests.support.scores import likeness, power_shares, recovery
 
 
 @dataclass(frozen=True)

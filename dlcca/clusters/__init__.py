@@ -1,0 +1,123 @@
+"""Where a Dask client comes from: this machine, a scheduler that is there, a queue, Kubernetes or a cloud.
+
+A client is made at the edge, as a context manager, and handed inwards. What `--cluster` names is either the address
+of a scheduler or a file that says how a cluster is started (`dlcca.clusters.profile`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from dlcca.clusters.messages import Say, to_log
+from dlcca.clusters.profile import Cloud, Existing, Kubernetes, Local, Profile, Queue, read
+from dlcca.errors import ClusterError
+
+
+def profile_for(where: str | None, workers: int | None, memory_gib: float | None) -> Profile:
+    """The profile that an address, a file or their absence stands for."""
+    if where is None:
+        return Local(kind="local", workers=workers, memory_gib=memory_gib)
+    if "://" in where:
+        return Existing(kind="existing", address=where)
+    if ":" in where and not Path(where).exists():  # as host:8786
+        return Existing(kind="existing", address=f"tcp://{where}")
+    return read(where)
+
+
+@contextmanager
+def client_for(
+    where: str | None, workers: int | None = None, memory_gib: float | None = None, say: Say = to_log
+) -> Iterator[Any]:
+    """A client of the cluster that a file or an address names, or of a local one; ended with the block.
+
+    ``workers`` and ``memory_gib`` are for a local cluster that no file describes. ``say`` is told what happens to the
+    cluster meanwhile: jobs that are gone and replaced, how to reach the dashboard.
+    """
+    with client_of(profile_for(where, workers, memory_gib), say) as client:
+        yield client
+
+
+@contextmanager
+def client_of(profile: Profile, say: Say = to_log) -> Iterator[Any]:
+    """A client of the cluster that a profile describes, ended with the block; its failures are `ClusterError`."""
+    import dask
+    import distributed  # noqa: F401  first: its settings, were they to come while ours are set, would go with ours
+
+    from dlcca.clusters import dask_config
+
+    set_up = dask.config.set(dask_config.configuration(profile))
+    with _as_cluster_error(), _ending_on_signals(), set_up, _opened(profile, say) as client:
+        yield client
+
+
+def _opened(profile: Profile, say: Say) -> AbstractContextManager[Any]:
+    match profile:
+        case Local():
+            from dlcca.clusters.local import local_client
+
+            bytes_each = None if profile.memory_gib is None else int(profile.memory_gib * 2**30)
+            return local_client(profile.workers, bytes_each, profile.scratch)
+        case Existing():
+            from dlcca.clusters.existing import existing_client
+
+            return existing_client(profile, say)
+        case Queue():
+            from dlcca.clusters.jobqueue import queue_client
+
+            return queue_client(profile, say)
+        case Kubernetes():
+            from dlcca.clusters.kubernetes import kubernetes_client
+
+            return kubernetes_client(profile, say)
+        case Cloud():
+            from dlcca.clusters.cloud import cloud_client
+
+            return cloud_client(profile, say)
+    raise AssertionError(profile)
+
+
+@contextmanager
+def _as_cluster_error() -> Iterator[None]:
+    """What Dask raises when workers or schedulers go away, in words; what tasks raise stays what it is."""
+    import asyncio
+
+    from distributed import CancelledError, KilledWorker
+    from distributed.client import ClosedClientError
+    from distributed.comm.core import CommClosedError
+
+    try:
+        yield
+    except KilledWorker as error:
+        raise ClusterError(
+            f"a task lost its worker again and again ({error.allowed_failures} times allowed): "
+            "does it need more memory than a worker has (memory_gib)? What was finished is kept: run again to go on."
+        ) from error
+    except (CancelledError, asyncio.CancelledError, ClosedClientError, CommClosedError) as error:
+        said = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        raise ClusterError(
+            f"the connection to the scheduler was lost ({said}). What was finished is kept: run the same command again "
+            "to go on."
+        ) from error
+
+
+@contextmanager
+def _ending_on_signals() -> Iterator[None]:
+    """SIGTERM, which queues send before they kill, ends the block as Ctrl-C does: jobs and keys must not stay."""
+    import signal
+    import threading
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        raise ClusterError("ended by SIGTERM. What was finished is kept: run the same command again to go on.")
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

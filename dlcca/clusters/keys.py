@@ -1,0 +1,140 @@
+"""Certificates of one run: made at its start, where nobody else can read them, and gone at its end.
+
+Every party of the run (scheduler, workers, client) shows the run's own certificate, and accepts nothing that the run's
+own authority has not signed. So whoever cannot read the key can neither send work nor read results. The keys of a
+cluster of several hosts are files in a folder that they share; those of a local cluster stay in memory.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dlcca.clusters.folders import private_folder
+from dlcca.errors import ClusterError
+
+VALID_DAYS = 90
+PREFIX = "keys-"
+
+
+@contextmanager
+def keys_of_run(shared: Path) -> Iterator[Any]:
+    """A `distributed.Security` over files in a new folder of ``shared``, which all nodes see; gone with the block."""
+    with private_folder(shared, PREFIX) as folder:
+        yield _security(*(str(file) for file in write_keys(folder)))
+
+
+def keys_in_memory() -> Any:
+    """A `distributed.Security` whose keys are in no file; workers get theirs through the pipe that starts them."""
+    return _security(*(content.decode() for content in make_keys()))
+
+
+def _security(authority: str, certificate: str, key: str) -> Any:
+    """One certificate for every role; each argument is a path, or the PEM text itself."""
+    from distributed import Security
+
+    roles = {
+        f"tls_{role}_{part}": value
+        for role in ("scheduler", "worker", "client")
+        for part, value in (("cert", certificate), ("key", key))
+    }
+    return Security(tls_ca_file=authority, require_encryption=True, **roles)
+
+
+def write_keys(folder: Path, valid_days: float = VALID_DAYS) -> tuple[Path, Path, Path]:
+    """New keys as files that only their owner can read: `make_keys`."""
+    authority, certificate, key = make_keys(valid_days)
+    return (
+        _written(folder / "authority.pem", authority),
+        _written(folder / "certificate.pem", certificate),
+        _written(folder / "key.pem", key),
+    )
+
+
+def make_keys(valid_days: float = VALID_DAYS) -> tuple[bytes, bytes, bytes]:
+    """An authority that signs once, and what it signed: its certificate, ours, and our key, in PEM form.
+
+    The authority's own key is forgotten: nothing else can be signed by it.
+    """
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "dlcca authority of one run")])
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "dlcca run")])
+    now = datetime.datetime.now(datetime.UTC)
+    ours = authority_key.public_key()
+
+    def signed(name: x509.Name, public: Any, is_authority: bool) -> bytes:
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(issuer)
+            .public_key(public)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=max(1, 1 - valid_days)))  # clocks of nodes differ
+            .not_valid_after(now + datetime.timedelta(days=valid_days))
+            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+            # From Python 3.13 on a certificate without these is refused.
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ours), critical=False)
+            .add_extension(_uses(is_authority), critical=True)
+        )
+        return builder.sign(authority_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return signed(issuer, ours, True), signed(subject, key.public_key(), False), secret
+
+
+def _uses(is_authority: bool) -> Any:
+    """What a key may be used for: to sign certificates, or to shake hands."""
+    from cryptography import x509
+
+    names = "content_commitment key_encipherment data_encipherment key_agreement crl_sign encipher_only decipher_only"
+    return x509.KeyUsage(
+        digital_signature=not is_authority, key_cert_sign=is_authority, **dict.fromkeys(names.split(), False)
+    )
+
+
+def _written(file: Path, content: bytes) -> Path:
+    """The file with its content, which none but its owner may read."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(content)
+    return file
+
+
+def refuse_unusable(ca_file: str, cert_file: str, key_file: str) -> None:
+    """Say what is wrong with the certificates of a user before Dask does it in the words of OpenSSL."""
+    for name, file in (("ca_file", ca_file), ("cert_file", cert_file), ("key_file", key_file)):
+        if not os.access(file, os.R_OK):
+            raise ClusterError(f"{name} = {file} cannot be read; is it there, and yours?")
+    from cryptography import x509
+
+    for name, file in (("ca_file", ca_file), ("cert_file", cert_file)):
+        try:
+            certificate = x509.load_pem_x509_certificate(Path(file).read_bytes())
+        except ValueError as error:
+            raise ClusterError(f"{name} = {file} is not a certificate in PEM form: {error}.") from error
+        _refuse_out_of_time(name, file, certificate)
+
+
+def _refuse_out_of_time(name: str, file: str, certificate: Any) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    if certificate.not_valid_after_utc < now:
+        raise ClusterError(
+            f"{name} = {file} expired on {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC; ask whoever runs the "
+            "scheduler for a new one."
+        )
+    if certificate.not_valid_before_utc > now:
+        raise ClusterError(
+            f"{name} = {file} is valid only from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; is the clock "
+            "of this machine right?"
+        )

@@ -1,0 +1,88 @@
+"""Row numbers that the user gave: kept in the store of the run, so that tasks carry their name and not the numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DamagedBlock
+from dlcca.settings.fit import Settings
+from dlcca.storage.files import files_at
+
+FOLDER = "stages/given"
+#: Bytes of row numbers that a task may carry itself.
+FEW_BYTES = 10_000
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An array in the store of a run. It stands for the array wherever NumPy is asked to look at it."""
+
+    address: str  # of the run
+    digest: str
+    shape: tuple[int, ...]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
+        return np.array(_read(self.address, self.digest), dtype=dtype)
+
+
+def as_arrays(settings: Settings) -> Settings:
+    """The settings with all row numbers as arrays of int64, however they were given: equal rows have equal digests."""
+    rows = {name: np.asarray(value) for name, value in settings.options().items() if np.ndim(value) > 0}
+    whole = {name: X.astype(np.int64) if X.dtype.kind in "iu" else X for name, X in rows.items()}
+    return settings.with_options(**whole)
+
+
+def carried(job: Any) -> Any:
+    """A job as tasks carry it: what is large of its settings is in the store."""
+    settings = getattr(job, "settings", None)
+    if not isinstance(settings, Settings):
+        return job
+    large = {name: X for name, X in settings.options().items() if getattr(X, "nbytes", 0) > FEW_BYTES}
+    if not large:
+        return job
+    return replace(job, settings=settings.with_options(**{name: _keep(job.address, X) for name, X in large.items()}))
+
+
+def digest(X: Any) -> str:
+    """SHA-256 of an array, its shape and its dtype; of one that is kept, without reading it."""
+    if isinstance(X, Kept):
+        return X.digest
+    X = np.ascontiguousarray(X)
+    return hashlib.sha256(f"{X.dtype.str}{X.shape}".encode() + X.tobytes()).hexdigest()
+
+
+def _keep(address: str, X: NDArray) -> Kept:
+    files, kept = files_at(address), Kept(address, digest(X), X.shape)
+    if f"{kept.digest}.npy" not in files.names(FOLDER):
+        content = io.BytesIO()
+        np.save(content, X, allow_pickle=False)
+        files.put(f"{FOLDER}/{kept.digest}.npy", content.getvalue())
+    return kept
+
+
+@lru_cache(maxsize=4)  # every task of a run asks for the same ones
+def _read(address: str, name: str) -> NDArray:
+    content = files_at(address).get(f"{FOLDER}/{name}.npy")
+    try:
+        X = np.load(io.BytesIO(content or b""), allow_pickle=False)
+    except (ValueError, EOFError):
+        X = None
+    if X is None or digest(X) != name:
+        raise DamagedBlock(
+            f"the rows that were given for {address} are damaged or gone; give them again in a new store."
+        )
+    return X

@@ -1,0 +1,136 @@
+"""Rates from measurements: what a task costs as such and what its rows cost, told apart by runs in blocks of two sizes.
+
+With few large and with many small blocks of the same rows, the work is the same and the number of tasks differs. The
+first task of a worker opens what the later ones use, so that it takes longer; where workers do several tasks that is
+seen, and it is told apart from both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dlcca.engine import planning
+from dlcca.engine.planning import BASE_BYTES, Sizes, StagePlan, StageRate
+
+#: Work per task that differs by less than this share says nothing of how the cost grows with it.
+ALIKE = 0.2
+#: No guess of a speed is further off than this; a cost beyond it does not come from the work that was counted.
+MOST = 10.0
+#: A growth that, as guessed, is less than this share of the cost is lost in the noise of a measurement.
+LOST = 0.15
+#: Tasks of a worker in which its first one can be told from the others.
+TELLING = 3
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One stage of one run."""
+
+    tasks: int
+    seconds: float  # of all tasks together, on the workers
+    wall_s: float  # from the beginning of the stage to that of the next
+    rest_bytes: float = 0  # of the largest worker, before the stage began; 0 if not known
+    peak_bytes: float = 0  # of the largest worker, within the stage; 0 if not known
+    each: tuple[float, ...] = ()  # seconds of the tasks, those that began first first; none if not known
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One measured run."""
+
+    sizes: Sizes
+    workers: int
+    stages: Mapping[str, Measured]
+
+
+def fitted(trials: Sequence[Trial]) -> dict[str, StageRate]:
+    """The rate of every stage that was met in the trials, which differ in the rows of their blocks."""
+    counted = [{stage.name: stage for stage in planning.counted_stages(trial.sizes)} for trial in trials]
+    rates = {}
+    for name in dict.fromkeys(name for trial in trials for name in trial.stages):
+        met = [(t, t.stages[name], c.get(name)) for t, c in zip(trials, counted, strict=True) if name in t.stages]
+        rates[name] = _rate(name, met)
+    return rates
+
+
+def _rate(name: str, met: list[tuple[Trial, Measured, StagePlan | None]]) -> StageRate:
+    per_block = all(stage.tasks == trial.sizes.n_blocks for trial, stage, _ in met)
+    stages = [known or _unknown(name, trial, found, per_block) for trial, found, known in met]
+    repeats = met[0][1].tasks / stages[0].tasks
+    stages = [planning.repeated(stage, repeats) for stage in stages]
+    work = [stage.work_s / max(1, stage.tasks) for stage in stages]
+    opening_s = _opening([(found, trial.workers) for trial, found, _ in met])
+    each = [_later_task(found, trial.workers, opening_s) for trial, found, _ in met]
+    fixed, factor = fixed_and_growing(work, each, expected=1.0)
+    waiting = [
+        max(0.0, found.wall_s - opening_s - -(-found.tasks // trial.workers) * seconds)
+        for (trial, found, _), seconds in zip(met, each, strict=True)
+    ]
+    client_s, client_task_s = fixed_and_growing([found.tasks for _, found, _ in met], waiting, when_alike="fixed")
+    _, first, _ = met[0]
+    known = first.rest_bytes > 0
+    return StageRate(
+        task_factor=fixed / stages[0].task_s,
+        factor=factor,
+        opening_s=opening_s,
+        client_s=client_s,
+        client_task_s=client_task_s,
+        rest_bytes=first.rest_bytes if known else BASE_BYTES,
+        extra_bytes=first.peak_bytes - first.rest_bytes - stages[0].memory if known and first.peak_bytes else 0.0,
+        repeats=repeats,
+        tasks=first.tasks,
+        per_block=per_block,
+    )
+
+
+def _opening(met: Sequence[tuple[Measured, int]]) -> float:
+    """Seconds that the first task of a worker takes beyond its later ones; 0 where it cannot be told."""
+    seen = [
+        max(0.0, float(np.mean(found.each[:workers]) - np.median(found.each[workers:])))
+        for found, workers in met
+        if len(found.each) >= TELLING * workers
+    ]
+    return min(seen, default=0.0)
+
+
+def _later_task(found: Measured, workers: int, opening_s: float) -> float:
+    """Seconds of a task that is not the first of its worker."""
+    if len(found.each) >= TELLING * workers:
+        return float(np.median(found.each[workers:]))
+    tasks = max(1, found.tasks)
+    return max(0.0, found.seconds - min(workers, tasks) * opening_s) / tasks
+
+
+def _unknown(name: str, trial: Trial, found: Measured, per_block: bool) -> StagePlan:
+    """A stage that the arithmetic does not count; the same rule as in the plan."""
+    reads = trial.sizes.pass_bytes if per_block else 0
+    return StagePlan(name, max(1, found.tasks), reads=reads, memory=trial.sizes.reading_bytes if per_block else 0)
+
+
+def fixed_and_growing(
+    x: Sequence[float], y: Sequence[float], *, when_alike: str = "growing", expected: float | None = None
+) -> tuple[float, float]:
+    """The parts a and b, neither below 0, of y = a + b x, by least squares of relative errors.
+
+    Where all x are alike, y is taken for "growing" (b x) or for "fixed" (a). Where they differ, and yet so little that
+    the ``expected`` b would not show in y, the measurement says nothing of b, and what is expected stands.
+    """
+    X, Y = np.asarray(x, float), np.asarray(y, float)
+    if not X.max() > (1 + ALIKE) * X.min():
+        if when_alike == "fixed" or not X.any():
+            return float(Y.mean()), 0.0
+        growing = min(float(Y.mean() / X.mean()), MOST)
+        return max(0.0, float(Y.mean()) - growing * float(X.mean())), growing
+    if not Y.any():
+        return 0.0, 0.0
+    if expected is not None and expected * (X.max() - X.min()) < LOST * Y.max():
+        return max(0.0, float(np.mean(Y - expected * X))), expected
+    from scipy.optimize import nnls
+
+    weight = 1 / np.maximum(Y, 1e-3 * Y.max())
+    scale = X.max()
+    (a, b), _ = nnls(np.column_stack([weight, weight * X / scale]), weight * Y)
+    return float(a), float(b / scale)

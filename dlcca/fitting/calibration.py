@@ -1,0 +1,142 @@
+"""Rates of this machine, measured on the first rows of a job with the job's own settings."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dlcca.engine.planning import Rates
+from dlcca.engine.rates import Trial, fitted
+from dlcca.fitting.job import Job, Source, identity
+from dlcca.fitting.planning import sizes_of
+from dlcca.fitting.stage_costs import bytes_besides_workers, measured_run
+from dlcca.settings.fit import Settings
+from dlcca.storage.files import is_remote
+
+#: No more rows than these are looked at.
+ROWS = 10_000
+#: Blocks for each worker in the trials. One is made twice, because few tasks leave much to chance.
+FEW, MANY = 1, 8
+#: Rows and landmarks of the first, short run, in which workers import and compile what they need.
+WARMING_ROWS, WARMING_LANDMARKS = 1000, 100
+
+#: Opens a client, for as long as its block lasts.
+Opened = Callable[[], AbstractContextManager[Any]]
+#: Told what is being done, in words.
+Say = Callable[[str], None]
+
+
+def calibrate(job: Job, opened: Opened, workers: int, say: Say | None = None) -> Rates:
+    """Measure each stage on the first rows of the job, in few large and in many small blocks.
+
+    All is done in a scratch folder, which is removed. Stages whose cost depends on the landmarks alone meet as many
+    landmarks as in the job, if there are so many rows.
+    """
+    tell = say or (lambda text: None)
+    scratch = Path(tempfile.mkdtemp(prefix="dlcca-calibration-", dir=_beside(job.address)))
+    n = min(job.n, ROWS)
+    try:
+        tell("compiling")
+        measured_run(_warming(job, scratch / "compiling"))  # into the cache that workers read
+        began = time.perf_counter()
+        with opened() as client:
+            here_s = time.perf_counter() - began
+            tell("warming")
+            cold_s, warm_s = (_seconds(_warming(job, scratch / name), client) for name in ("cold", "warm"))
+            trials = []
+            for name, share in (("few", FEW), ("many", MANY), ("few again", FEW)):
+                tell(f"measuring {n} rows in {name} blocks")
+                some = first_rows(job, n, -(-n // (share * workers)), scratch / name)
+                trials.append(Trial(sizes_of(some), workers, measured_run(some, client)))
+            few, many, again = trials
+            others = bytes_besides_workers(client)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return Rates(fitted([_quicker(few, again), many]), start_s=here_s + max(0.0, cold_s - warm_s), client_bytes=others)
+
+
+def _quicker(trial: Trial, again: Trial) -> Trial:
+    """Of two equal trials each stage as it went quicker: what disturbs a measurement makes it longer."""
+    stages = {}
+    for name, one in trial.stages.items():
+        other = again.stages.get(name, one)
+        best = min(one, other, key=lambda found: found.seconds)
+        stages[name] = replace(best, rest_bytes=one.rest_bytes, peak_bytes=one.peak_bytes)
+    return replace(trial, stages=stages)
+
+
+def _seconds(job: Job, client: Any) -> float:
+    began = time.perf_counter()
+    measured_run(job, client)
+    return time.perf_counter() - began
+
+
+def _beside(address: str) -> str | None:
+    """The folder of the run, so that the same disk is measured; None, for the system's choice, if it is not one."""
+    folder = Path(address).parent
+    return None if is_remote(address) or not folder.is_dir() else str(folder)
+
+
+def _warming(job: Job, folder: Path) -> Job:
+    n = min(job.n, ROWS, WARMING_ROWS)
+    return first_rows(job, n, n, folder, most_landmarks=WARMING_LANDMARKS)
+
+
+def first_rows(job: Job, n: int, rows: int, folder: Path, *, most_landmarks: int | None = None) -> Job:
+    """The same job on copies of its first n rows in blocks of so many; what asks for more rows is cut down to them.
+
+    A chunk of the copies is a block, as in a long recording a block is whole chunks.
+    """
+    sources = tuple(_copied(source, n, rows, folder / f"view{v}.zarr") for v, source in enumerate(job.sources))
+    settings = cut_down(job.settings, n, most_landmarks or n)
+    address = str(folder / "run.zarr")
+    of_these: dict[str, Any] = {"sources": sources, "inputs": identity(sources), "n": n, "rows": rows, "clock": ""}
+    return replace(job, address=address, settings=settings, **of_these)
+
+
+def _copied(source: Source, n: int, rows: int, place: Path) -> Source:
+    import zarr
+
+    X = source.read(slice(0, n))
+    chunks = (min(n, rows), X.shape[1])
+    # Compressed as the view is, because unpacking it is a part of the cost.
+    array = zarr.create_array(
+        str(place), shape=X.shape, dtype=X.dtype, chunks=chunks, compressors=_compressors(source.open())
+    )
+    array[...] = X
+    return Source(source.name, str(place))
+
+
+def _compressors(array: Any) -> Any:
+    """Those of a Zarr array of the third format; the usual ones for the second, whose do not fit."""
+    return list(array.compressors) if array.metadata.zarr_format == 3 else "auto"
+
+
+def cut_down(settings: Settings, n: int, most_landmarks: int) -> Settings:
+    """The settings, with no more landmarks, neighbours and coordinates than n rows have."""
+    options = settings.options()
+    asked = options["landmarks"]
+    m = min(int(asked) if np.ndim(asked) == 0 else len(asked), n, most_landmarks)
+    kind = options["neighborhoods"]
+    given: dict[str, Any] = {}
+    if np.ndim(asked):
+        given["landmarks"] = np.linspace(0, n - 1, m).astype(np.int64)
+    if not isinstance(kind, str):
+        given["neighborhoods"] = np.random.default_rng(0).integers(0, n, (m, np.asarray(kind).shape[1]))
+    return settings.with_options(
+        **{
+            "landmarks": m,
+            "window": min(int(options["window"]), n) if options["window"] != "auto" else "auto",
+            "n_neighbors": min(int(options["n_neighbors"]), n),
+            "n_components": min(int(options["n_components"]), m - 1),
+            **given,
+        }
+    )

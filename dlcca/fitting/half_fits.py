@@ -1,0 +1,130 @@
+"""The fit made again from halves of the rows, and rows of a long recording that are enough for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DataError, SettingsError
+from dlcca.fitting.in_memory import find_neighbors, fit_metric, fit_spectrum, pick_landmarks, rows_apart, with_room
+from dlcca.model import Model
+from dlcca.numerics.landmarks import evenly
+from dlcca.numerics.neighborhoods import joint_space
+from dlcca.settings.fit import Settings
+from dlcca.trust.reproducibility import Reproduced, reproduced, split_rows
+from dlcca.views import Views
+
+#: Blocks of rows that are dealt out to the halves, each at least so many windows long; and the fewest rows of a half.
+BLOCKS, WINDOWS_OF_BLOCK, FEWEST_ROWS = 20, 4, 32
+#: Coordinates more that a half is asked for: what is the second of all rows may be its third.
+MORE = 2
+#: Of a long recording, at most so many rows in stretches, so many here and there (storage unpacks a chunk for each),
+#: and so many numbers in all views together.
+MOST_ROWS, MOST_SCATTERED, MOST_ENTRIES = 4000, 2000, 1 << 22
+
+
+def from_halves(
+    E: NDArray,
+    views: Views,
+    settings: Settings,
+    m: int,
+    rng: np.random.Generator,
+    *,
+    segments: NDArray[np.int64] | None = None,
+    n_splits: int = 4,
+) -> Reproduced:
+    """How well coordinates E (n, q) of these rows come again from fits to halves of them.
+
+    Parameters
+    ----------
+    settings : those of the model that E is of, without any "auto"
+    m : landmarks of a half; not more than its rows allow
+    segments : (n,) numbers of unbroken stretches, which windows of time do not cross
+    n_splits : times that the rows are halved
+    """
+    refuse(settings, views.n)
+    own = _of_half(settings, views.n, m)
+    more = own.with_options(n_components=max(int(own.spectrum.n_components), min(E.shape[1] + MORE, m - 2)))
+    width = rows_apart(settings)
+    blocks = int(np.clip(views.n // (WINDOWS_OF_BLOCK * width) // 2 * 2, 2, BLOCKS))
+    made = []
+    for _ in range(n_splits):
+        *halves, block = split_rows(views.n, blocks, rng)
+        cut = _cut(block, segments)
+        one, two = (_fitted(views[half], (more, own), rng, cut[half]) for half in halves)
+        made.append((one.coordinates(views.present), two.coordinates(views.present)))
+    return reproduced(E, made)
+
+
+def refuse(settings: Settings, n: int) -> None:
+    """An error if rows with these neighborhoods cannot be halved."""
+    if not isinstance(settings.neighborhoods.kind, str):
+        raise SettingsError(
+            "neighborhoods were given as row numbers, and those of half the rows are not known; stability is of models "
+            "with neighborhoods='time' or 'knn'."
+        )
+    if n < 2 * FEWEST_ROWS:
+        raise DataError(f"{n} samples cannot be halved; stability needs at least {2 * FEWEST_ROWS}.")
+    width = rows_apart(settings)
+    if n < 4 * width:
+        raise DataError(
+            f"{n} samples cannot be halved where window={width}; stability needs at least {4 * width}, so that a half "
+            "holds two windows. Give a longer recording, or choose a shorter window."
+        )
+
+
+def rows_for_halves(
+    n: int, dims: Sequence[int], settings: Settings, segments: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64] | None] | None:
+    """Rows of a long recording that tell of its halves, and the unbroken stretch each of them is in; None if too few.
+
+    Windows of time need rows that follow each other: an even number of equally long stretches, evenly over all. Without
+    windows any rows will do.
+    """
+    width = rows_apart(settings)
+    most = min(n, MOST_ROWS if width > 1 else MOST_SCATTERED, MOST_ENTRIES // sum(dims))
+    if width == 1:
+        return (evenly(n, most), None) if most >= 2 * FEWEST_ROWS else None
+    if n > most:
+        length = max(most // BLOCKS, WINDOWS_OF_BLOCK * width)
+        count = most // length // 2 * 2
+        if count < 2:
+            return None
+        first = np.arange(count) * (n - length) // (count - 1)
+        rows = (first[:, None] + np.arange(length)).ravel()
+        return rows, _cut(np.repeat(np.arange(count), length), None if segments is None else segments[rows])
+    return (np.arange(n), segments) if n >= max(2 * FEWEST_ROWS, 4 * width) else None
+
+
+def _of_half(settings: Settings, n: int, m: int) -> Settings:
+    """The same for half the rows: not more landmarks or neighbors than there are."""
+    least = int(np.floor(0.4 * n))  # blocks are not all of one length
+    return settings.with_options(
+        landmarks=min(m, least),
+        landmark_rule=settings.landmarks.rule if settings.landmarks.rule != "auto" else "even",
+        n_neighbors=min(int(settings.neighborhoods.n_neighbors), least),
+    )
+
+
+def _cut(block: NDArray[np.int64], segments: NDArray | None) -> NDArray[np.int64]:
+    """Stretches that a window may not leave: those of the recording, cut at the edges of the blocks."""
+    if segments is None:
+        return block
+    new = np.flatnonzero((np.diff(block) != 0) | (np.diff(segments) != 0))
+    return np.searchsorted(new, np.arange(len(block)), side="left")
+
+
+def _fitted(views: Views, tried: Sequence[Settings], rng: np.random.Generator, segments: NDArray) -> Model:
+    """The model alone, without a look at its quality; by the first settings that the kernel has enough rank for."""
+    arrays, settings = views.present, tried[0]
+    rows = pick_landmarks(views.n, settings, rng, lambda some: np.hstack(joint_space(arrays))[some])
+    rows = with_room(rows, segments, rows_apart(settings))
+    factors = fit_metric(arrays, find_neighbors(views.n, rows, settings, arrays, segments), settings).factors
+    for settings in tried[:-1]:
+        try:
+            return fit_spectrum(views, rows, factors, settings)[0]
+        except SettingsError:
+            continue
+    return fit_spectrum(views, rows, factors, tried[-1])[0]

@@ -1,0 +1,93 @@
+"""Indexes in the memory of a worker: of a shard of samples, or of all landmarks in one view.
+
+Many tasks ask for the same index, and a worker keeps those it used last. It can always be made again: nothing of it is
+on disk.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.fitting import axes, landmarks, scan
+from dlcca.fitting.job import Job
+from dlcca.numerics.approximate import Index, shards
+from dlcca.numerics.axes import along
+from dlcca.numerics.tree import Tree
+
+#: Samples of a shard with a tree of its own: 2^21 of 8 channels take 0.4 GB.
+TREE_ROWS = 1 << 21
+
+AnyIndex = Index | Tree
+
+_KEPT: dict[tuple[Any, ...], AnyIndex] = {}
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def bounds(job: Job, how: str) -> list[tuple[int, int]]:
+    """The shards of the samples; they depend on the number of samples alone."""
+    if how == "pynndescent":
+        return shards(job.n)
+    return [(first, min(job.n, first + TREE_ROWS)) for first in range(0, job.n, TREE_ROWS)]
+
+
+def of_shard(job: Job, shard: int, how: str) -> AnyIndex:
+    """The index of a shard of samples, by the joint distance."""
+    first, last = bounds(job, how)[shard]
+    spreads = scan.result(job).spreads
+
+    def make() -> AnyIndex:
+        return KINDS[how]([job.read(v, slice(first, last)) for v in range(job.K)], spreads, first)
+
+    return _kept(_key(job, "samples", how, shard, *spreads), 1, make)
+
+
+def links(job: Job, v: int, X: NDArray, s: int, how: str) -> NDArray[np.int64]:
+    """The s landmarks (b, s) nearest to each sample along one view's axes, nearest first."""
+    here = axes.of(job)[v]
+
+    def make() -> AnyIndex:
+        return KINDS[how]([along(landmarks.points(job)[v], here)], [1.0], 0)
+
+    index = _kept(_key(job, "landmarks", how, v, *scan.result(job).spreads), job.K, make)
+    return index.nearest([along(X, here)], s).rows
+
+
+KINDS: dict[str, Callable[..., AnyIndex]] = {"tree": Tree.of, "pynndescent": Index.of}
+
+
+def _key(job: Job, *which: Any) -> tuple[Any, ...]:
+    """What tells an index from others; the spreads are in it because they change when any sample does."""
+    return (job.address, landmarks.points_stage(job).fingerprint, *which)
+
+
+def _kept(key: tuple[Any, ...], room: int, make: Callable[[], AnyIndex]) -> AnyIndex:
+    """The index of this key, made if it is not kept; only so many are, the last ones made."""
+    with _ONE_AT_A_TIME:  # threads of a worker that want the same index wait for the one that makes it
+        found = _KEPT.get(key)
+        if found is None:
+            while len(_KEPT) >= room:
+                del _KEPT[next(iter(_KEPT))]
+            found = _KEPT[key] = make()
+        return found
+
+
+def forget(client: Any = None) -> None:
+    """Give the memory of all indexes back, here and on the workers: the next stages need it."""
+    if client is not None:
+        client.run(forget)
+    with _ONE_AT_A_TIME:
+        _KEPT.clear()
+
+
+def warm(client: Any) -> None:
+    """Have pynndescent compiled in every worker, those that come later included: once, and not in a task."""
+    if client is None:
+        return  # it compiles when it is first used, here
+    from dlcca.engine.warm_up import CompilesPynndescent
+
+    client.register_plugin(CompilesPynndescent())

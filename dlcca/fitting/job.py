@@ -1,0 +1,350 @@
+"""A job: the recordings, the settings and the store, in a form small enough to send to every worker."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.engine import given_rows
+from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_of_block
+from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
+from dlcca.fitting.chance_correlation import by_chance
+from dlcca.numerics import windows
+from dlcca.recordings import input_integrity as inputs
+from dlcca.recordings.view_array import ViewArray, is_view, view_array
+from dlcca.settings.auto import Choices, choose
+from dlcca.settings.fit import Settings
+from dlcca.storage.blocks import Stage
+from dlcca.storage.chunks import crc32c
+from dlcca.storage.codecs import refuse_objects, refuse_objects_at
+from dlcca.storage.files import files_at, is_remote, trouble, zarr_store
+from dlcca.storage.inputs import check_complete
+from dlcca.storage.views import Clock, describe, read_clock
+from dlcca.views import differing, transposed
+
+
+@dataclass(frozen=True)
+class Source:
+    """One view: a Zarr array (n, d) by its address and its path within it."""
+
+    name: str
+    address: str
+    path: str = ""
+    missing_chunks: str = "refuse"  # or "fill"
+
+    @property
+    def place(self) -> str:
+        """Where the array itself lies."""
+        return f"{self.address}/{self.path}".rstrip("/")
+
+    def check_complete(self) -> str:
+        """Refuse an array that lacks chunks; if these are accepted, a note that counts them, else "".
+
+        Views made of recordings have all their chunks, and tell by themselves where one is lost.
+        """
+        array = self.open()
+        if isinstance(array, ViewArray):
+            return ""
+        return check_complete(f"view {self.name!r}", self.place, array, self.missing_chunks)
+
+    def open(self) -> Any:
+        import zarr
+
+        try:
+            array = zarr.open_array(zarr_store(self.address), path=self.path, mode="r")
+        except Exception as error:
+            if is_remote(self.address) and trouble(error) is None:
+                files_at(self.address).get("zarr.json")  # says so if it is the bucket that is missing
+            where = f"{self.address} {self.path}".rstrip()
+            if (reason := trouble(error)) is None:
+                refuse_objects_at(self.address, self.path)
+            raise StorageError(
+                f"view {self.name!r}: no Zarr array can be opened at {where}: {reason or error}"
+            ) from error
+        refuse_objects(array.metadata.to_dict(), f"view {self.name!r} ({self.address})")
+        return view_array(array, self.place) if is_view(array) else array
+
+    def read(self, rows: Any) -> NDArray:
+        """Some rows: a slice, or row numbers in rising order, each once."""
+        array = self.open()
+        try:
+            return np.asarray(array[rows] if isinstance(rows, slice) else array.oindex[rows])
+        except StoreFileError:
+            raise
+        except Exception as error:
+            if (reason := trouble(error)) is not None:
+                raise StorageError(f"view {self.name!r} cannot be read in rows {_told(rows)}: {reason}.") from error
+            raise DataError(f"view {self.name!r} cannot be read in rows {_told(rows)}: {error}") from error
+
+
+def array_sources(views: Mapping[str, str], missing_chunks: Mapping[str, str]) -> dict[str, Source]:
+    """Zarr arrays by the names of their views; what is said of missing chunks goes by the same names."""
+    return {
+        name: Source(name, address, missing_chunks=missing_chunks.get(name, "refuse"))
+        for name, address in views.items()
+    }
+
+
+@dataclass(frozen=True)
+class Job:
+    """K views of n samples, to be embedded with these settings (no "auto" left in them) into a store."""
+
+    address: str
+    sources: tuple[Source, ...]
+    settings: Settings
+    seed: int
+    n: int
+    dims: tuple[int, ...]
+    dtype: str
+    rows: int  # of a block of samples
+    inputs: str  # identity of the views
+    clock: str = ""  # the store of views made of recordings that these are; it knows times and gaps
+
+    @property
+    def moments(self) -> Clock | None:
+        """The moments that rows stand for, where the views were made of recordings."""
+        return _clock(self.clock, self.inputs) if self.clock else None
+
+    @property
+    def n_moments(self) -> int:
+        """Rows of the result: those of the views, and those that were left out of them because of gaps."""
+        return self.n if self.moments is None else len(self.moments.time)
+
+    @property
+    def segments(self) -> NDArray[np.int64] | None:
+        """The unbroken stretch that each row belongs to, (n,); None if there are no gaps."""
+        return None if self.moments is None else self.moments.segments
+
+    def roomy(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of some rows around which there is room for a neighborhood in time."""
+        kind, segments = self.options["neighborhoods"], self.segments
+        if segments is None or not isinstance(kind, str) or kind != "time":
+            return rows
+        width = int(self.options["window"])
+        kept = rows[windows.roomy(segments, width)[rows]]
+        if len(kept) < 2:
+            longest = int(np.bincount(segments).max())
+            raise DataError(
+                f"window={width}, but the longest stretch without a gap has {longest} rows, and {len(kept)} landmarks "
+                "lie in one that is long enough. Choose a shorter window, or neighborhoods='knn', which gaps do not "
+                "concern."
+            )
+        return kept
+
+    @property
+    def K(self) -> int:
+        return len(self.sources)
+
+    @property
+    def n_blocks(self) -> int:
+        return count_of_blocks(self.n, self.rows)
+
+    def bounds(self, block: int) -> tuple[int, int]:
+        """First row of a block, and the row after its last."""
+        return bounds_of_block(self.n, self.rows, block)
+
+    def block(self, block: int) -> list[NDArray]:
+        """The views of a block of samples."""
+        first, last = self.bounds(block)
+        return [self.read(v, slice(first, last)) for v in range(self.K)]
+
+    def read(self, v: int, rows: Any) -> NDArray:
+        """Some rows of a view: a slice, or row numbers in any order, each read once."""
+        source = self.sources[v]
+        if isinstance(rows, slice):
+            X = np.asarray(source.read(rows), dtype=self.dtype)
+            self._compare(v, int(rows.start), X)
+            return X
+        unique, where = np.unique(rows, return_inverse=True)
+        return np.asarray(source.read(unique)[where], dtype=self.dtype)
+
+    def _compare(self, v: int, start: int, X: NDArray) -> None:
+        """An error if a whole block among rows that were read is not what it was for stage `scan`."""
+        stop, block = start + len(X), -(-start // self.rows)
+        while block < self.n_blocks and self.bounds(block)[1] <= stop:
+            first, last = self.bounds(block)
+            expected = _checksums(self.moments_of_views)
+            if expected is not None:
+                found = crc32c(X[first - start : last - start])
+                if found != expected[block][v]:  # or the views were scanned again since this process read that
+                    expected = _checksums(self.moments_of_views, again=True)
+                    if expected is not None and found != expected[block][v]:
+                        raise inputs.changed(self.first_read, self.sources[v].name, first, last)
+            block += 1
+
+    @property
+    def first_read(self) -> Stage:
+        """Stage `scan`, which reads every block first and keeps its checksums."""
+        return self.stage("scan", [], self.n_blocks)
+
+    @property
+    def moments_of_views(self) -> Stage:
+        """Stage `moments`: what `scan` found of all blocks, in one record."""
+        return self.stage("moments", [], 1)
+
+    @property
+    def present(self) -> dict[str, Source]:
+        return {source.name: source for source in self.sources}
+
+    def rows_read(self, block: int) -> tuple[int, int]:
+        """The rows of the views that a block is made of."""
+        return self.bounds(block)
+
+    def views_read(self, block: int) -> list[NDArray]:
+        """The views of a block as they are now, whether or not they have changed."""
+        first, last = self.bounds(block)
+        return [np.asarray(source.read(slice(first, last)), dtype=self.dtype) for source in self.sources]
+
+    def stage(self, name: str, depends: Any, n_blocks: int) -> Stage:
+        """A stage of this job, known by a fingerprint of the inputs and of all that it depends on."""
+        return Stage(self.address, name, fingerprint(self.inputs, self.rows, depends), n_blocks)
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        return self.settings.options()
+
+
+#: Checksums of the views by the stage that keeps them: for each block, of every view. Read once in a process.
+_CHECKSUMS: dict[Stage, list[list[int]]] = {}
+
+
+def _checksums(stage: Stage, *, again: bool = False) -> list[list[int]] | None:
+    """What the views were when they were scanned; None if they were not yet, or by a dlcca that kept no checksums."""
+    if again:
+        _CHECKSUMS.pop(stage, None)
+    if stage not in _CHECKSUMS:
+        found = stage.facts(0).get(inputs.CHECKSUMS) if stage.is_finished(0) else None
+        if found is None:
+            return None
+        if len(_CHECKSUMS) >= MOST_KEPT:
+            _CHECKSUMS.clear()
+        _CHECKSUMS[stage] = found
+    return _CHECKSUMS[stage]
+
+
+MOST_KEPT = 16
+
+
+@lru_cache(maxsize=4)
+def _clock(address: str, inputs: str) -> Clock:
+    """Read once in a process; ``inputs`` tells the clocks of different views at one address apart."""
+    return read_clock(address)
+
+
+def _told(rows: Any) -> str:
+    return f"{rows.start} to {rows.stop - 1}" if isinstance(rows, slice) else f"{rows.min()} to {rows.max()}"
+
+
+def fingerprint(*content: Any) -> str:
+    """SHA-256 of plain values."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=_plain).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    return given_rows.digest(value) if np.ndim(value) else np.asarray(value).tolist()
+
+
+def identity(sources: tuple[Source, ...]) -> str:
+    """What tells these views from others: shapes, dtypes, and the bytes of rows spread over each."""
+    known = []
+    for source in sources:
+        array = source.open()
+        rows = np.unique(np.linspace(0, array.shape[0] - 1, 64).astype(int))
+        content = hashlib.sha256(np.ascontiguousarray(source.read(rows)).tobytes()).hexdigest()
+        known.append([source.name, list(array.shape), str(array.dtype), content])
+    return fingerprint(known)
+
+
+def settled(settings: Settings, sources: tuple[Source, ...]) -> Choices:
+    """The settings for these views without any "auto"; headers are read, and some rows where these decide.
+
+    Views that lack chunks are refused before, unless these are accepted, which is then noted.
+    """
+    arrays = opened(sources).values()
+    notes = tuple(note for source in sources if (note := source.check_complete()))
+    n = next(iter(arrays)).shape[0]
+    dims = [array.shape[1] for array in arrays]
+
+    def read(rows: NDArray[np.int64]) -> list[NDArray]:
+        return [source.read(rows) for source in sources]
+
+    return replace(choose(settings, n, len(sources), dims, partial(by_chance, read, n, settings)), notes=notes)
+
+
+def refuse_early(options: dict[str, Any], n: int, dims: Sequence[int] = ()) -> None:
+    """What would be an error, or passed over in silence, after hours of work."""
+    kind, landmarks = options["neighborhoods"], options["landmarks"]
+    m = int(landmarks) if np.ndim(landmarks) == 0 else len(landmarks)
+    sizes = {"landmarks": m}
+    if isinstance(kind, str):
+        width = "window" if kind == "time" else "n_neighbors"
+        if options[width] == "auto":
+            raise SettingsError(
+                "window='auto' is chosen by rows of the views, which were not looked at. Are they not made yet? "
+                "Then dlcca ingest run.toml first, or give a number of samples."
+            )
+        sizes[width] = int(options[width])
+    for option, asked in sizes.items():
+        if asked > n:
+            hint = transposed(n, dims)
+            raise SettingsError(
+                f"{option}={asked}, but the views have {n} samples; ask for at most {n}. {hint}".rstrip()
+            )
+    refuse_few_landmarks(m, options["n_components"])
+    if options["lags"] is not None:
+        raise SettingsError(
+            "lags is for arrays in memory; find them with dlcca.lags(views), and shift the rows of the views before."
+        )
+    if options["normalization"] == "paper":
+        raise SettingsError("normalization='paper' is for arrays in memory; use 'balanced' here.")
+
+
+def refuse_few_landmarks(m: int, q: int) -> None:
+    if q > m - 1:
+        raise SettingsError(f"n_components={q} with {m} landmarks; at most {m - 1} are possible.")
+
+
+def opened(sources: tuple[Source, ...]) -> dict[str, Any]:
+    """The views by their names, if they are such: arrays of real numbers, of equal lengths."""
+    if not sources:
+        raise DataError("no views were given; name at least one Zarr array.")
+    arrays = {source.name: source.open() for source in sources}
+    for name, array in arrays.items():
+        if array.ndim != 2 or array.shape[1] == 0:
+            raise DataError(f"view {name!r} has shape {array.shape}; (samples, channels) is needed.")
+        if array.dtype.kind not in "fiub":
+            raise DataError(f"view {name!r} has dtype {array.dtype}; real numbers are needed.")
+    lengths = {name: array.shape[0] for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise DataError(differing({name: array.shape for name, array in arrays.items()}))
+    n = next(iter(lengths.values()))
+    if n < 2:
+        raise DataError(f"the views have {n} sample{'s' * (n != 1)}; at least 2 are needed.")
+    return arrays
+
+
+def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed: int, clock: str = "") -> Job:
+    """A job, after the views have been looked at: equal lengths, real numbers, at least two samples.
+
+    ``clock`` is the address of the store of views that they are, if they were made of recordings.
+    """
+    arrays = opened(sources)
+    n = next(iter(arrays.values())).shape[0]
+    settings = given_rows.as_arrays(settings)
+    dims = tuple(array.shape[1] for array in arrays.values())
+    refuse_early(settings.options(), n, dims)
+    narrow = all(array.dtype.kind == "f" and array.dtype.itemsize <= 4 for array in arrays.values())
+    dtype = "float32" if narrow else "float64"
+    chunk_rows = next(iter(arrays.values())).chunks[0]
+    rows = rows_of_block(n, dims, np.dtype(dtype).itemsize, chunk_rows)
+    inputs = identity(sources)
+    if clock:
+        inputs = fingerprint(inputs, describe(clock)["fingerprint"])
+    return Job(address, sources, settings, seed, n, dims, dtype, rows, inputs, clock)

@@ -1,0 +1,219 @@
+"""The diffusion eigenproblem without any m x m matrix: block Lanczos, whose every product is a pass over the samples.
+
+::
+
+    run.zarr/stages/lanczos/products    the finished products, a block each, in the order in which Lanczos asks for them
+    run.zarr/stages/lanczos/00017-2/    a pass of product 17 under way: the vectors, and the sums of groups of blocks
+
+Lanczos itself runs where the job was started; only blocks of vectors (m, b) go to the workers and come back, through
+the store. It has no chance in it. So after a kill it is begun anew and asks for the same products, which are read and
+not computed. All of this is removed once the spectrum is known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from dlcca.engine.work import Tell, do_missing
+from dlcca.errors import DamagedBlock, StaleStage
+from dlcca.fitting import kernel, landmarks, spectrum
+from dlcca.fitting.job import Job
+from dlcca.numerics import lanczos
+from dlcca.numerics.affinity import inverse_root
+from dlcca.numerics.alternating import landmark_values, solve_walks
+from dlcca.storage import cost
+from dlcca.storage.blocks import Stage
+from dlcca.storage.files import files_at
+
+NAME = "lanczos"
+#: Sparse kernel rows that each worker keeps from one pass to the next: reading them takes as long as multiplying.
+KEPT_BYTES = 256 << 20
+
+
+def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
+    """The spectrum, if it is missing; then nothing of the way to it is kept."""
+    q = int(job.options["n_components"])
+    stage = spectrum.stage_of(job).prepare(spectrum.solved_arrays(job), says=f"{q} coordinates")
+    if stage.missing():
+        products = Products(job, client, tell)
+        S, values = _solved(job, products)
+        cost.collected(products.stage.cost())  # of what is removed below
+        spectrum.write(job, stage, S, values)
+    files_at(job.address).remove(f"stages/{NAME}")
+    if tell is not None:
+        tell(stage.name, 1, 1)
+
+
+def _solved(job: Job, products: Products) -> tuple[NDArray, list[NDArray]]:
+    """The eigenvalues, the trivial 1 first, and the values of the landmarks for each kernel."""
+    m, q = landmarks.count(job), spectrum.n_solved(job)
+    # Rows sum to one: R 1 = 1, so that Rᵀ(R 1) are the sums of the columns.
+    columns = [products.along([v, v], np.ones((m, 1)))[:, 0] for v in kernel.kernels(job)]
+    roots = [inverse_root(C) for C in columns]
+
+    def walk(path: Sequence[int], V: NDArray) -> NDArray:
+        return products.along(path, V, roots)
+
+    if job.options["fusion"] == "alternating":
+        S, onto, sizes = solve_walks(walk, job.K, m, q, job.n)
+        return S, [landmark_values(t, C, size) for t, C, size in zip(onto, columns, sizes, strict=True)]
+    S, vectors = lanczos.largest_eigenpairs(lambda V: walk([0, 0], V), m, q + 1)
+    return S, [vectors[:, 1:] * roots[0][:, None] * np.sqrt(job.n) * inverse_root(np.maximum(S[1:], 0))]
+
+
+class Products:
+    """Products of the kernels with blocks of vectors, counted, and each computed once in the life of a store."""
+
+    def __init__(self, job: Job, client: Any, tell: Tell | None) -> None:
+        self.job, self.client, self.tell = job, client, tell
+        self.m, q = landmarks.count(job), spectrum.n_solved(job)
+        self.width = max(lanczos.width(q + 1), q)
+        most = 3 * job.K + 4 * lanczos.MOST_STEPS  # more than there can be; what is not written takes no room
+        arrays = {"products": ((most * self.m, self.width), "float64", self.m)}
+        self.stage = _prepared(job.stage(NAME, [*spectrum.depends(job), q], most), arrays)
+        self.known = set(range(most)) - set(self.stage.missing())
+        self.count = 0
+
+    def along(self, path: Sequence[int], V: NDArray, roots: list[NDArray] | None = None) -> NDArray:
+        r"""The product of V with :math:`R_v^T R_u` for each step u, v of a path of kernels whose rows sum to one.
+
+        With ``roots``, the scales :math:`C^{-1/2}` of their columns, it is that of the balanced kernels A.
+        """
+        number, self.count = self.count, self.count + 1
+        asked = [*path, hashlib.sha256(np.ascontiguousarray(V).data).hexdigest()]
+        found = self._found(number, asked, V.shape[1])
+        if found is None:
+            found = self._computed(number, asked, path, V, roots)
+        if self.tell is not None:
+            self.tell(NAME, self.count, self.count + 1)  # how many more there are is not known
+        return found
+
+    def _found(self, number: int, asked: list[Any], b: int) -> NDArray | None:
+        """The product as an earlier run has left it; None if it was of other vectors or is damaged."""
+        if number not in self.known:
+            return None
+        try:
+            kept = self.stage.read("products", number)[:, :b]
+            return kept if self.stage.facts(number)["asked"] == asked else None
+        except DamagedBlock:
+            return None
+
+    def _computed(
+        self, number: int, asked: list[Any], path: Sequence[int], V: NDArray, roots: list[NDArray] | None
+    ) -> NDArray:
+        scales = [np.ones((self.m, 1))] * self.job.K if roots is None else [root[:, None] for root in roots]
+        steps = list(pairwise(path))
+        passes = [self._pass_stage(f"{number:05d}-{i}", [asked, i]) for i in range(len(steps))]
+        for (u, v), stage in zip(steps, passes, strict=True):
+            V = scales[v] * self._through((u, v), scales[u] * V, stage)
+        padded = np.pad(V, ((0, 0), (0, self.width - V.shape[1])))
+        self.stage.write(number, {"products": (number * self.m, padded)}, {"asked": asked})
+        for stage in passes:
+            files_at(stage.address).remove(stage.folder)
+        return V
+
+    def _pass_stage(self, name: str, depends: list[Any]) -> Stage:
+        """A pass is in a place of its own, where no belated task of another one can write."""
+        many = len(spectrum.groups(self.job))
+        return self.job.stage(f"{NAME}/{name}", [*spectrum.depends(self.job), *depends], 1 + many)
+
+    def _through(self, kernels: tuple[int, int], V: NDArray, stage: Stage) -> NDArray:
+        """One pass over the samples; what is left of an earlier try is used if it is whole, and else done again."""
+        try:
+            return self._pass(kernels, V, stage)
+        except DamagedBlock:
+            files_at(stage.address).remove(stage.folder)
+            return self._pass(kernels, V, stage)
+
+    def _pass(self, kernels: tuple[int, int], V: NDArray, stage: Stage) -> NDArray:
+        """Block 0 of the pass are the vectors, the others the sums of the groups of samples; their total, in order."""
+        stage = _prepared(stage, {"blocks": ((stage.n_blocks * self.m, V.shape[1]), "float64", self.m)})
+        if 0 in stage.missing():
+            stage.write(0, {"blocks": (0, V)}, {"kernels": list(kernels)})
+        do_missing(add_group, self.job, stage, self.client)
+        total = stage.read("blocks", 1)
+        for block in range(2, stage.n_blocks):
+            total += stage.read("blocks", block)
+        return total
+
+
+def _prepared(stage: Stage, arrays: dict[str, Any]) -> Stage:
+    """The stage; what other settings have left there is of no use to anyone."""
+    try:
+        return stage.prepare(arrays, says="products")
+    except (StaleStage, DamagedBlock):
+        files_at(stage.address).remove(stage.folder)
+        return stage.prepare(arrays, says="products")
+
+
+def add_group(job: Job, stage: Stage, block: int) -> None:
+    r"""The sum of :math:`R_v^T (R_u V)` over the samples of a group."""
+    m, (u, v) = landmarks.count(job), stage.facts(0)["kernels"]
+    V = _vectors(stage)
+    total = np.zeros_like(V)
+    for samples in spectrum.groups(job)[block - 1]:
+        if kernel.is_sparse(job):
+            total += _rows(job, v, samples).T @ (_rows(job, u, samples) @ V)
+        else:
+            for D in kernel.tiles(kernel.model(job), job.block(samples)):
+                R = spectrum.normalized(D, spectrum.sigmas(job)[0])
+                total += R.T @ (R @ V)
+    stage.write(block, {"blocks": (block * m, total)}, {})
+
+
+#: Of the last pass that this worker saw: it is several of its tasks.
+_LAST: dict[Stage, NDArray] = {}
+
+
+def _vectors(stage: Stage) -> NDArray:
+    found = _LAST.get(stage)
+    if found is None:  # perhaps read twice, by two threads; each keeps what it has found
+        found = stage.read("blocks", 0)
+        _LAST.clear()
+        _LAST[stage] = found
+    return found
+
+
+_KEPT: dict[tuple[Stage, int, int], sp.csr_array] = {}
+_KEEPING = threading.Lock()  # a worker may have several threads
+
+
+def forget() -> None:
+    """Give back what is kept of the kernel and of the last vector."""
+    with _KEEPING:
+        _KEPT.clear()
+        _LAST.clear()
+
+
+def _rows(job: Job, v: int, samples: int) -> sp.csr_array:
+    """Rows of a sparse kernel, which sum to one, of a block of samples: (rows, m)."""
+    origin = spectrum.bandwidth_stage(job)
+    key = (origin, v, samples)
+    found = _KEPT.get(key)
+    if found is None:
+        found = _read_rows(job, v, samples)
+        with _KEEPING:
+            for other in [other for other in _KEPT if other[0] != origin]:
+                del _KEPT[other]
+            if sum(map(_bytes, _KEPT.values())) + _bytes(found) <= KEPT_BYTES:
+                _KEPT[key] = found
+    return found
+
+
+def _read_rows(job: Job, v: int, samples: int) -> sp.csr_array:
+    links, D = kernel.rows(job, v, samples)
+    R = spectrum.normalized(D, spectrum.sigmas(job)[v])
+    starts = np.arange(0, links.size + 1, links.shape[1], dtype=np.int32)
+    return sp.csr_array((R.ravel(), links.astype(np.int32).ravel(), starts), shape=(len(links), landmarks.count(job)))
+
+
+def _bytes(R: sp.csr_array) -> int:
+    return R.data.nbytes + R.indices.nbytes + R.indptr.nbytes

@@ -1,0 +1,280 @@
+"""Fitting arrays that are not in memory: Dask, Zarr and xarray arrays, by the stages, in a store of their own."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.engine import lazy_map
+from dlcca.errors import ClusterError, DataError
+from dlcca.fitting import checks, landmarks, metric, pipeline, results, runner, spectrum
+from dlcca.fitting.fit_store import FitStore, fit_store, unreadable
+from dlcca.fitting.job import Job, Source, fingerprint, settled
+from dlcca.fitting.refit import Known, check_old, new_landmarks, settings_for
+from dlcca.fitting.window import chosen_job
+from dlcca.model import Model
+from dlcca.recordings.view_array import ViewArray, is_view, view_array
+from dlcca.settings.auto import Choices
+from dlcca.settings.fit import Settings, check_missing_chunks
+from dlcca.storage import run as run_store
+from dlcca.storage.codecs import refuse_objects
+from dlcca.storage.inputs import address_of, check_complete
+from dlcca.trust.quality import Quality
+from dlcca.views import refuse_masked
+
+
+@dataclass(frozen=True)
+class LazyFit:
+    """The result of a fit whose embedding stays on disk."""
+
+    model: Model
+    embedding: Any  # a Dask array (n, q)
+    eigenvalues: Any
+    landmarks: Any
+    correlations: Any
+    bandwidth: Any
+    quality: Quality
+    choices: Choices
+
+
+def is_lazy(X: Any) -> bool:
+    """Whether an array is one that is read in parts."""
+    X = getattr(X, "data", X) if hasattr(X, "dims") else X
+    return isinstance(X, ViewArray) or type(X).__module__.split(".")[0] in ("dask", "zarr")
+
+
+def fit(
+    views: dict[str, Any],
+    settings: Settings,
+    seed: int | None,
+    client: Any,
+    clock: str = "",
+    store: str | Path | None = None,
+    missing_chunks: str = "refuse",
+) -> LazyFit:
+    """Fit without ever holding a view whole, in ``store`` or in a temporary one that lives as long as the embedding.
+
+    ``clock`` is the address of the store of views that they are, if they were made of recordings; ``missing_chunks``
+    says what to do about chunks that a Zarr array lacks, "refuse" or "fill".
+    """
+    place = fit_store(store)
+    try:
+        views = {name: _bare(X) for name, X in views.items()}
+        notes = _check_complete(views, missing_chunks)
+        mover = client or (_default_client() if any(_is_dask(X) for X in views.values()) else None)
+        if mover is not None:
+            place.refuse_unreachable(mover)
+        seed = place.claim(settings, seed, {name: _told(X) for name, X in views.items()})
+        with place.held():
+            sources = tuple(_source(name, X, place, number, mover) for number, (name, X) in enumerate(views.items()))
+            choices = replace(settled(settings, sources), notes=notes)
+            job, choices = chosen_job(place.run, sources, choices, seed, clock)
+            embedding, quality = _computed(job, choices, client, place)
+        sigma = spectrum.sigmas(job)
+        result = LazyFit(
+            model=checks.model_of(job),
+            embedding=embedding if job.moments is None else embedding[job.moments.rows],
+            eigenvalues=spectrum.eigenvalues(job),
+            landmarks=landmarks.rows(job),
+            correlations=metric.result(job).correlations,
+            bandwidth=sigma[0] if len(sigma) == 1 else sigma,
+            quality=quality,
+            choices=choices,
+        )
+    except BaseException:
+        place.remove_if_temporary()
+        raise
+    return result
+
+
+def _computed(job: Job, choices: Choices, client: Any, place: FitStore) -> tuple[Any, Quality]:
+    """The embedding as a Dask array, and how far to trust it; a store that is kept becomes a finished run."""
+    import dask.array as da
+    import zarr
+
+    if place.kept:
+        quality = runner.run(job, choices, client)
+        return run_store.lazy_embedding(job.address), quality
+    pipeline.run(job, client)
+    on_disk = zarr.open_array(job.address, path="embedding", mode="r")
+    # The graph of the embedding, and of whatever is computed from it, holds this array: without its files, Zarr would
+    # read zeros.
+    weakref.finalize(on_disk, place.remove_if_temporary)
+    return da.from_zarr(on_disk), results.quality_of(job, choices)
+
+
+def transform(model: Model, views: dict[str, Any], missing_chunks: str = "refuse") -> Any:
+    """Coordinates of lazy views as a Dask array (n, q), block by block."""
+    _check_complete(views, missing_chunks)
+    arrays = [None if X is None else _dask(X, name) for name, X in views.items()]
+    return lazy_map.coordinates(model.coordinates, arrays, len(model.scale))
+
+
+def distance(model: Model, views: dict[str, Any], missing_chunks: str = "refuse") -> Any:
+    """Distances of lazy views from what the fit has seen, as a Dask array (n,), block by block."""
+    _check_complete(views, missing_chunks)
+    arrays = [None if X is None else _dask(X, name) for name, X in views.items()]
+    return lazy_map.coordinates(lambda parts: model.distance(parts)[:, None], arrays, 1)[:, 0]
+
+
+def refit(
+    known: Known,
+    new: dict[str, Any],
+    old: dict[str, Any],
+    seed: int | None,
+    client: Any,
+    store: str | Path | None = None,
+    missing_chunks: str = "refuse",
+) -> tuple[LazyFit, NDArray[np.float64]]:
+    """A fit to old and new rows, with the old landmarks; and the coordinates that the old rows had before.
+
+    In ``store`` it gets a folder of its own, named for its rows and landmarks, beside the fit that is there.
+    """
+    import dask.array as da
+
+    for some in (old, new):
+        _check_complete(some, missing_chunks)
+    views = {name: (_dask(old[name], name), _dask(X, name)) for name, X in new.items()}
+    for part in range(2):
+        known.model.check([pair[part] for pair in views.values()])
+    check_old(known, [np.asarray(X[known.landmarks]) for X, _ in views.values()])
+    before = np.asarray(lazy_map.coordinates(known.model.coordinates, [X for X, _ in views.values()], _q(known.model)))
+    away = np.asarray(distance(known.model, {name: X for name, (_, X) in views.items()}))
+    added = new_landmarks(known, away, lambda rows: [np.asarray(X[rows]) for _, X in views.values()])
+    n_old, n_new = (next(iter(views.values()))[part].shape[0] for part in range(2))
+    settings = settings_for(known, n_old, n_old + n_new, np.concatenate([known.landmarks, n_old + added]))
+    together = {name: da.concatenate(pair) for name, pair in views.items()}
+    if store is not None:
+        about = [settings.options(), {name: _told(X) for name, X in together.items()}]
+        store = f"{fit_store(store).address}/refit-{fingerprint(about)[:16]}"
+    return fit(together, settings, seed, client, store=store), before
+
+
+def _check_complete(views: dict[str, Any], missing_chunks: str) -> tuple[str, ...]:
+    """Refuse Zarr arrays that lack chunks; if these are accepted, a note on each array that does.
+
+    Chunks that a Dask array reads from Zarr cannot be seen here.
+    """
+    import zarr
+
+    check_missing_chunks(missing_chunks)
+    notes = [
+        check_complete(f"view {name!r}", address_of(X), X, missing_chunks)
+        for name, X in views.items()
+        if isinstance(X, zarr.Array) and not is_view(X)
+    ]
+    return tuple(note for note in notes if note)
+
+
+def _q(model: Model) -> int:
+    return len(model.scale)
+
+
+def _source(name: str, X: Any, place: FitStore, number: int, client: Any) -> Source:
+    """A view as a Zarr array that all workers read: where it is, or a copy made chunk by chunk."""
+    if X.ndim != 2:
+        raise DataError(f"view {name!r} has shape {X.shape}; (samples, channels) is needed.")
+    if isinstance(X, ViewArray):
+        source = Source(name, X.address)
+        if client is not None and (problem := unreadable(client, source)):
+            raise ClusterError(
+                f"view {name!r} cannot be read by all workers ({problem}). Put it where all of them see it."
+            )
+        return source
+    here = not _is_dask(X) and _is_local(X)
+    if here:
+        source = _on_disk(name, X)
+        if client is None or unreadable(client, source) is None:
+            return source
+    return place.copy(name, number, _dask(X, name), None if here or _is_in_memory(X) else client)
+
+
+def _bare(X: Any) -> Any:
+    """The array of an xarray."""
+    return getattr(X, "data", X) if hasattr(X, "dims") else X
+
+
+def _is_dask(X: Any) -> bool:
+    return type(X).__module__.split(".")[0] == "dask"
+
+
+def _is_local(X: Any) -> bool:
+    import zarr
+
+    return isinstance(X, zarr.Array) and isinstance(X.store_path.store, zarr.storage.LocalStore)
+
+
+def _is_in_memory(X: Any) -> bool:
+    import zarr
+
+    return isinstance(X, zarr.Array) and isinstance(X.store_path.store, zarr.storage.MemoryStore)
+
+
+def _on_disk(name: str, X: Any) -> Source:
+    """The Zarr array of a folder, by an address that does not depend on where a worker was started."""
+    root = str(X.store_path.store.root.absolute())
+    return Source(name, root, X.store_path.path, missing_chunks="fill")  # they were looked at before
+
+
+def _told(X: Any) -> list[Any]:
+    """What tells a view from others before it is read: its name in Dask or its address, its shape and dtype."""
+    where = X.name if _is_dask(X) else str(getattr(X, "address", "")) or (str(X.store_path) if _is_local(X) else "")
+    return [where, list(X.shape), str(X.dtype)]
+
+
+def _default_client() -> Any:
+    """The client that Dask would compute with; None if there is none."""
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import default_client
+
+    try:
+        return default_client()
+    except ValueError:
+        return None
+
+
+def _dask(X: Any, name: str) -> Any:
+    """A lazy view as a Dask array."""
+    import dask.array as da
+
+    X = _bare(X)
+    if _is_dask(X):
+        return da.map_blocks(_unmasked, X, view=name, dtype=X.dtype, meta=np.empty((0,) * X.ndim, X.dtype))
+    if type(X).__module__.split(".")[0] == "zarr" and is_view(X):
+        X = view_array(X, str(X.store_path))
+    elif hasattr(X, "store_path"):
+        refuse_objects(X.metadata.to_dict(), f"the array {X.store_path}")
+    chunks = getattr(X, "chunks", "auto")
+    return da.from_array(_Rows(_on_disk(name, X), X.shape, X.dtype) if _is_local(X) else X, chunks=chunks)
+
+
+def _unmasked(X: Any, view: str, block_info: Any = None) -> NDArray:
+    """A chunk as a plain array; an error if values in it are masked, which Dask knows of some arrays only."""
+    if np.ma.isMaskedArray(X):
+        first = block_info[0]["array-location"][0][0] if block_info else 0
+        refuse_masked(X, view, first=0 if np.isnan(first) else int(first))
+    return np.asarray(X)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A Zarr array on disk, opened wherever it is read: one that a worker does not see would else read as zeros."""
+
+    source: Source
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __getitem__(self, asked: Any) -> NDArray:
+        rows, *rest = asked if isinstance(asked, tuple) else (asked,)
+        return self.source.read(rows)[(slice(None), *rest)]

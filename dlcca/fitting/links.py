@@ -1,0 +1,173 @@
+"""Each sample's links, and, where all pairs are looked at, each block's part in the landmarks' neighbours.
+
+By products, landmarks are taken a group at a time, and what a group gives is written before the next is looked at.
+Neighbours are near in the channels of all views together, links along the evened axes of each. Where an index is
+quicker, it gives the links here, and the neighbours in `shards`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.engine.work import Tell, do_missing
+from dlcca.fitting import axes, indexes, landmarks, scan
+from dlcca.fitting.job import Job
+from dlcca.numerics.approximate import recall
+from dlcca.numerics.axes import along
+from dlcca.numerics.topk import Nearest, near_both_ways
+from dlcca.numerics.topk_merge import rank
+from dlcca.settings.auto import search_by
+from dlcca.storage.blocks import Stage
+
+#: A part of the neighbours: the array's name, its first row, its rows.
+Part = tuple[str, tuple[int, NDArray]]
+#: Samples of a block whose links, found by an approximate index, are held against all landmarks.
+CHECKED = 16
+
+
+def n_links(job: Job) -> int:
+    """Links of a row in each view; 0 where the fusion finds its links by the metric, in a later stage."""
+    if job.options["fusion"] != "alternating":
+        return 0
+    m = landmarks.count(job)
+    return min(int(job.options["n_links"]), m) if job.options["kernel"] == "sparse" else m
+
+
+def n_neighbors(job: Job) -> int:
+    """Neighbours sought for each landmark; 0 where they are a window of time."""
+    kind = job.options["neighborhoods"]  # may be an array of rows
+    return int(job.options["n_neighbors"]) if isinstance(kind, str) and kind == "knn" else 0
+
+
+def is_needed(job: Job) -> bool:
+    return n_links(job) > 0 or (n_neighbors(job) > 0 and neighbors_by(job) == "products")
+
+
+def neighbors_by(job: Job) -> str:
+    """How the landmarks' neighbours are sought: by "products", "tree" or "pynndescent"."""
+    return search_by(job.options["neighbor_index"], landmarks.count(job), job.dims)
+
+
+def links_by(job: Job) -> str:
+    """How links are sought: as neighbours are, but for landmarks so few that all are looked at."""
+    how = neighbors_by(job)
+    many = landmarks.count(job) > landmarks.GROUP and job.options["kernel"] == "sparse"
+    return how if many else "products"
+
+
+def stage_of(job: Job) -> Stage:
+    searched = [n_links(job), n_neighbors(job), links_by(job), neighbors_by(job), landmarks.GROUP]
+    return job.stage("near", [*landmarks.depends(job), *searched, *axes.depends(job)], job.n_blocks)
+
+
+def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
+    """Find links and neighbours in every block that has none yet."""
+    if not is_needed(job):
+        return
+    m, s, k = landmarks.count(job), n_links(job), n_neighbors(job)
+    arrays: dict[str, Any] = {}
+    if s:
+        arrays |= {f"links_{v}": ((job.n, s), "int32", job.rows) for v in range(job.K)}
+    if k and neighbors_by(job) == "products":
+        arrays |= parts_of_neighbors(job, job.n_blocks)
+    says = f"{s} links, {k} neighbours, {m} landmarks, {job.options['neighbor_index']}"
+    stage = stage_of(job).prepare(arrays, says=says)
+    if links_by(job) == "pynndescent" and stage.missing():
+        indexes.warm(client)
+    if do_missing(compute, job, stage, client, tell) and links_by(job) != "products":
+        indexes.forget(client)
+
+
+def parts_of_neighbors(job: Job, parts: int) -> dict[str, Any]:
+    """Arrays for so many parts of the neighbours of every group, each part in a chunk of its own."""
+    k = n_neighbors(job)
+    arrays: dict[str, Any] = {}
+    for g in range(landmarks.n_groups(job)):
+        first, last = landmarks.group(job, g)
+        shape = (parts * (last - first), k)
+        arrays |= {f"distances_{g}": (shape, "float64", last - first), f"rows_{g}": (shape, "int64", last - first)}
+    return arrays
+
+
+def part_of_neighbors(g: int, part: int, nearest: Nearest) -> Iterator[Part]:
+    first = part * len(nearest.rows)
+    yield f"distances_{g}", (first, nearest.distances)
+    yield f"rows_{g}", (first, nearest.rows)
+
+
+def compute(job: Job, stage: Stage, block: int) -> None:
+    first, _last = job.bounds(block)
+    views = job.block(block)
+    if links_by(job) == "products":
+        stage.write(block, _by_products(job, block, views, first), {})
+        return
+    links = [indexes.links(job, v, X, n_links(job), links_by(job)) for v, X in enumerate(views)]
+    facts = {"recall": _recall(job, views, links)} if links_by(job) == "pynndescent" else {}
+    stage.write(block, _numbered(links, first), facts)
+
+
+def _by_products(job: Job, block: int, views: list[NDArray], first: int) -> Iterator[Part]:
+    """Neighbours of a group at a time; the links last, when all groups have been looked at."""
+    s, k = n_links(job), n_neighbors(job) if neighbors_by(job) == "products" else 0
+    spreads = scan.result(job).spreads
+    groups = range(landmarks.n_groups(job))
+    turned = _along(job, views) if s else []
+    kept = [Nearest.none(len(X), s) for X in views] if len(groups) > 1 else []
+    links: list[NDArray] = []
+    for g in groups if s or k else ():
+        points = landmarks.points(job, g)
+        if k:
+            nearest = Nearest.none(len(points[0]), k)
+            near_both_ways(views, points, spreads, n_links=0, first_row=first, nearest=nearest)
+            yield from part_of_neighbors(g, block, nearest)
+        if s:
+            points = _along(job, points)
+            links = _links(turned, points, min(s, len(points[0])), _units(job))
+            for v, best in enumerate(kept):
+                rank([turned[v]], points[v], [1.0], links[v], best, first_row=landmarks.group(job, g)[0])
+    if s:
+        yield from _numbered([best.rows for best in kept] or links, first)
+
+
+def _along(job: Job, views: list[NDArray]) -> list[NDArray]:
+    """Samples or landmarks as links see them."""
+    return [along(X, here) for X, here in zip(views, axes.of(job), strict=True)]
+
+
+def _units(job: Job) -> list[float]:
+    """The spreads of the views along their axes, in which it is 1."""
+    spreads = scan.result(job).spreads
+    return [spread if here is None else 1.0 for spread, here in zip(spreads, axes.of(job), strict=True)]
+
+
+def _links(views: list[NDArray], points: list[NDArray], s: int, units: list[float]) -> list[NDArray]:
+    return near_both_ways(views, points, units, n_links=s, first_row=0, nearest=None)
+
+
+def _numbered(links: list[NDArray], first: int) -> list[Part]:
+    return [(f"links_{v}", (first, found)) for v, found in enumerate(links)]
+
+
+def _recall(job: Job, views: list[NDArray], links: list[NDArray]) -> float:
+    """Share of the true links among those found, in a few samples of a block."""
+    some = np.unique(np.linspace(0, len(views[0]) - 1, CHECKED).astype(int))
+    few = [X[some].astype(np.float64) for X in views]
+    shares = []
+    for v, (_name, (_first, exact)) in enumerate(_by_products(job, 0, few, 0)):
+        here = axes.of(job)[v]
+        samples, points = along(few[v], here), along(landmarks.points(job)[v], here)
+        distances = [((samples[:, None] - points[rows]) ** 2).sum(axis=2) for rows in (links[v][some], exact)]
+        shares.append(recall(*distances))
+    return float(np.mean(shares))
+
+
+def link_recall(job: Job) -> float | None:
+    """Share of the true links among those found; None where all landmarks were looked at."""
+    if not n_links(job) or links_by(job) != "pynndescent":
+        return None
+    stage = stage_of(job)
+    return float(np.mean([stage.facts(block)["recall"] for block in range(stage.n_blocks)]))

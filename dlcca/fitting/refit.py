@@ -1,0 +1,162 @@
+"""Appending rows to a fitted model: the old landmarks are kept, new ones stand where the old do not reach.
+
+With the old rows at hand, everything is fitted to old and new rows together, the metrics of the old landmarks too.
+Without them, the old landmarks keep their metrics and stand for the old rows themselves: the step of the diffusion
+does not depend on how densely rows lie, so that few may stand for many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DataError, SettingsError
+from dlcca.fitting.in_memory import Fit, find_neighbors, fit_metric, fit_spectrum, fit_views, reach_of
+from dlcca.model import Model
+from dlcca.numerics.novelty import cover
+from dlcca.numerics.windows import roomy, time_windows
+from dlcca.settings.auto import Choices
+from dlcca.settings.fit import Settings
+from dlcca.trust.quality import Quality
+from dlcca.views import Views
+
+#: Rows outside among which new landmarks are chosen, at most.
+MOST_CANDIDATES = 20_000
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of the fit that rows are appended to."""
+
+    model: Model
+    landmarks: NDArray[np.int64]  # (m,) row numbers
+    correlations: NDArray  # (m, r)
+    quality: Quality
+    settings: Settings  # without any "auto"
+    old_segments: NDArray[np.int64] | None = None  # of the old rows, if they are of recordings
+    new_segments: NDArray[np.int64] | None = None  # of the new ones
+
+    @property
+    def window(self) -> int:
+        """Rows of a window of time; 1 where neighborhoods are others."""
+        asked = self.settings.neighborhoods
+        if not isinstance(asked.kind, str):
+            raise SettingsError(
+                "this model was given its neighborhoods as row numbers, and does not know those of new rows; "
+                "fit old and new rows together, with the neighborhoods of both."
+            )
+        return int(asked.window) if asked.kind == "time" else 1
+
+
+def new_landmarks(known: Known, distance: NDArray, read: Any) -> NDArray[np.int64]:
+    """Rows that become landmarks, rising: so many that none is outside, but no more than there are landmarks.
+
+    Parameters
+    ----------
+    distance : (n,) of the new rows from what the fit has seen; NaN where a row is not valid
+    read : gives the views (a list, None for one that is not used) at some of the new rows
+    """
+    n, width = len(distance), known.window
+    outside = np.flatnonzero(np.nan_to_num(distance) > 1)
+    if width > 1:  # there must be room for the window of a landmark
+        outside = outside[roomy(_segments(known.new_segments, n), width)[outside]]
+    if len(outside) > MOST_CANDIDATES:
+        outside = outside[np.linspace(0, len(outside) - 1, MOST_CANDIDATES).astype(np.int64)]
+    if not len(outside):
+        return outside
+    model, views = known.model, read(outside)
+    used = model.needed
+    units = [float(model.known_reach[v]) for v in used]
+    return np.sort(outside[cover([views[v] for v in used], units, distance[outside], model.n_landmarks)])
+
+
+def settings_for(known: Known, n_old: int, n: int, rows: NDArray[np.int64]) -> Settings:
+    """The settings of a fit to old and new rows with these landmarks; windows of time do not cross from old to new."""
+    given: dict[str, Any] = {"landmarks": rows}
+    if known.window > 1:
+        old, new = _segments(known.old_segments, n_old), _segments(known.new_segments, n - n_old)
+        segments = np.concatenate([old, int(old.max()) + 1 + new])
+        given["neighborhoods"] = time_windows(n, rows, known.window, segments)
+    return known.settings.with_options(**given)
+
+
+def _segments(said: NDArray[np.int64] | None, n: int) -> NDArray[np.int64]:
+    """The unbroken stretches of n rows: all one, if no others are known."""
+    return np.zeros(n, np.int64) if said is None else said
+
+
+def check_old(known: Known, points: list[NDArray]) -> None:
+    """An error if the rows at the landmarks' numbers are not the landmarks."""
+    for name, X, P in zip(known.model.names, points, known.model.points, strict=True):
+        if X.shape != P.shape or not np.allclose(X, P):
+            raise DataError(
+                f"view {name!r} of the old rows is not what the model was fitted to: the landmarks are not among its "
+                "rows. Give the rows of the fit in their order; or none, and the landmarks stand for them."
+            )
+
+
+def refit_together(known: Known, old: Views, new: Views, rng: np.random.Generator) -> Fit:
+    """A fit to old and new rows, with the old landmarks and what is needed besides."""
+    if old.n <= int(known.landmarks.max()):
+        raise DataError(
+            f"the old views have {old.n} rows, and row {int(known.landmarks.max())} is a landmark; give the rows of "
+            "the fit."
+        )
+    check_old(known, [X[known.landmarks] for X in old.present])
+    added = new_landmarks(known, known.model.distance(new.present), lambda rows: [X[rows] for X in new.present])
+    rows = np.concatenate([known.landmarks, old.n + added])
+    together = stacked(old, new)
+    return fit_views(together, settings_for(known, old.n, together.n, rows), rng)
+
+
+def refit_alone(known: Known, new: Views) -> Fit:
+    """A fit to new rows and the old landmarks, which keep their metrics and stand for the old rows."""
+    m, settings = known.model.n_landmarks, known.settings
+    added = new_landmarks(known, known.model.distance(new.present), lambda rows: [X[rows] for X in new.present])
+    factors, correlations = known.model.factors, known.correlations
+    if len(added):
+        neighbors = find_neighbors(new.n, added, settings, new.present, known.new_segments)
+        metric = fit_metric(new.present, neighbors, settings)
+        factors = [joined(F, G, axis=2) for F, G in zip(factors, metric.factors, strict=True)]
+        correlations = joined(correlations, metric.correlations, axis=1)
+    together = stacked(Views(tuple(known.model.points), new.names), new)
+    rows = np.concatenate([np.arange(m), m + added])
+    model, eigenvalues, bandwidth, _outliers = fit_spectrum(together, rows, factors, settings)
+    model = replace(model, reach=reach_of(model, together.present, rows, settings))
+    measures = {**known.quality.measures, "leading_eigenvalue": float(eigenvalues[0])}
+    return Fit(
+        model=model,
+        embedding=model.coordinates(together.present).astype(together.present[0].dtype),
+        eigenvalues=eigenvalues,
+        landmarks=rows,
+        correlations=correlations,
+        bandwidth=bandwidth,
+        quality=replace(known.quality, measures=measures),
+        choices=Choices(settings, {}),
+    )
+
+
+def aligned(model: Model, before: Model, R: NDArray) -> Model:
+    """The model with its axes turned; its landmarks reach as far as they did before, if not farther."""
+    return replace(model, rotation=R, reach=np.maximum(model.known_reach, before.known_reach))
+
+
+def joined(A: NDArray, B: NDArray, axis: int) -> NDArray:
+    """Both one after another, the narrower one filled up with zeros along an axis."""
+    wide = max(A.shape[axis], B.shape[axis])
+    return np.concatenate([_filled(X, axis, wide) for X in (A, B)])
+
+
+def _filled(X: NDArray, axis: int, size: int) -> NDArray:
+    room = [(0, size - X.shape[axis] if i == axis else 0) for i in range(X.ndim)]
+    return np.pad(X, room)
+
+
+def stacked(old: Views, new: Views) -> Views:
+    """The rows of both, the old ones first."""
+    arrays = [np.concatenate([X, Y]) for X, Y in zip(old.present, new.present, strict=True)]
+    dtype = np.result_type(*arrays)
+    return Views(tuple(X.astype(dtype, copy=False) for X in arrays), new.names)

@@ -1,0 +1,151 @@
+"""A whole run from its description: look at the views, do what is missing, seal the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dlcca.engine.failures import watched
+from dlcca.engine.work import Tell
+from dlcca.errors import DataError, SettingsError
+from dlcca.fitting import pipeline, results
+from dlcca.fitting.job import Job, array_sources, settled
+from dlcca.fitting.window import chosen_job
+from dlcca.settings.auto import Choices
+from dlcca.settings.fit import Settings
+from dlcca.storage import event_log, groups, lock
+from dlcca.storage.block_manifest import known_stage, new_attempt
+from dlcca.storage.blocks import Stage
+from dlcca.storage.files import files_at
+from dlcca.storage.views import is_views
+from dlcca.trust.quality import Quality
+
+#: Takes a sentence for whoever watches the run.
+Say = Callable[[str], None]
+
+
+def silence(text: str) -> None:
+    """Where nobody has asked to be told."""
+
+
+#: Stages in the order in which they are done, under their names on disk.
+ON_DISK = (
+    "scan",
+    "moments",
+    "landmarks",
+    "points",
+    "axes",
+    "near",
+    "shards",
+    "merged",
+    "neighborhoods",
+    "recall",
+    "asked",
+    "members",
+    "metric",
+    "chance",
+    "units",
+    "kernel",
+    "bandwidth",
+    "gram",
+    "lanczos",
+    "spectrum",
+    "coordinates",
+    "signs",
+    "embedding",
+    "checks",
+)
+
+
+def prepared(
+    store: str,
+    views: Mapping[str, str],
+    settings: Settings,
+    seed: int,
+    clock: str = "",
+    missing_chunks: Mapping[str, str] | None = None,
+) -> tuple[Job, Choices]:
+    """The job, every "auto" settled; reads the headers of the views and a few of their rows.
+
+    ``clock`` is the store of views that they are, if they were made of recordings; ``missing_chunks`` what to do about
+    chunks that a view lacks, by the name of the view: "refuse", which is usual, or "fill".
+    """
+    if clock and not is_views(clock):
+        raise DataError(f"the views of {store} are to be made of recordings, and are not yet: dlcca ingest run.toml.")
+    sources = tuple(array_sources(views, missing_chunks or {}).values())
+    return chosen_job(store, sources, settled(settings, sources), seed, clock)
+
+
+def run(job: Job, choices: Choices, client: Any = None, tell: Tell | None = None, say: Say = silence) -> Quality:
+    """Do what is missing of every stage, and seal the run.
+
+    Nobody else may write to the store meanwhile. ``say`` is told of whatever has to be begun again.
+    """
+    pipeline.refuse_place(job)
+    with lock.held(job.address, "a run"), watched(client, event_log.current(), say):
+        pipeline.run(job, client, tell)
+        lock.confirm(job.address)
+        return results.run(job, choices, costs(job.address))
+
+
+def forget(store: str, first: str) -> None:
+    """Remove a stage and all later ones, so that they are done again."""
+    if first not in ON_DISK:
+        raise SettingsError(f"--from {first}: the stages are {', '.join(ON_DISK)}.")
+    files = files_at(store)
+    if files.get(groups.FILE) is not None:
+        groups.put(store, {})  # first: what the header tells of is finished no more
+    again = ON_DISK[ON_DISK.index(first) :]
+    if any(files.get(f"stages/{name}/stage.json") is not None for name in again):
+        new_attempt(store)  # a worker that still computes a block of these stages is to write beside the new ones
+    for name in reversed(again):  # so that nothing ever builds on what is gone
+        files.remove(f"stages/{name}")
+
+
+def forget_recordings(store: str) -> str:
+    """Remove the views that were made of recordings; the stage from which all is to be done again."""
+    files_at(store).remove("recordings")
+    return ON_DISK[0]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a stage is."""
+
+    name: str
+    done: int
+    blocks: int
+    seconds: float  # that workers took for the finished blocks, all together
+    peak_bytes: int  # the largest memory that one of them ever had by then
+
+
+def progress(store: str) -> list[Progress]:
+    """The stages that have been begun, each with its finished blocks."""
+    found = []
+    for stage in begun(store):
+        cost = stage.cost()
+        done = stage.n_blocks - len(stage.missing())
+        found.append(Progress(stage.name, done, stage.n_blocks, cost["seconds"], cost["peak_bytes"]))
+    return found
+
+
+def costs(store: str) -> dict[str, dict[str, Any]]:
+    """What each stage took: seconds of its tasks, how many there were, and the largest memory of a worker."""
+    return {stage.name: stage.cost() for stage in begun(store)}
+
+
+def damages(store: str) -> list[str]:
+    """What is wrong with the finished blocks of a run, a line each."""
+    return [problem for stage in begun(store) for problem in stage.check()]
+
+
+def begun(store: str) -> list[Stage]:
+    """The stages of a run that have been begun, as they are on disk."""
+    return stages_on_disk(store, ON_DISK)
+
+
+def stages_on_disk(store: str, names: Sequence[str]) -> list[Stage]:
+    """Those of some stages that have been begun; an error if what one says of itself is damaged."""
+    known = {name: known_stage(store, name) for name in names}
+    return [Stage(store, name, k["fingerprint"], k["n_blocks"]) for name, k in known.items() if k is not None]

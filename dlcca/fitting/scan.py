@@ -1,0 +1,99 @@
+"""The first look at every block: means and variances of the channels, and whether all is finite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.engine.work import Tell, do_missing
+from dlcca.errors import DataError
+from dlcca.fitting.job import Job
+from dlcca.numerics.moments import Moments, combined
+from dlcca.recordings import input_integrity
+from dlcca.storage.blocks import Stage
+from dlcca.views import LEAST_CHANGE, check_change, check_largest, in_range
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What the first look found."""
+
+    means: list[NDArray]  # per view, (d_v,)
+    spreads: list[float]  # per view: root of the total variance
+
+
+def stage_of(job: Job) -> Stage:
+    return job.first_read
+
+
+def moments_stage(job: Job) -> Stage:
+    """All blocks together: later stages ask for it in every task, and must not read a file for each block there."""
+    return job.moments_of_views
+
+
+def run(job: Job, client: Any = None, tell: Tell | None = None) -> Scan:
+    """Look at every block that was not looked at yet, and put the results together in the order of the blocks."""
+    stage = stage_of(job).prepare({}, says=f"{job.n} samples of {job.K} views")
+    input_integrity.confirm(job, client, tell)
+    do_missing(compute, job, stage, client, tell)
+    together = moments_stage(job).prepare({}, says=f"{job.n} samples of {job.K} views")
+    do_missing(combine, job, together, client, tell)
+    return result(job)
+
+
+def result(job: Job) -> Scan:
+    found = moments_stage(job).facts(0)
+    return Scan([np.array(mean) for mean in found["means"]], found["spreads"])
+
+
+def compute(job: Job, stage: Stage, block: int) -> None:
+    first, _last = job.bounds(block)
+    views = job.block(block)
+    for source, X in zip(job.sources, views, strict=True):
+        _refuse_gaps(X, source.name, first, block)
+    moments = [Moments.of(X) for X in views]
+    facts = {
+        **input_integrity.checksums(views),
+        "rows": len(views[0]),
+        "means": [m.mean.tolist() for m in moments],
+        "squares": [m.squares.tolist() for m in moments],
+    }
+    stage.write(block, {}, facts)
+
+
+def combine(job: Job, stage: Stage, block: int) -> None:
+    scanned = stage_of(job)
+    facts = [scanned.facts(b) for b in range(scanned.n_blocks)]
+    means, spreads = [], []
+    for v, source in enumerate(job.sources):
+        moments = combined([Moments(f["rows"], np.array(f["means"][v]), np.array(f["squares"][v])) for f in facts])
+        spread = float(np.sqrt(moments.squares.sum() / moments.count))
+        if not moments.squares.any():
+            size = float(
+                np.abs(moments.mean).max()
+            )  # where even the squares of the values are 0, so are those of changes
+            if 0 < size < LEAST_CHANGE[np.dtype(job.dtype)]:
+                check_change(size, source.name, job.dtype)
+            raise DataError(f"view {source.name!r} is constant; a sensor that never changes has nothing in common.")
+        check_change(spread, source.name, job.dtype)
+        means.append(moments.mean.tolist())
+        spreads.append(spread)
+    known = [f.get(input_integrity.CHECKSUMS) for f in facts]
+    checked = {input_integrity.CHECKSUMS: known} if None not in known else {}  # an earlier dlcca kept none
+    stage.write(block, {}, {"means": means, "spreads": spreads, **checked})
+
+
+def _refuse_gaps(X: NDArray, name: str, first: int, block: int) -> None:
+    if in_range(X):
+        return
+    bad = ~np.isfinite(X)
+    if bad.any():
+        row, channel = (int(i) for i in np.argwhere(bad)[0])
+        raise DataError(
+            f"view {name!r} holds {X[row, channel]} in row {first + row}, channel {channel} (block {block}; "
+            f"{int(bad.any(axis=1).sum())} rows of the block are touched); all must be finite."
+        )
+    check_largest(X, name, X.dtype, first=first)

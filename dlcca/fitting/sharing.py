@@ -1,0 +1,131 @@
+"""What the views share, against what they would by chance: surrogates in one task, the landmarks with their metrics."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.engine.work import Tell, do_missing
+from dlcca.fitting import landmarks, neighborhood_rows, neighbors
+from dlcca.fitting.job import Job
+from dlcca.storage.blocks import Stage
+from dlcca.trust.components import n_directions
+from dlcca.trust.quality import Common
+from dlcca.trust.sharing import (
+    AtLandmarks,
+    Chance,
+    at_landmarks,
+    between_landmarks,
+    chance_of,
+    common_of,
+    strength_in_neighborhoods,
+)
+from dlcca.trust.significance import Tested
+from dlcca.trust.surrogates import WINDOW_SAMPLES
+
+#: Arrays that the stage of metrics keeps of its landmarks, for the test.
+TESTS, RADIUS, CONDITION = "tests", "radius", "condition"
+
+
+class _View:
+    """Rows of a view that are read when they are asked for."""
+
+    def __init__(self, job: Job, v: int) -> None:
+        self.job, self.v, self.shape = job, v, (job.n, job.dims[v])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> NDArray:
+        if isinstance(rows, slice):
+            return self.job.read(self.v, slice(*rows.indices(len(self))))
+        return self.job.read(self.v, np.ravel(rows)).reshape(*np.shape(rows), self.shape[1])
+
+
+def stage_of(job: Job) -> Stage:
+    return job.stage("chance", neighbors.depends(job), 1)
+
+
+def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
+    """Hold the views against surrogates, if there are several and it was not done yet."""
+    if job.K > 1:
+        stage = stage_of(job).prepare({}, says=neighbors.says(job))
+        do_missing(compute, job, stage, client, tell)
+
+
+def compute(job: Job, stage: Stage, block: int) -> None:
+    views = [_View(job, v) for v in range(job.K)]
+    found = chance_of(views, neighborhood_rows.width(job), job.settings, job.segments, _given(job))
+    stage.write(block, {}, asdict(found))
+
+
+def _given(job: Job) -> NDArray[np.int64] | None:
+    """Of neighborhoods that the user gave as many as are looked at; None for others."""
+    if isinstance(job.options["neighborhoods"], str):
+        return None
+    m = landmarks.count(job)
+    some = np.linspace(0, m - 1, min(m, WINDOW_SAMPLES)).astype(np.int64)
+    parts = [neighbors.neighbors(job, int(g)) for g in np.unique(some // landmarks.GROUP)]
+    return np.concatenate(parts)[np.searchsorted(_rows_of_groups(job, some), some)]
+
+
+def _rows_of_groups(job: Job, some: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([np.arange(*landmarks.group(job, int(g))) for g in np.unique(some // landmarks.GROUP)])
+
+
+# What the stage of metrics keeps besides them, because it holds the neighborhoods.
+
+
+def shapes(job: Job) -> dict[str, tuple[int, ...]]:
+    """The arrays of all landmarks; none for one view."""
+    if job.K < 2:
+        return {}
+    m, pairs = landmarks.count(job), job.K * (job.K - 1) // 2
+    return {TESTS: (m, pairs, 3 * _steps(job) + 2), RADIUS: (m, job.K), CONDITION: (m, job.K)}
+
+
+def tested(job: Job, views: list[NDArray], rows: NDArray[np.int64], ranks: NDArray) -> dict[str, NDArray]:
+    """Their parts at some landmarks, from rows (m, k) of views."""
+    if job.K < 2:
+        return {}
+    found = at_landmarks(views, rows, ranks)
+    steps = [np.moveaxis(x, 0, 1) for x in (found.test.statistic, found.test.freedom, found.test.penalty)]
+    whole = [x.T[:, :, None] for x in (found.test.top, found.test.shared)]
+    return {TESTS: np.concatenate([*steps, *whole], axis=2), RADIUS: found.radius, CONDITION: found.condition}
+
+
+def _steps(job: Job) -> int:
+    """Steps of the test: directions of the narrower view, of the pair in which they are most."""
+    k = neighborhood_rows.width(job)
+    directions = [min(n_directions(k), k, d) for d in job.dims]
+    return max(min(pair) for pair in combinations(directions, 2))
+
+
+def common(job: Job, metrics: Stage) -> Common | None:
+    """What the views share, from both stages; None for one view."""
+    if job.K < 2:
+        return None
+    tests, s = np.moveaxis(metrics.read_all(TESTS), 1, 0), _steps(job)
+    test = Tested(tests[:, :, :s], tests[:, :, s : 2 * s], tests[:, :, 2 * s : 3 * s], tests[:, :, -2], tests[:, :, -1])
+    found = AtLandmarks(test, metrics.read_all(RADIUS), metrics.read_all(CONDITION))
+    return common_of(Chance(**stage_of(job).facts(0)), found)
+
+
+def strength(job: Job, found: Common) -> NDArray[np.float64]:
+    """The common strength of every row of the result, NaN where a row was left out: see `sharing.strength_of_rows`.
+
+    A row in no neighborhood has what lies between the landmarks before and after it, whatever the neighborhoods.
+    """
+    groups = range(landmarks.n_groups(job))
+    rows = (neighbors.neighbors(job, g) for g in groups)
+    parts = (found.strength[slice(*landmarks.group(job, g))] for g in groups)
+    told = between_landmarks(strength_in_neighborhoods(job.n, rows, parts), landmarks.rows(job), found.strength)
+    if job.moments is None:
+        return told
+    whole = np.full(job.n_moments, np.nan)
+    whole[job.moments.rows] = told
+    return whole

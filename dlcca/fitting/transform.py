@@ -1,0 +1,300 @@
+"""Coordinates of new rows in a fitted model, block by block, with how far each lies from what the fit has seen."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_of_block
+from dlcca.engine.work import Tell, do_missing, read_or_computed
+from dlcca.errors import DataError, SettingsError, StaleStage, suggest
+from dlcca.fitting.job import Source, _clock, array_sources, fingerprint, identity
+from dlcca.model import Model
+from dlcca.recordings import input_integrity as inputs
+from dlcca.storage import groups, lock, places, transformed, views
+from dlcca.storage import model as model_store
+from dlcca.storage import run as run_store
+from dlcca.storage.arrays import open_sealed, plain, seal
+from dlcca.storage.block_manifest import known_stage
+from dlcca.storage.blocks import Stage, storing
+from dlcca.storage.files import zarr_store
+from dlcca.storage.views import Clock, Reason
+
+
+@dataclass(frozen=True)
+class TransformJob:
+    """Views of n moments, to be given the coordinates of a model; small enough to send to every worker."""
+
+    address: str  # of the result
+    model: str  # address
+    seal: str  # checksum of the model
+    sources: tuple[Source | None, ...]  # in the order of the model's views; None for one that is missing
+    n: int  # moments
+    q: int
+    dtype: str
+    rows: int  # moments of a block
+    inputs: str  # identity of model and views
+    clock: str = ""  # the store of views that they are, if they were made of recordings
+    notes: tuple[str, ...] = ()  # on the input
+
+    @property
+    def moments(self) -> Clock | None:
+        return _clock(self.clock, self.inputs) if self.clock else None
+
+    @property
+    def stage(self) -> Stage:
+        return Stage(self.address, "transform", self.inputs, count_of_blocks(self.n, self.rows))
+
+    @property
+    def first_read(self) -> Stage:
+        return self.stage
+
+    def rows_read(self, block: int) -> tuple[int, int]:
+        """The rows of the views that a block of moments is made of."""
+        first, last = bounds_of_block(self.n, self.rows, block)
+        if self.moments is None:
+            return first, last
+        low, high = np.searchsorted(self.moments.rows, [first, last])
+        return int(low), int(high)
+
+    def views_read(self, block: int) -> list[NDArray]:
+        """The views that are there, in the rows of a block."""
+        return [X for X in _read(self, *self.rows_read(block)) if X is not None]
+
+    @property
+    def present(self) -> dict[str, Source]:
+        return {source.name: source for source in self.sources if source is not None}
+
+
+def model_address(said: str) -> str:
+    """The model that is meant: one that was saved, or that of a finished run."""
+    return run_store.model_of(said) if run_store.is_finished(said) else said
+
+
+def prepared(address: str, model: str, sources: Mapping[str, Source], clock: str = "") -> TransformJob:
+    """The job, after a look at the headers of model and views; a view that is missing is not among the sources.
+
+    ``clock`` is the address of the store of views that they are, if they were made of recordings.
+    """
+    place = model_address(model)
+    checksum = _checksum(place)
+    fitted = _opened(place, checksum)
+    _refuse_unknown(sources, fitted.names)
+    given = tuple(sources.get(name) for name in fitted.names)
+    arrays = [None if source is None else _checked(source) for source in given]
+    fitted.check(arrays)
+    present = tuple(source for source in given if source is not None)
+    n = _length(present, [X for X in arrays if X is not None])
+    notes = tuple(note for source in present if (note := source.check_complete()))
+    inputs = fingerprint(identity(present), checksum, views.describe(clock)["fingerprint"] if clock else "")
+    if clock:
+        n = len(_clock(clock, inputs).time)
+    narrow = all(X.dtype.kind == "f" and X.dtype.itemsize <= 4 for X in arrays if X is not None)
+    dtype = "float32" if narrow else "float64"
+    dims = [X.shape[1] for X in arrays if X is not None]
+    rows = rows_of_block(n, dims, np.dtype(dtype).itemsize, next(X for X in arrays if X is not None).chunks[0])
+    return TransformJob(address, place, checksum, given, n, len(fitted.scale), dtype, rows, inputs, clock, notes)
+
+
+def views_of_store(address: str) -> dict[str, Source]:
+    """The views of a store that was made of recordings."""
+    return {name: Source(name, f"{address.rstrip('/')}/views/{name}") for name in views.describe(address)["views"]}
+
+
+def named_arrays(said: Sequence[str], names: tuple[str, ...], missing_chunks: str = "refuse") -> dict[str, Source]:
+    """Zarr arrays as ``NAME=array.zarr``, or one for each view in the order of the model's.
+
+    ``missing_chunks`` says what to do about chunks that they lack: "refuse" or "fill".
+    """
+    split = [text.partition("=") for text in said]
+    pairs = [(name, rest) if name in names else ("", f"{name}{equals}{rest}") for name, equals, rest in split]
+    if all(name for name, _ in pairs):
+        if len(dict(pairs)) < len(pairs):
+            raise SettingsError(f"a view is named twice in {' '.join(said)}.")
+        return array_sources(dict(pairs), dict.fromkeys(names, missing_chunks))
+    if len(said) != len(names) or any(name for name, _ in pairs):
+        wanted = " ".join(f"{name}=..." for name in names)
+        raise SettingsError(
+            f"{len(said)} FILEs for a model of {len(names)} arrays ({', '.join(names)}); give {wanted}, or one Zarr "
+            "array for each, in this order. Only a model of recordings takes recordings."
+        )
+    return array_sources(dict(zip(names, said, strict=True)), dict.fromkeys(names, missing_chunks))
+
+
+def run(job: TransformJob, client: Any = None, tell: Tell | None = None) -> dict[str, Any]:
+    """Do what is missing, and seal the result; its header."""
+    _refuse_foreign(job)
+    with lock.held(job.address, "a transform"):
+        if not transformed.is_transformed(job.address):
+            return _done(job, client, tell)
+        if inputs.recorded(job.stage) is not None:  # else it was made by an earlier dlcca
+            inputs.confirm(job, client, tell)
+        return transformed.describe(job.address)
+
+
+def _done(job: TransformJob, client: Any, tell: Tell | None) -> dict[str, Any]:
+    n, rows = job.n, job.rows
+    arrays: dict[str, Any] = {
+        "/embedding": ((n, job.q), job.dtype, rows),
+        "/time": ((n,), "int64" if not job.clock else "float64", rows),
+        "/reason": ((n,), "uint8", rows),
+        "/distance": ((n,), "float64", rows),
+        "/outside": ((n,), "bool", rows),
+    }
+    says = f"the model {job.model}, views {', '.join(job.present)}"
+    stage = job.stage.prepare(arrays, says=says)
+    inputs.confirm(job, client, tell)
+    do_missing(compute, job, stage, client, tell)
+    inputs.confirm(job, client, tell)  # it may have changed on the way
+    with storing(f"the header of {job.address}"):
+        _seal(job)
+    return transformed.describe(job.address)
+
+
+def compute(job: TransformJob, stage: Stage, block: int) -> None:
+    """Coordinates, distances and reasons of a block of moments."""
+    model = _opened(job.model, job.seal)
+    first, last = bounds_of_block(job.n, job.rows, block)
+    views = _read(job, *job.rows_read(block))
+    arrays, at, reason = _valid_rows(job, views, first, last)
+    E = np.full((last - first, job.q), np.nan)
+    distance = np.full(last - first, np.nan)
+    if len(at):
+        E[at], distance[at] = model.coordinates(arrays), model.distance(arrays)
+    clock = job.moments
+    parts = {
+        "/embedding": (first, E.astype(job.dtype)),
+        "/time": (first, np.arange(first, last) if clock is None else clock.time[first:last]),
+        "/reason": (first, reason),
+        "/distance": (first, distance),
+        "/outside": (first, distance > 1),
+    }
+    known = inputs.checksums([X for X in views if X is not None])
+    stage.write(block, parts, {"valid": len(at), "outside": int((distance > 1).sum()), **known})
+
+
+def _valid_rows(
+    job: TransformJob, arrays: list[NDArray | None], first: int, last: int
+) -> tuple[list[NDArray | None], NDArray, NDArray[np.uint8]]:
+    """The views at those of some moments that are valid, which these are, and why the others are not."""
+    clock = job.moments
+    if clock is not None:
+        low, high = np.searchsorted(clock.rows, [first, last])
+        return arrays, clock.rows[low:high] - first, clock.reason[first:last]
+    finite = np.logical_and.reduce([np.isfinite(X).all(axis=1) for X in arrays if X is not None])
+    at = np.flatnonzero(finite)
+    reason = np.where(finite, Reason.VALID, Reason.MISSING).astype(np.uint8)
+    return [None if X is None else X[at] for X in arrays], at, reason
+
+
+def _read(job: TransformJob, first: int, last: int) -> list[NDArray | None]:
+    rows = slice(first, last)
+    return [None if source is None else source.read(rows).astype(job.dtype, copy=False) for source in job.sources]
+
+
+def _checksum(address: str) -> str:
+    """That of the header of a model, as it is now."""
+    return str(open_sealed(address, model_store.FORM)[0].attrs["checksum"])
+
+
+@lru_cache(maxsize=2)
+def _opened(address: str, checksum: str) -> Model:
+    """The model, read once in a process; ``checksum`` tells models at one address apart."""
+    if _checksum(address) != checksum:
+        raise StaleStage(f"the model {address} was replaced while it was in use; give another store, and begin again.")
+    model, _, facts = model_store.load(address)
+    if any(facts.get("lags", ())):
+        raise SettingsError(
+            f"the model {address} has lags, and dlcca transform puts rows together as they are: use open_model(...)"
+            ".transform(views) with arrays in memory."
+        )
+    return model
+
+
+def _refuse_unknown(sources: Mapping[str, Source], names: tuple[str, ...]) -> None:
+    for name in sources:
+        if name not in names:
+            raise SettingsError(f"the model has no view {name!r}; {suggest(name, names)}")
+
+
+def _checked(source: Source) -> Any:
+    X = source.open()
+    if X.ndim != 2:
+        raise DataError(f"view {source.name!r} has shape {X.shape}; (samples, channels) is needed.")
+    if X.dtype.kind not in "fiub":
+        raise DataError(f"view {source.name!r} has dtype {X.dtype}; real numbers are needed.")
+    return X
+
+
+def _length(sources: tuple[Source, ...], arrays: list[Any]) -> int:
+    lengths = {source.name: X.shape[0] for source, X in zip(sources, arrays, strict=True)}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
+        raise DataError(f"the views differ in length: {found} samples. They must be samples of the same moments.")
+    n = next(iter(lengths.values()))
+    if n < 1:
+        raise DataError("the views have no samples.")
+    return n
+
+
+def _refuse_foreign(job: TransformJob) -> None:
+    """An error if something else is there: the coordinates of other rows, or no coordinates at all."""
+    made_here = job.clock.rstrip("/") == f"{job.address.rstrip('/')}/{places.RECORDINGS}"
+    sources = [] if made_here else [f"{s.address}/{s.path}".rstrip("/") for s in job.present.values()]
+    places.refuse_store(job.address, transformed.FORM, inputs=[job.model, *sources], setting="store")
+    if transformed.is_transformed(job.address) and transformed.describe(job.address)["fingerprint"] != job.inputs:
+        raise StaleStage(f"{job.address} holds other recordings, or those of another model; give another store.")
+
+
+def _seal(job: TransformJob) -> None:
+    import zarr
+
+    groups.put(job.address, {})
+    group = zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
+    facts = [job.stage.facts(block) for block in range(job.stage.n_blocks)]
+    valid, outside = (sum(fact[key] for fact in facts) for key in ("valid", "outside"))
+    clock = job.moments
+    content = {
+        "model": job.model,
+        "model_checksum": job.seal,
+        "views": list(job.present),
+        "missing_views": [
+            name for name, source in zip(_opened(job.model, job.seal).names, job.sources, strict=True) if source is None
+        ],
+        "time_unit": "sample" if clock is None else "s",
+        "start": None if clock is None else clock.start,
+        "step_s": views.describe(job.clock)["step_s"] if job.clock else None,
+        "samples": job.n,
+        "valid": valid,
+        "outside": outside,
+        "notes": list(job.notes),
+        "fingerprint": job.inputs,
+        "versions": run_store.versions(),
+        "manifest": {name: _digest(job, name) for name in transformed.ARRAYS},
+    }
+    seal(group, transformed.FORM, plain(content))
+
+
+def _digest(job: TransformJob, name: str) -> str:
+    """The digest that a reader asks for, made block by block."""
+    array = job.stage.array(f"/{name}")
+    made = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+    for block in range(job.stage.n_blocks):
+        X = read_or_computed(compute, job, job.stage, f"/{name}", block)
+        made.update(np.ascontiguousarray(X).data)
+    return made.hexdigest()
+
+
+def progress(address: str) -> tuple[int, int] | None:
+    """Blocks done and blocks in all of a store that was begun; None if there is none."""
+    known = known_stage(address, "transform")
+    if known is None:
+        return None
+    stage = Stage(address, "transform", known["fingerprint"], known["n_blocks"])
+    return stage.n_blocks - len(stage.missing()), stage.n_blocks

@@ -1,0 +1,1 @@
+"""Questions to a fitted model: stability, which views share what, private parts, tuning."""

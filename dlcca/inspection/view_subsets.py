@@ -1,0 +1,298 @@
+"""Which views share what: every two of them, and the sets of views that each common component is in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DataError, SettingsError
+from dlcca.estimator import LocalCCA, in_step
+from dlcca.fitting.in_memory import find_neighbors
+from dlcca.numerics.landmarks import evenly
+from dlcca.settings.fit import Settings
+from dlcca.trust.components import Basis, basis, leading, n_directions
+from dlcca.trust.quality import LEVEL, Common
+from dlcca.trust.sharing import FEWEST_SURROGATES, at_landmarks, bases_of, chance_from, common_of, compared_of
+from dlcca.trust.surrogates import Compared
+from dlcca.trust.view_sets import adjusted, beyond_chance, exactly, in_common, rest_test
+from dlcca.views import checked
+
+#: Landmarks that are looked at, spread over all.
+SOME_LANDMARKS = 256
+#: Views of which all sets are looked at; of more there would be too many.
+MOST_VIEWS = 8
+#: Where a twentieth of the neighborhoods of shifted views reach this squared correlation, larger sets cannot be told.
+BLIND = 0.95
+#: Something is not common to some views only when another holds more than this much of it.
+MOST_OUTSIDE = 0.5
+
+Set = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PairShares:
+    """What two views share."""
+
+    views: tuple[str, str]
+    shares: bool | None  # None if it cannot be told: too few rows, or views that are as much alike when shifted
+    p: float | None  # that views which share nothing look like these; the chance of any false pair is held
+    n_common: int  # dimensions at the typical landmark
+    strength: float  # how much of the leading common direction they share beyond chance, 0 to 1; the median landmark
+
+
+@dataclass(frozen=True)
+class SharedPart:
+    """Something that is common to these views and, as far as it can be told, to no others."""
+
+    views: tuple[str, ...]
+    n_components: int
+    p: float  # that some view of the set does not hold it
+    carried: NDArray[np.float64]  # (K,) how much of it each of all views holds beyond chance, 0 to 1; NaN if not known
+    exact: bool  # False if it cannot be told whether others hold it as well
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Which views share what, as `who_shares` finds it; ``print`` it for sentences."""
+
+    names: tuple[str, ...]
+    pairs: list[PairShares]
+    parts: list[SharedPart]  # the largest sets first
+    carried: NDArray[np.float64]  # (q, K) how much of each coordinate of the model each view holds, 0 to 1
+
+    @property
+    def common_to_all(self) -> int:
+        """Components that every view holds."""
+        return sum(part.n_components for part in self.parts if len(part.views) == len(self.names))
+
+    def matrix(self) -> NDArray[np.int64]:
+        """Common dimensions of every two views, (K, K); 0 on the diagonal."""
+        found = np.zeros((len(self.names), len(self.names)), np.int64)
+        for pair in self.pairs:
+            u, v = (self.names.index(name) for name in pair.views)
+            found[u, v] = found[v, u] = pair.n_common
+        return found
+
+    def __str__(self) -> str:
+        lines = [_part_line(part, len(self.names)) for part in self.parts] or ["No two views are known to share."]
+        lines += [_pair_line(pair) for pair in self.pairs]
+        for c, row in enumerate(self.carried):
+            told = ", ".join(f"{name} {share:.2f}" for name, share in zip(self.names, row, strict=True))
+            lines.append(f"Coordinate {c + 1} is held by {told} (1 is all of it, 0 none).")
+        return "\n".join(lines)
+
+
+def who_shares(model: LocalCCA, views: Any) -> Sharing:
+    """Which views share what: each pair, and the sets of views that hold a common component.
+
+    A pair shares something if its neighborhoods show more than those of the two views shifted against each other do.
+    A larger set does if each of its views holds something of what the *others* share. The chance that any pair is named
+    that shares nothing is at most 0.05 over all pairs together, and likewise over all sets of one size.
+
+    Parameters
+    ----------
+    model : fitted to the views, two or more; its settings say what a neighborhood is
+    views : those that it was fitted to, in memory
+
+    Returns
+    -------
+    Sharing, with ``pairs``, ``parts`` (what is common to exactly which views), ``carried`` and ``matrix()``
+    """
+    looked = _looked_at(model, views)
+    arrays, names = looked.arrays, model.model_.names
+    pairs = _pairs(looked)
+    sets = {S: common.dimensions for S, common in pairs.items() if common.found}
+    p = {S: common.p for S, common in pairs.items() if common.p is not None}
+    undecided: list[Set] = []
+    for size in range(3, len(arrays) + 1):
+        undecided += _add_sets(looked, size, sets, p, pairs)
+    samples = min(common.samples for common in pairs.values())
+    scores = looked.scores(tuple(range(len(arrays))))
+    bases = [basis(A) for A in scores]
+    found = []
+    for S, e in sorted(exactly(sets).items(), key=lambda part: (-len(part[0]), part[0])):
+        held = _held(scores, bases, S, sets[S], e, samples)
+        outside = [held[v] for v in range(len(arrays)) if v not in S]
+        if not any(share > MOST_OUTSIDE for share in outside):  # else it is a bend of what a larger set shares
+            exact = not any(set(S) < set(larger) for larger in undecided)
+            found.append(SharedPart(tuple(names[v] for v in S), e, p[S], held, exact))
+    told = [_pair((names[S[0]], names[S[1]]), common) for S, common in pairs.items()]
+    return Sharing(names, told, found, _carried(looked, model, bases))
+
+
+def held_by_views(model: LocalCCA, views: Any) -> NDArray[np.float64]:
+    """How much of each coordinate of a model each view holds beyond chance, (q, K): ``carried`` of `who_shares`."""
+    looked = _looked_at(model, views)
+    bases = [basis(A) for A in looked.scores(tuple(range(len(looked.arrays))))]
+    return _carried(looked, model, bases)
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """The views, and the landmarks at which they are looked at."""
+
+    arrays: list[NDArray]
+    rows: NDArray[np.int64]  # of the landmarks
+    which: NDArray[np.int64]  # of all landmarks
+    settings: Settings
+    segments: NDArray[np.int64] | None
+
+    @property
+    def given(self) -> NDArray[np.int64] | None:
+        kind = self.settings.neighborhoods.kind
+        return None if isinstance(kind, str) else np.asarray(kind)[self.which]
+
+    def of(self, S: Set) -> list[NDArray]:
+        return [self.arrays[v] for v in S]
+
+    def scores(self, S: Set) -> list[NDArray]:
+        """Of each of these views (m, k, p_v), along its leading directions around the landmarks."""
+        near = self.neighbors(S)
+        return [leading(X[near], n_directions(near.shape[1])).scores for X in self.of(S)]
+
+    def neighbors(self, S: Set) -> NDArray[np.int64]:
+        """Rows (m, k): those near in these views, if it is by state; a window of time is one for all."""
+        if self.given is not None:
+            return self.given
+        return find_neighbors(len(self.arrays[0]), self.rows, self.settings, self.of(S), self.segments)
+
+
+def _looked_at(model: LocalCCA, views: Any) -> _Looked:
+    """The views in step, and some of the landmarks of the model."""
+    aligned, rows, _ = in_step(model, views)
+    arrays = checked(aligned).present
+    if len(arrays) < 2:
+        raise DataError("what views share is of two or more views; this model has one.")
+    if len(arrays) > MOST_VIEWS:
+        raise SettingsError(
+            f"sets of at most {MOST_VIEWS} views are looked at, and there are {len(arrays)}; give fewer."
+        )
+    at = np.searchsorted(rows, np.asarray(model.landmarks_))
+    some = evenly(len(at), min(len(at), SOME_LANDMARKS))
+    segments = getattr(views, "segments", None)
+    return _Looked(arrays, at[some], some, model.settings_, None if segments is None else segments[rows])
+
+
+def _pairs(looked: _Looked) -> dict[Set, Common]:
+    """What every two views share."""
+    every = list(combinations(range(len(looked.arrays)), 2))
+    near = {S: looked.neighbors(S) for S in every}
+    k = near[every[0]].shape[1]
+    tests = {S: compared_of(looked.of(S), k, looked.settings, looked.segments, looked.given) for S in every}
+    p = _p_values([_unbounded(found) if against == "speeds" else found for _, found, against in tests.values()])
+    made: dict[Set, Common] = {}
+    for S, (surrogates, _, against), p_S in zip(every, tests.values(), p, strict=True):
+        chance = chance_from(surrogates, against, p_S, k)
+        made[S] = common_of(chance, at_landmarks(looked.of(S), near[S], np.zeros((len(near[S]), 2), np.int64)))
+    return made
+
+
+def _unbounded(test: Compared) -> Compared:
+    """Correlations after Fisher's transformation: near 1 they lie so close that their spread would tell nothing."""
+    most = 1 - 1e-12
+    return Compared(float(np.arctanh(min(test.statistic, most))), np.arctanh(np.minimum(test.surrogates, most)))
+
+
+def _p_values(tests: Sequence[Compared]) -> list[float | None]:
+    """Over all tests together; None where there were too few rows to tell."""
+    enough = [test for test in tests if len(test.surrogates) >= FEWEST_SURROGATES]
+    found = iter(adjusted(enough)) if enough else iter(())
+    return [next(found) if len(test.surrogates) >= FEWEST_SURROGATES else None for test in tests]
+
+
+def _add_sets(
+    looked: _Looked, size: int, sets: dict[Set, int], p: dict[Set, float], pairs: dict[Set, Common]
+) -> list[Set]:
+    """Sets of one size that share something: only those of which all smaller ones do. Those that cannot be told of."""
+    every = combinations(range(len(looked.arrays)), size)
+    worth = [S for S in every if all(part in sets for part in combinations(S, size - 1))]
+    # Views that repeat themselves are as much alike when shifted, and no other test is known for more than two.
+    steady = [S for S in worth if any(pairs[pair].against != "shifted" for pair in combinations(S, 2))]
+    tests = {S: _rest_tests(looked, S) for S in worth if S not in steady}
+    blind = [S for S, found in tests.items() if any(len(test.surrogates) < FEWEST_SURROGATES for test in found)]
+    able = [S for S in tests if S not in blind]
+    found = iter(_p_values([test for S in able for test in tests[S]]))
+    samples = min(common.samples for common in pairs.values())
+    for S in able:
+        p[S] = max(next(found) or 0.0 for _ in S)
+        if p[S] <= LEVEL:
+            most = min(sets[part] for part in combinations(S, size - 1))
+            telling = min(float((pairs[pair].count > 0).mean()) for pair in combinations(S, 2))
+            if count := min(most, _dimensions(looked, S, samples, telling)):
+                sets[S] = count
+    return steady + blind
+
+
+def _rest_tests(looked: _Looked, S: Set) -> list[Compared]:
+    """Each view of a set against what the others share."""
+    k = looked.neighbors(S).shape[1]
+    bases, places = bases_of(looked.of(S), k, looked.settings, looked.segments, looked.given)
+    return [rest_test(bases, places, len(S), v, no_room=BLIND) for v in range(len(S))]
+
+
+def _dimensions(looked: _Looked, S: Set, samples: float, telling: float) -> int:
+    """At the typical landmark that has any.
+
+    Where landmarks can tell what pairs share (``telling`` is the share of those that do), they can tell this too: if
+    they do not, there is none. Else there is one at least, known from all of them together.
+    """
+    count = in_common(looked.scores(S), samples, LEVEL).count
+    some = count[count > 0]
+    if telling >= 0.5 and len(some) <= LEVEL * len(count):
+        return 0
+    return max(1, int(np.median(some))) if len(some) else 1
+
+
+def _held(scores: list[NDArray], bases: list[Basis], S: Set, c: int, e: int, samples: float) -> NDArray[np.float64]:
+    """How much each view (K,) holds of the e components, of c, that the views of S share and others hold least of."""
+    made = in_common([scores[v] for v in S], samples, LEVEL)
+    has = np.flatnonzero(made.count > 0)
+    if not len(has):
+        return np.full(len(bases), np.nan)
+    U = made.variates[has, :, :c]
+    views = [Basis(view.columns[has], view.count[has]) for view in bases]
+    outside = [view.columns for v, view in enumerate(views) if v not in S]
+    if outside and c > e:
+        seen = np.swapaxes(np.concatenate(outside, axis=2), 1, 2) @ U
+        missing = (np.linalg.norm(U, axis=1) == 0).astype(float)  # of landmarks that show fewer: last in the order
+        order = np.swapaxes(seen, 1, 2) @ seen + 10.0 * missing[:, :, None] * np.eye(U.shape[2])
+        U = U @ np.linalg.eigh(order)[1][:, :, :e]
+    there = np.linalg.norm(U, axis=1) > 0.5
+    return np.array([float(np.clip(np.median(beyond_chance(U, view)[there]), 0, 1)) for view in views])
+
+
+def _carried(looked: _Looked, model: LocalCCA, bases: list[Basis]) -> NDArray[np.float64]:
+    """How much of each coordinate's change within the neighborhoods goes with each view: (q, K)."""
+    near = looked.neighbors(tuple(range(len(looked.arrays))))
+    E = model.model_.coordinates([X[near.ravel()] for X in looked.arrays]).reshape(*near.shape, -1)
+    E = E - E.mean(axis=1, keepdims=True)
+    size = np.linalg.norm(E, axis=1, keepdims=True)
+    E = np.divide(E, size, out=np.zeros_like(E), where=size > 0)
+    return np.column_stack([np.clip(np.median(beyond_chance(E, view), axis=0), 0, 1) for view in bases])
+
+
+def _pair(views: tuple[str, str], common: Common) -> PairShares:
+    return PairShares(views, common.found, common.p, common.dimensions, float(np.median(common.strength)))
+
+
+def _part_line(part: SharedPart, K: int) -> str:
+    many = f"{part.n_components} component{'s' * (part.n_components != 1)}"
+    if len(part.views) == K:
+        return f"{many} common to all views."
+    views = " and ".join(part.views)
+    return f"{many} common to {views}{' only' if part.exact else '; whether to others too cannot be told'}."
+
+
+def _pair_line(pair: PairShares) -> str:
+    one, other = pair.views
+    if pair.p is None:
+        return f"{one} and {other}: too few rows to tell."
+    if pair.shares is None:
+        return f"{one} and {other}: whether they share anything cannot be told, p = {pair.p:.3f}."
+    what = f"share {pair.n_common} (strength {pair.strength:.2f})" if pair.shares else "share nothing that is known"
+    return f"{one} and {other} {what}, p = {pair.p:.3f}."

@@ -1,0 +1,1 @@
+"""From files of recordings to views: aligned, windowed, scaled."""

@@ -1,0 +1,200 @@
+"""BrainVision: a header (.vhdr), markers (.vmrk) and samples (.eeg), three files side by side; through MNE.
+
+Samples come in the unit that the header names (µV, °C, ...), not in MNE's volts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from dlcca.errors import DataError
+from dlcca.recordings.formats.files import check_choice, check_file, check_sidecar
+from dlcca.recordings.formats.from_mne import Stretch, channels_of, open_raw, recording
+from dlcca.recordings.formats.labels import kind_of
+from dlcca.recordings.formats.recording import Annotation, Channel, Recording
+
+ENDINGS: tuple[str, ...] = (".vhdr", ".ahdr", ".vmrk", ".eeg")
+FORMAT = "BrainVision"
+
+_BYTES = {"INT_16": 2, "INT_32": 4, "IEEE_FLOAT_32": 4}
+_VOLTS = ("V", "mV", "µV", "uV", "nV")
+
+
+def open(path: str, *, truncated: str = "refuse") -> Recording:
+    """A recording in BrainVision format, named by any of its three files.
+
+    Parameters
+    ----------
+    truncated : "refuse", or "keep" to read what is there when the samples end inside one or are not as many as declared
+    """
+    check_choice("truncated", truncated, ("refuse", "keep"))
+    check_file(path, FORMAT)
+    vhdr = _header_of(path)
+    text = _text(vhdr)
+    notes = _check(vhdr, text, truncated)
+    raw, warned = open_raw(vhdr, FORMAT, lambda mne: mne.io.read_raw_brainvision(vhdr, verbose="WARNING"))
+    rate = float(raw.info["sfreq"])
+    stretches, marked, more = _stretches(_segments(vhdr, text), int(raw.n_times), rate)
+    opened = recording(
+        raw,
+        path=path,
+        format=FORMAT,
+        stretches=stretches,
+        channels=_named(channels_of(raw), _units(text)),
+        unit_size=np.array([float(ch["range"]) for ch in raw.info["chs"]]),
+        notes=[*notes, *warned, *more],
+    )
+    # The clock on the wall: MNE calls it UTC, the file does not say where the wall was.
+    start = opened.start.replace(tzinfo=None) if opened.start else None
+    marks = [replace(mark, onset_s=_in_time(mark.onset_s, stretches, rate)) for mark in opened.annotations]
+    sidecars = tuple(_beside(vhdr, name) for key in ("DataFile", "MarkerFile") if (name := _value(text, key)))
+    return replace(opened, start=start, annotations=(*marks, *marked), sidecars=(vhdr, *sidecars))
+
+
+def _header_of(path: str) -> str:
+    """The header beside a file of markers or samples."""
+    stem, ending = os.path.splitext(path)
+    if ending.lower() in (".vhdr", ".ahdr"):
+        return path
+    for name in (stem + ".vhdr", stem + ".ahdr"):
+        if os.path.isfile(name):
+            return name
+    raise DataError(
+        f"{path!r} is described by a header, and {os.path.basename(stem)}.vhdr is not beside it: name the .vhdr file."
+    )
+
+
+def _text(path: str) -> str:
+    data = Path(path).read_bytes()
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:  # older recorders
+        return data.decode("latin-1")
+
+
+def _value(text: str, key: str) -> str:
+    """What a header says behind ``key=``; empty where it has no such line."""
+    found = re.search(rf"^{key}[ \t]*=[ \t]*(.*?)[ \t]*\r?$", text, re.IGNORECASE | re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _beside(vhdr: str, name: str) -> str:
+    return os.path.join(os.path.dirname(vhdr), name)
+
+
+def _check(vhdr: str, text: str, truncated: str) -> list[str]:
+    """Refuse what MNE would read wrongly or report badly, and note what was read in spite of it."""
+    first = text.split("\n", 1)[0].strip().lstrip("\ufeff")
+    if not re.match(r"Brain ?Vision", first):
+        raise DataError(
+            f"{vhdr!r} begins with {first[:60]!r}, and a BrainVision header with 'Brain Vision Data Exchange Header "
+            "File': it is of another format, whatever its name ends with."
+        )
+    if not _value(text, "DataFile"):
+        raise DataError(f"{vhdr!r} names no DataFile, where its samples are: export it again.")
+    data = _beside(vhdr, _value(text, "DataFile"))
+    size = check_sidecar(data, vhdr, "samples")
+    try:
+        count = int(_value(text, "NumberOfChannels"))
+        points = int(_value(text, "DataPoints") or -1)
+    except ValueError:
+        raise DataError(
+            f"{vhdr!r} does not give NumberOfChannels and DataPoints as numbers: export it again."
+        ) from None
+    if count < 1:
+        raise DataError(f"{vhdr!r} declares {count} channels, and at least 1 is needed: export it again.")
+    width = _BYTES.get(_value(text, "BinaryFormat").upper())
+    if width is None:  # text, or a format that MNE will speak about
+        return []
+    return _check_length(data, size, count * width, points, truncated, _value(text, "DataOrientation").upper())
+
+
+def _check_length(data: str, size: int, frame: int, points: int, truncated: str, order: str) -> list[str]:
+    """Compare the bytes of the samples with what the header declares; a frame is one sample of every channel."""
+    n, left = divmod(size, frame)
+    if left == 0 and points in (-1, n):
+        return []
+    declared = f", and its header declares {points}" if points >= 0 else ""
+    found = f"{data!r} holds {n} whole samples of every channel and {left} bytes more{declared}"
+    if order == "VECTORIZED":
+        # One channel after the other: when the length is wrong, so is the place of every channel but the first.
+        raise DataError(f"{found}: channel by channel, the rest cannot be found again. Copy or export it again.")
+    if truncated == "keep":
+        return [f"{n} whole samples of every channel were read; {left} bytes were left out{declared}"]
+    raise DataError(f"{found}. Copy or export it again, or set truncated = 'keep' to read the {n}.")
+
+
+def _units(text: str) -> list[str]:
+    """The unit of each channel; µV where none is given, as the format has it."""
+    lines = re.findall(r"^Ch\d+=([^\r\n]*)", text.split("[Comment]")[0].split("[Coordinates]")[0], re.MULTILINE)
+    parts = [line.split(",") for line in lines]
+    return [(part[3].strip() if len(part) > 3 else "") or "µV" for part in parts]
+
+
+def _named(channels: Sequence[Channel], units: Sequence[str]) -> list[Channel]:
+    """The channels with the units of the file, and the kind that a name announces where MNE took it for EEG."""
+    if len(units) != len(channels):
+        units = [channel.unit for channel in channels]  # an impedance file, or a header that MNE has mended
+    return [
+        Channel(channel.name, unit, (channel.kind == "eeg" and kind_of(channel.name)) or channel.kind)
+        for channel, unit in zip(channels, units, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """Where a recorder was started or went on after a pause."""
+
+    first: int
+    when: datetime | None
+
+
+def _segments(vhdr: str, text: str) -> list[_Segment]:
+    name = _value(text, "MarkerFile")
+    path = _beside(vhdr, name)
+    if not name or not os.path.isfile(path):
+        return []
+    marks = re.findall(r"^Mk\d+=New Segment,[^,]*,(\d+),[^,]*,[^,\r\n]*(?:,(\d{20}))?", _text(path), re.MULTILINE)
+    return [_Segment(int(position) - 1, _when(date)) for position, date in marks]
+
+
+def _when(date: str) -> datetime | None:
+    try:
+        return datetime.strptime(date, "%Y%m%d%H%M%S%f")
+    except ValueError:
+        return None
+
+
+def _stretches(segments: Sequence[_Segment], n: int, rate: float) -> tuple[list[Stretch], list[Annotation], list[str]]:
+    """The samples between pauses, with the times of their segments where the file has them.
+
+    A pause of unknown length is marked as bad, so that nothing reaches across it.
+    """
+    starts = [segment for segment in segments if 0 < segment.first < n]
+    first = next((segment.when for segment in segments if segment.first == 0), None)
+    stretches = [Stretch(0, starts[0].first if starts else n, 0.0)]
+    marked = []
+    for i, segment in enumerate(starts):
+        end = starts[i + 1].first if i + 1 < len(starts) else n
+        before = stretches[-1].start_s + stretches[-1].n / rate
+        start_s = (segment.when - first).total_seconds() if segment.when and first else before
+        # Clocks are read in microseconds and samples start when they are ready: half a sample is no pause.
+        if not (segment.when and first) or start_s < before - 0.5 / rate:
+            start_s = before
+            marked.append(Annotation(before - 0.5 / rate, 1 / rate, "BAD_pause of unknown length"))
+        stretches.append(Stretch(segment.first, end - segment.first, start_s))
+    notes = [f"{len(marked)} pauses of unknown length were marked, and read as if they took no time"] if marked else []
+    return stretches, marked, notes
+
+
+def _in_time(onset_s: float, stretches: Sequence[Stretch], rate: float) -> float:
+    """Seconds after the start of a marker that MNE has placed as if there were no pauses."""
+    within = [stretch for stretch in stretches if stretch.first / rate <= onset_s + 0.5 / rate] or [stretches[0]]
+    return within[-1].start_s + onset_s - within[-1].first / rate

@@ -1,0 +1,119 @@
+"""NumPy's own files: .npy is mapped into memory; .npz too, except for members that are compressed."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import zipfile
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DataError
+from dlcca.recordings.formats.container import ArrayOptions, recording_of
+from dlcca.recordings.formats.files import check_file, refusing
+from dlcca.recordings.formats.members import Member
+from dlcca.recordings.formats.recording import Recording
+from dlcca.recordings.formats.slices import Opened
+
+ENDINGS = (".npy", ".npz")
+FORMAT = "NumPy"
+
+
+def open(
+    path: str,
+    *,
+    array: str | Sequence[str] | None = None,
+    rate: float | None = None,
+    start: datetime | date | str | None = None,
+    start_s: float | None = None,
+    drift_ppm: float | None = None,
+    names: Sequence[str] | None = None,
+    unit: str | Sequence[str] | None = None,
+    time_axis: int | None = None,
+) -> Recording:
+    """The recording in a .npy array (samples, channels), or in the arrays of one length of a .npz file."""
+    options = ArrayOptions(array, rate, start, start_s, drift_ppm, names, unit, time_axis)
+    check_file(path, FORMAT)
+    with refusing(path, FORMAT):
+        if _begins_with(path, b"PK"):
+            members, notes = _members(path)
+        else:
+            mapped = _mapped(path)
+            members, notes = [Member("", mapped.shape, mapped.dtype, Opened(functools.partial(_mapped, path)))], []
+    return recording_of(path, FORMAT, members, {"": {}}, options, notes)
+
+
+def _mapped(path: str) -> NDArray[Any]:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except ValueError as error:
+        if "pickle" in str(error) or "Object" in str(error) or "object" in str(error):
+            raise _pickled(path) from error
+        raise
+
+
+def _pickled(path: str, name: str = "") -> DataError:
+    what = f"{name!r} in {path!r}" if name else repr(path)
+    return DataError(
+        f"{what} holds Python objects, or is a pickle, which may run any code when it is read: refused. "
+        "Save it again as an array of numbers."
+    )
+
+
+def _members(path: str) -> tuple[list[Member], list[str]]:
+    """The arrays of a .npz file by their headers; no samples are read."""
+    members, compressed = [], []
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.infolist():
+            if not entry.filename.endswith(".npy"):
+                continue
+            name = entry.filename.removesuffix(".npy")
+            with archive.open(entry) as file:
+                shape, fortran, dtype = _header(file)
+                header_bytes = file.tell()
+            if dtype.hasobject:
+                raise _pickled(path, name)
+            if entry.compress_type == zipfile.ZIP_STORED and dtype.kind in "biuf" and 0 not in shape:
+                offset = _data_offset(path, entry) + header_bytes
+                order = "F" if fortran else "C"
+                opened = Opened(functools.partial(np.memmap, path, dtype, "r", offset, shape, order))
+            else:
+                opened = Opened(functools.partial(_whole, path, entry.filename))
+                if np.prod(shape) > 4096:
+                    compressed.append(name)
+            members.append(Member(name, shape, dtype, opened))
+    if not members:
+        raise DataError(f"{path!r} holds no arrays.")
+    if not compressed:
+        return members, []
+    return members, [f"compressed and therefore read whole, each when first asked for: {', '.join(compressed)}"]
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of the array in a .npy file or member."""
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(file)
+    return np.lib.format.read_array_header_2_0(file)  # version 3 differs only in names of fields that are not ASCII
+
+
+def _data_offset(path: str, entry: zipfile.ZipInfo) -> int:
+    """Where the bytes of a stored member begin: after its local header, whose last two numbers are lengths."""
+    with builtins.open(path, "rb") as file:
+        file.seek(entry.header_offset + 26)
+        lengths = np.frombuffer(file.read(4), "<u2")
+    return entry.header_offset + 30 + int(lengths.sum())
+
+
+def _begins_with(path: str, mark: bytes) -> bool:
+    with builtins.open(path, "rb") as file:
+        return file.read(len(mark)) == mark
+
+
+def _whole(path: str, member: str) -> NDArray[Any]:
+    with np.load(path, allow_pickle=False) as archive:
+        return archive[member.removesuffix(".npy")]

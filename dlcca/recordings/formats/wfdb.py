@@ -1,0 +1,242 @@
+"""WFDB: PhysioNet's records, a header of text (.hea), samples (.dat) and annotations (.atr, ...) side by side.
+
+Samples come in the unit that the header names (mV, mmHg, ...); where nothing was recorded, and in the gaps between
+the segments of a record, they are NaN, as the wfdb package gives them.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DataError
+from dlcca.recordings.formats.files import check_choice, check_file, check_sidecar, check_span, optional, refusing
+from dlcca.recordings.formats.labels import distinct, kinds_of
+from dlcca.recordings.formats.recording import Annotation, Channel, Recording, Signal
+
+ENDINGS: tuple[str, ...] = (".hea", ".dat")
+FORMAT = "WFDB"
+
+# Annotators that PhysioNet's databases use as endings. Other files beside a record are not taken for annotations.
+ANNOTATORS: tuple[str, ...] = (
+    "atr",
+    "ari",
+    "al",
+    "alm",
+    "apn",
+    "aux",
+    "breath",
+    "ecg",
+    "event",
+    "gqrs",
+    "man",
+    "marker",
+    "not",
+    "pu",
+)
+ANNOTATORS += ("pu0", "pu1", "q1c", "q2c", "qrs", "resp", "sqrs", "st", "sta", "stb", "stc", "wabp", "wqrs", "xws")
+
+# Bits of one sample in each format of fixed width; compressed ones tell their length themselves.
+_COMPRESSED = ("508", "516", "524")
+_BITS = {"8": 8, "16": 16, "24": 24, "32": 32, "61": 16, "80": 8, "160": 16, "212": 12, "310": 32 / 3, "311": 32 / 3}
+
+
+def open(path: str, *, annotators: Sequence[str] = ANNOTATORS, truncated: str = "refuse") -> Recording:
+    """A record, named by one of its files or without an ending; channels of different rates are different signals.
+
+    Parameters
+    ----------
+    annotators : endings of the annotation files to look for beside the record
+    truncated : "refuse", or "keep" to read what is there when the samples are not as many as the header declares
+    """
+    check_choice("truncated", truncated, ("refuse", "keep"))
+    stem = _stem(path)
+    check_file(path if os.path.lexists(path) else stem + ".hea", FORMAT)
+    check_sidecar(stem + ".hea", path, "description")
+    package = optional("wfdb", "wfdb", FORMAT)
+    with refusing(path, FORMAT), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of pandas, about how wfdb calls it
+        header = package.rdheader(stem)
+        described = _described(package, stem, header)
+        n, notes = _length(package, stem, header, truncated)
+        names, renamed = distinct(_names(described))
+        channels = [
+            Channel(name, unit, kind)
+            for name, unit, kind in zip(names, described.units, kinds_of(described.sig_name), strict=True)
+        ]
+        signals = [WfdbSignal(stem, header, described, channels, group, n) for group in _groups(described)]
+        annotations = tuple(_annotations(package, stem, annotators, float(header.fs)))
+    return Recording(
+        path=path,
+        format=FORMAT,
+        signals=tuple(signals),
+        start=_start(header),
+        annotations=tuple(sorted(annotations, key=lambda mark: mark.onset_s)),
+        notes=(*notes, *renamed),
+        sidecars=tuple(_sidecars(stem, header)),
+    )
+
+
+def _sidecars(stem: str, header: Any) -> list[str]:
+    """The files of a record: its header and those of its samples, also of its segments."""
+    segments = [name for name in getattr(header, "seg_name", None) or [] if name != "~"]
+    names = [f"{name}{ending}" for name in segments for ending in (".hea", ".dat")]
+    names += [name for name in getattr(header, "file_name", None) or [] if name]
+    return [f"{stem}.hea", *(os.path.join(os.path.dirname(stem), name) for name in dict.fromkeys(names))]
+
+
+def _stem(path: str) -> str:
+    """The path of a record without the ending of one of its files."""
+    stem, ending = os.path.splitext(path)
+    return stem if ending.lower() in ENDINGS or not os.path.isfile(path + ".hea") else path
+
+
+class WfdbSignal(Signal):
+    """Channels of one rate, read by the wfdb package when asked for; a frame is one sample of the slowest channels."""
+
+    def __init__(
+        self, stem: str, header: Any, described: Any, channels: Sequence[Channel], group: Sequence[int], n_frames: int
+    ) -> None:
+        self.channels = tuple(channels[i] for i in group)
+        self._per_frame = int(described.samps_per_frame[group[0]])
+        self.rate = float(header.fs) * self._per_frame
+        self.n = n_frames * self._per_frame
+        self._stem = stem
+        self._group = list(group)
+        # Of one sample in each frame wfdb makes one array, which is quicker than a list of signals.
+        self._even = max(described.samps_per_frame) == 1
+        self._differences = "8" in described.fmt
+
+    def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float64]:
+        check_span(self, first, last)
+        columns = list(columns)
+        if first == last or not columns:
+            return np.empty((last - first, len(columns)))
+        a, b = first // self._per_frame, -(-last // self._per_frame)
+        if self._differences:
+            a = 0  # format 8 stores steps: a level is known only from all the steps before it
+        wanted = sorted(set(columns))
+        samples = self._frames(a, b, [self._group[column] for column in wanted])
+        skip = first - a * self._per_frame
+        return samples[skip : skip + last - first, [wanted.index(column) for column in columns]]
+
+    def _frames(self, a: int, b: int, channels: list[int]) -> NDArray[np.float64]:
+        with refusing(self._stem + ".hea", FORMAT):
+            package = optional("wfdb", "wfdb", FORMAT)
+            record = package.rdrecord(
+                self._stem, sampfrom=a, sampto=b, channels=channels, smooth_frames=self._even, return_res=64
+            )
+            return np.asarray(record.p_signal) if self._even else np.stack(record.e_p_signal, axis=1)
+
+
+def _described(package: Any, stem: str, header: Any) -> Any:
+    """The header that describes the channels: of a record in segments, that of its layout or its first segment."""
+    if not header.n_sig:
+        raise DataError(f"'{stem}.hea' declares 0 channels, and at least 1 is needed to read samples.")
+    names = [name for name in getattr(header, "seg_name", None) or [] if name != "~"]
+    described = package.rdheader(_segment(stem, names[0])) if names else header
+    for name, gain in zip(_names(described), described.adc_gain, strict=True):
+        if gain is None or not np.isfinite(gain) or gain == 0:
+            raise DataError(
+                f"'{stem}.hea' scales channel {name!r} by {gain}: a finite number other than 0 is needed. "
+                "Correct the header, or get it again."
+            )
+    return described
+
+
+def _names(described: Any) -> list[str]:
+    return [name or f"channel {i + 1}" for i, name in enumerate(described.sig_name)]
+
+
+def _segment(stem: str, name: str) -> str:
+    path = os.path.join(os.path.dirname(stem), name)
+    check_sidecar(path + ".hea", stem + ".hea", "segment")
+    return path
+
+
+def _groups(described: Any) -> list[list[int]]:
+    """The numbers of the channels, those of one rate together."""
+    groups: dict[int, list[int]] = {}
+    for i, per_frame in enumerate(described.samps_per_frame):
+        groups.setdefault(per_frame, []).append(i)
+    return list(groups.values())
+
+
+def _length(package: Any, stem: str, header: Any, truncated: str) -> tuple[int, list[str]]:
+    """Frames to read, and what to say where the files hold another number than the header declares."""
+    if getattr(header, "seg_name", None):
+        return _length_of_segments(package, stem, header)
+    present = _frames_present(stem, header)
+    if header.sig_len is None:
+        raise DataError(
+            f"'{stem}.hea' does not give the number of samples, without which wfdb cannot read a part of them: "
+            f"write {present} as the fourth word of its first line."
+        )
+    declared = int(header.sig_len)
+    # A sample of 10 or 12 bits shares a byte with the next: one frame more may be nothing but the end of a byte.
+    if present is None or declared <= present <= declared + 1:
+        return declared, []
+    found = f"the files of samples hold {present} samples of each channel, and '{stem}.hea' declares {declared}"
+    kept = min(present, declared)
+    if truncated == "keep":
+        return kept, [f"{found}; {kept} were read"]
+    raise DataError(f"{found}: get the record again, or set truncated = 'keep' to read the first {kept}.")
+
+
+def _length_of_segments(package: Any, stem: str, header: Any) -> tuple[int, list[str]]:
+    total = sum(header.seg_len)
+    if header.sig_len is not None and total != header.sig_len:
+        raise DataError(
+            f"'{stem}.hea' declares {header.sig_len} samples and segments of {total} together: get the record again."
+        )
+    for name, length in zip(header.seg_name, header.seg_len, strict=True):
+        if name == "~" or length == 0:  # a gap, and the layout
+            continue
+        segment = package.rdheader(_segment(stem, name))
+        present = _frames_present(_segment(stem, name), segment) if segment.n_sig else None
+        if present is not None and present < length:
+            raise DataError(
+                f"segment {name!r} of '{stem}.hea' holds {present} samples of each channel, and {length} are declared: "
+                "get the record again."
+            )
+    return total, []
+
+
+def _frames_present(stem: str, header: Any) -> int | None:
+    """How many frames the files of samples hold, the shortest of them; None where they are compressed."""
+    present = []
+    for name in dict.fromkeys(header.file_name):
+        signals = [i for i, other in enumerate(header.file_name) if other == name]
+        size = check_sidecar(os.path.join(os.path.dirname(stem), name), stem + ".hea", "samples")
+        format = header.fmt[signals[0]]
+        if format not in _BITS and format not in _COMPRESSED:
+            raise DataError(f"'{stem}.hea' gives {name!r} the format {format!r}, which is none: get the record again.")
+        bits = _BITS.get(format)
+        if bits is not None:
+            size -= header.byte_offset[signals[0]] or 0
+            present.append(int(8 * size / bits + 1e-6) // sum(header.samps_per_frame[i] for i in signals))
+    return min(present) if present else None
+
+
+def _annotations(package: Any, stem: str, annotators: Sequence[str], rate: float) -> Iterator[Annotation]:
+    """The symbols of the annotators, each with its note; "atr: N" instead of "N" where there are several annotators."""
+    there = [annotator for annotator in annotators if os.path.isfile(f"{stem}.{annotator}")]
+    for annotator in there:
+        marks = package.rdann(stem, annotator)
+        prefix = f"{annotator}: " if len(there) > 1 else ""
+        for sample, symbol, note in zip(marks.sample, marks.symbol, marks.aux_note, strict=True):
+            text = " ".join(word for word in (symbol, note.strip(" \0")) if word)
+            yield Annotation(float(sample) / (marks.fs or rate), 0.0, prefix + text)
+
+
+def _start(header: Any) -> datetime | None:
+    """When the record began, in the clock on the wall; None where no day is given."""
+    if header.base_date is None or header.base_time is None:
+        return None
+    return datetime.combine(header.base_date, header.base_time)

@@ -1,0 +1,155 @@
+"""Whether the input of a store is still what its finished blocks were computed from.
+
+A run reads its views many times, and may be resumed days later. When a block is read for the first time, its checksum
+is kept with it. Beside the blocks lies what tells one version of the chunks from another (size and time, or ETag), from
+one listing. Where that has changed since, finished blocks are read again and compared with their checksums: equal ones
+were copied or touched only; one that differs is an error, because results of two inputs would be mixed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from numpy.typing import NDArray
+
+from dlcca.engine.work import Tell, collect
+from dlcca.errors import DamagedBlock, DataError
+from dlcca.recordings.view_array import ViewArray
+from dlcca.storage import lock
+from dlcca.storage.block_manifest import opened
+from dlcca.storage.blocks import Stage
+from dlcca.storage.checksummed_json import sealed
+from dlcca.storage.chunks import crc32c
+from dlcca.storage.files import files_at, is_remote
+from dlcca.storage.inputs import block_signatures, digest
+from dlcca.storage.listing import signatures
+
+if TYPE_CHECKING:
+    from dlcca.fitting.job import Source
+
+FILE = "inputs.json"
+#: In the facts of a block: the checksum of each view as it was read.
+CHECKSUMS = "crc32c"
+#: Stages that read the views first.
+FIRST = ("scan", "transform", "drafts")
+
+
+class Reader(Protocol):
+    """A job that reads views block by block: a `Job` or a `TransformJob`."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def first_read(self) -> Stage:
+        """The stage that reads every block first, and keeps its checksums."""
+
+    @property
+    def present(self) -> Mapping[str, Source]: ...
+    def rows_read(self, block: int) -> tuple[int, int]: ...
+    def views_read(self, block: int) -> list[NDArray]: ...
+
+
+def checksums(views: Sequence[NDArray]) -> dict[str, list[int]]:
+    """What the facts of a block say of the views that it was computed from."""
+    return {CHECKSUMS: [crc32c(X) for X in views]}
+
+
+def confirm(job: Reader, client: Any = None, tell: Tell | None = None) -> None:
+    """Refuse an input of which a finished block has changed since it was read; at the first time, note what it is."""
+    stage, now = job.first_read, _signatures(job)
+    before = recorded(stage)
+    if before == now:
+        return
+    if before is not None:
+        missing, n = set(stage.missing()), stage.n_blocks
+        differ = [b for b in range(n) if any(now[name][b] != before.get(name, [""] * n)[b] for name in now)]
+        again = [block for block in differ if block not in missing]
+        found = collect(_changed, job, len(again), client, tell, (again,), name=f"{stage.name}/inputs")
+        for block, name in zip(again, found, strict=True):
+            if name:
+                raise changed(stage, name, *job.rows_read(block))
+    record(stage, now)
+
+
+def confirm_files(stage: Stage, paths: Sequence[str], *, begin: bool) -> None:
+    """Refuse recordings that have changed since the stage began to read them; note what they are if it begins now."""
+    now, before = {path: _file_signature(path) for path in paths}, recorded(stage)
+    if before is None:
+        if begin:
+            record(stage, now)
+        return
+    for path in paths:
+        if now[path] != before.get(path, now[path]):
+            raise DataError(
+                f"{path} has changed since stage {stage.name!r} of {stage.address} began to read it; views of both "
+                "would be mixed. Restore it as it was, or ingest again: into another store, or dlcca run --from ingest."
+            )
+
+
+def _file_signature(path: str) -> str:
+    """What changes when a recording is written again, be it a file, or a folder or prefix of Zarr; "" for others."""
+    if is_remote(path) or os.path.isdir(path):
+        return digest([f"{name} {about}" for name, about in sorted(signatures(path).items())])
+    try:
+        about = os.stat(path)
+    except OSError:  # a recording that is not a file
+        return ""
+    return f"{about.st_size} {about.st_mtime_ns}"
+
+
+def changed(stage: Stage, view: str, first: int, last: int) -> DataError:
+    """The error for a block of a view that is not what was read before."""
+    return DataError(
+        f"view {view!r} has changed in rows {first} to {last - 1} since stage {stage.name!r} of {stage.address} read "
+        f"it; results of both would be mixed. Restore it as it was, or begin again: {_remedy(stage)}."
+    )
+
+
+def _remedy(stage: Stage) -> str:
+    return "dlcca run --from scan" if stage.name == "scan" else "into another store"
+
+
+def recorded(stage: Stage) -> dict[str, Any] | None:
+    """What was noted of the input; None if nothing was."""
+    found = files_at(stage.address).get(f"{stage.folder}/{FILE}")
+    return None if found is None else opened(found, f"{FILE} of stage {stage.name!r} in {stage.address}", stage.name)
+
+
+def record(stage: Stage, content: Mapping[str, Any]) -> None:
+    lock.confirm(stage.address)
+    files_at(stage.address).put(f"{stage.folder}/{FILE}", sealed(content))
+
+
+def _signatures(job: Reader) -> dict[str, list[str]]:
+    """For each view what tells the chunks of every block from other versions of them."""
+    rows = [job.rows_read(block) for block in range(job.first_read.n_blocks)]
+    made = {}
+    for name, source in job.present.items():
+        array, bounds = source.open(), rows
+        if isinstance(array, ViewArray):
+            bounds, array = [array.windows(*some) for some in rows], array.array
+        made[name] = block_signatures(array, signatures(source.place), bounds)
+    return made
+
+
+def _changed(job: Reader, number: int, blocks: Sequence[int]) -> str:
+    """The first view of a block that is not what was read before; "" if none has changed."""
+    block = blocks[number]
+    known = job.first_read.facts(block).get(CHECKSUMS, [])  # an earlier dlcca kept none
+    now = checksums(job.views_read(block))[CHECKSUMS]
+    differ = [name for v, name in enumerate(job.present) if known[v : v + 1] != now[v : v + 1]]
+    return next(iter(differ), "")
+
+
+def damages(stage: Stage, *, whole: bool) -> list[str]:
+    """What is wrong with the note on the input of a stage; if it is ``whole``, it must be there."""
+    try:
+        expected = whole and stage.name in FIRST and CHECKSUMS in stage.facts(0)  # an earlier dlcca kept none
+        found = recorded(stage)
+    except DamagedBlock as error:
+        return [str(error)]
+    if found is None and expected:
+        return [f"{FILE} of stage {stage.name!r} in {stage.address} is missing. Run again."]
+    return []

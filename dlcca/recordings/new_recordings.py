@@ -1,0 +1,141 @@
+"""New recordings into views as a fitted model knows them: its channels, features, windows and scaling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dlcca.errors import DataError, SettingsError
+from dlcca.model import Recordings
+from dlcca.recordings import ingest
+from dlcca.recordings.ingest_job import IngestJob
+from dlcca.recordings.timeline import File, Opener, Timeline, found
+from dlcca.settings.recipe import ViewRecipe
+from dlcca.storage import views
+
+#: Rates that differ by less are one rate, written with other digits.
+SAME_RATE = 1e-6
+
+
+def prepared(
+    address: str, model: str, made: Recordings, files: Sequence[str], opener: Opener | None = None
+) -> tuple[IngestJob, Timeline]:
+    """A job that makes the views of new files, scaled as those of the model at the address ``model``."""
+    opener = opener or ingest.opener()
+    recipes = recipes_of(made, files, opener)
+    job, line = ingest.prepared(address, recipes, opener, scaling_from=model)
+    for view in job.views:
+        channels = [channel for track in view.tracks for channel in track.channels]
+        rates = [track.rate for track in view.tracks for _ in track.channels]
+        _refuse_other_channels(view.name, [c.name for c in channels], [c.unit for c in channels], rates, made)
+    return job, line
+
+
+def recipes_of(made: Recordings, files: Sequence[str], opener: Opener) -> dict[str, ViewRecipe]:
+    """The model's recipes for new files; a view none of whose channels is in any file is left out."""
+    paths = found(files, "the command line")
+    recipes, used = {}, set()
+    lacking: dict[str, list[str]] = {}
+    for name, view in made.facts["views"].items():
+        recipe = ViewRecipe.of(view["recipe"], f"view {name!r} of the model:")
+        there = {path: set(view["channels"]) & _names(path, recipe, opener) for path in paths}
+        holding = [path for path, names in there.items() if names]
+        lacking[name] = [c for c in view["channels"] if not any(c in names for names in there.values())]
+        used.update(holding)
+        if holding and lacking[name]:
+            raise DataError(
+                f"view {name!r} of the model has the channels {_told(view['channels'])}; {_told(lacking[name])} "
+                f"{'is' if len(lacking[name]) == 1 else 'are'} not in {', '.join(paths)}. Give files that have all."
+            )
+        if holding:
+            recipes[name] = replace(
+                recipe,
+                source=tuple(holding),
+                channels=tuple(view["channels"]),
+                window_s=made.facts["window_s"],
+                step_s=made.facts["step_s"],
+            )
+    if not recipes:
+        wanted = "; ".join(f"{name}: {_told(view['channels'])}" for name, view in made.facts["views"].items())
+        raise DataError(f"{', '.join(paths)}: none of the model's channels is there ({wanted}).")
+    for path in paths:
+        if path not in used:
+            raise DataError(f"{path} has no channel of the model; leave it out.")
+    return recipes
+
+
+def _names(path: str, recipe: ViewRecipe, opener: Opener) -> set[str]:
+    """The channels of a file; none if its reader does not take the options of this view."""
+    try:
+        recording = File.at(path, recipe.reader_options).open(opener)
+    except SettingsError:
+        if not recipe.reader_options:
+            raise
+        return set()
+    return {channel.name for signal in recording.signals for channel in signal.channels}
+
+
+def _told(names: Sequence[str], most: int = 12) -> str:
+    return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _refuse_other_channels(view: str, names: list[str], units: list[str], rates: list[float], made: Recordings) -> None:
+    """An error if channels come in another order, at another rate or in another unit than the model's."""
+    known = made.facts["views"][view]
+    if names != known["channels"]:
+        raise DataError(
+            f"view {view!r}: the channels come as {_told(names)}, and the model has {_told(known['channels'])}; "
+            "they were not sampled together as those of the model were."
+        )
+    for name, unit, rate, old_unit, old_rate in zip(names, units, rates, known["units"], known["rates"], strict=True):
+        if abs(rate - old_rate) > SAME_RATE * old_rate:
+            raise DataError(
+                f"view {view!r}: channel {name!r} has {rate:g} Hz, and the model was fitted at {old_rate:g} Hz; "
+                f"resample the recording to {old_rate:g} Hz."
+            )
+        if unit and old_unit and _plain_unit(unit) != _plain_unit(old_unit):
+            raise DataError(
+                f"view {view!r}: channel {name!r} is in {unit}, and the model was fitted in {old_unit}; convert it."
+            )
+
+
+def _plain_unit(unit: str) -> str:
+    """A unit without the several ways to write micro."""
+    return unit.strip().replace("µ", "u").replace("μ", "u")
+
+
+def refuse_other_views(address: str, made: Recordings | None) -> None:
+    """An error if a store of views was made in another way than the views of the model."""
+    if made is None:
+        return
+    given = views.recordings_of(address)
+    again = "Give the recordings themselves, which are then treated as the model's were."
+    for key in ("window_s", "step_s"):
+        if given.facts[key] != made.facts[key]:
+            raise DataError(f"{address} has {key} = {given.facts[key]:g}, and the model {made.facts[key]:g}. {again}")
+    for name, view in given.facts["views"].items():
+        known = made.facts["views"].get(name)
+        if known is None:
+            continue  # the model does not know it, which is said where views are matched by name
+        _refuse_other_channels(name, view["channels"], view["units"], view["rates"], made)
+        if view["recipe"]["features"] != known["recipe"]["features"]:
+            raise DataError(
+                f"view {name!r} of {address} has the features {view['recipe']['features']}, and the model "
+                f"{known['recipe']['features']}. {again}"
+            )
+        _refuse_other_scaling(address, name, given, made, again)
+
+
+def _refuse_other_scaling(address: str, view: str, given: Recordings, made: Recordings, again: str) -> None:
+    import numpy as np
+
+    for array in (array for array in made.scaling if array.startswith(f"scaling/{view}/")):
+        here = given.scaling.get(array)
+        if here is None or here.shape != made.scaling[array].shape or not np.allclose(here, made.scaling[array]):
+            raise DataError(f"view {view!r} of {address} was not scaled as the views of the model. {again}")
+
+
+def missing_views(made: Recordings, recipes: Mapping[str, Any]) -> list[str]:
+    """The model's views that the files do not have."""
+    return [name for name in made.facts["views"] if name not in recipes]

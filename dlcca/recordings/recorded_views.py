@@ -1,0 +1,183 @@
+"""Views that were made of recordings, as Python meets them: arrays by name, with the time of every row."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DataError, SettingsError, StoreFileError
+from dlcca.model import Recordings
+from dlcca.recordings import ingest, new_recordings
+from dlcca.recordings.formats import from_mne as reader
+from dlcca.recordings.view_array import view_array
+from dlcca.settings.recipe import ViewRecipe
+from dlcca.storage import places
+from dlcca.storage import views as store
+from dlcca.storage.arrays import Format
+from dlcca.storage.files import zarr_store
+
+#: The scaling of a model, beside views that are made like those of its fit.
+SCALING = Format("dlcca-scaling", 1, noun="group of scalings", error=StoreFileError, renew="make the views again")
+#: Views up to this many bytes are read into memory; larger ones stay on disk.
+IN_MEMORY_BYTES = 1 << 29
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedViews(Mapping[str, Any]):
+    """Views by name, (r, d) each, of the valid windows of recordings; `LocalCCA` takes them as they are."""
+
+    arrays: dict[str, Any]  # NumPy arrays, or what reads them part by part if they are large
+    clock: store.Clock
+    recordings: Recordings  # how they were made; a model that is fitted to them keeps it
+    store: str
+
+    @property
+    def time(self) -> NDArray[np.float64]:
+        """Seconds from the start of the recording to that of each row's window, (r,)."""
+        return self.clock.time[self.clock.rows]
+
+    @property
+    def segments(self) -> NDArray[np.int64]:
+        """The unbroken stretch that each row belongs to, (r,); windows of time do not cross from one to another."""
+        return self.clock.segments
+
+    @property
+    def start(self) -> str | None:
+        """When time is 0, in the form of ISO 8601."""
+        return self.clock.start
+
+    def on_clock(self, X: NDArray) -> NDArray:
+        """An array (r, ...) of the rows, as one of all windows (n, ...): NaN where a window was not valid."""
+        made = np.full((len(self.clock.time), *np.shape(X)[1:]), np.nan)
+        made[self.clock.rows] = X
+        return made
+
+    def __getitem__(self, name: str) -> Any:
+        return self.arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+
+def open_views(address: str | Path) -> RecordedViews:
+    """The views in a store that ``dlcca ingest`` wrote."""
+    import zarr
+
+    place = str(address)
+    header = store.describe(place)
+    group: Any = zarr.open_group(zarr_store(place), mode="r")
+    arrays: dict[str, Any] = {
+        name: view_array(group[f"views/{name}"], f"{place.rstrip('/')}/views/{name}") for name in header["views"]
+    }
+    if sum(X.nbytes for X in arrays.values()) <= IN_MEMORY_BYTES:
+        arrays = {name: np.asarray(X[...]) for name, X in arrays.items()}
+    return RecordedViews(arrays, store.read_clock(place), store.recordings_of(place), place)
+
+
+def from_mne(
+    raw: Any,
+    views: Mapping[str, Any] | None = None,
+    *,
+    model: Any = None,
+    out: str | Path | None = None,
+    client: Any = None,
+    **recipe: Any,
+) -> RecordedViews:
+    """Views from an MNE Raw: windows that touch a BAD annotation, a break or a flat channel are left out.
+
+    Parameters
+    ----------
+    raw : mne.io.Raw of any kind; its samples are read part by part
+    views : for each view its channels: names, patterns (``"EEG *"``), types ("eeg", but those marked bad), numbers
+    model : a fitted model instead of views: the same channels, windows, features and scaling as those of its fit
+    out : the store that is written, as by ``dlcca ingest``; by default one that goes with the result
+    recipe : window_s, step_s, features, scaling, and whatever else a view of ``run.toml`` may say
+    """
+    if (views is None) == (model is None):
+        raise SettingsError("from_mne needs either views, as {'eeg': 'eeg', 'ecg': ['ECG1']}, or a fitted model.")
+    reader.check_raw(raw)
+    scratch = None if out is not None else tempfile.mkdtemp(prefix="dlcca-views-")
+    place = str(out) if scratch is None else f"{scratch}/views.zarr"
+    try:
+        if scratch is None:
+            places.refuse_store(place, store.FORM, inputs=[file for file in raw.filenames if file], setting="out")
+        opener = _Opener(raw)
+        if model is None:
+            job, line = ingest.prepared(place, _recipes(raw, views or {}, recipe), opener)
+        else:
+            job, line = _like(model, place, recipe, opener)
+        ingest.run(job, line, client)
+        made = open_views(place)
+    except BaseException:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    if scratch is not None:
+        weakref.finalize(made, shutil.rmtree, scratch, ignore_errors=True)
+    return made
+
+
+class _Opener:
+    """Opens the one recording that there is, a Raw."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+    def __call__(self, path: str, **_: Any) -> Any:
+        return reader.recording(self.raw, path=path)
+
+
+def _recipes(raw: Any, views: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, ViewRecipe]:
+    if not views:
+        raise SettingsError("from_mne was given no views; name at least one, usually two, each with its channels.")
+    return {
+        name: ViewRecipe.of({"source": ["raw"], **said, "channels": _channels(raw, picks, name)}, f"view {name!r}:")
+        for name, picks in views.items()
+    }
+
+
+def _channels(raw: Any, picks: Any, view: str) -> list[str]:
+    """Channels as a recipe says them, of what MNE takes for picks."""
+    types = raw.get_channel_types()
+    made: list[str] = []
+    for pick in [picks] if isinstance(picks, str | int | np.integer) else list(picks):
+        if isinstance(pick, int | np.integer):
+            if not -len(types) <= pick < len(types):
+                raise SettingsError(f"view {view!r} picks channel {pick}; there are {len(types)}.")
+            made.append(raw.ch_names[pick])
+        elif pick in types and pick not in raw.ch_names:
+            good = [n for n, t in zip(raw.ch_names, types, strict=True) if t == pick and n not in raw.info["bads"]]
+            if not good:
+                raise DataError(f"view {view!r} picks {pick!r}, and all channels of this type are marked as bad.")
+            made += good
+        else:
+            made.append(str(pick))
+    return made
+
+
+def _like(model: Any, place: str, said: Mapping[str, Any], opener: _Opener) -> tuple[Any, Any]:
+    """A job that treats the Raw as the recordings of a model."""
+    import zarr
+
+    if said:
+        raise SettingsError(f"{', '.join(said)}: with a model, views are made as those of its fit; leave it out.")
+    made = getattr(model, "recordings_", None)
+    if made is None:
+        raise SettingsError("this model was fitted to arrays and does not know how they were made of recordings.")
+    scaling = f"{place.rstrip('/')}-scaling"
+    places.refuse_store(scaling, SCALING, setting="out, beside which the scaling is written", replace=True)
+    group = zarr.create_group(scaling, zarr_format=3, overwrite=True, attributes={"format": SCALING.name})
+    for name, X in made.scaling.items():
+        group.create_array(name, data=X)
+    return new_recordings.prepared(place, scaling, made, ["raw"], opener)

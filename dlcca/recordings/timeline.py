@@ -1,0 +1,357 @@
+"""Files put on one clock: where every stretch of samples of every view lies, before any of them is read.
+
+The clock begins at the earliest sample of any view. A view is made of tracks (channels that were sampled together), a
+track of pieces: what one signal of one file holds of it. Between two pieces there is a break, however short.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from dlcca.errors import DataError
+from dlcca.recordings.channel_selection import chosen, there_are
+from dlcca.recordings.formats.recording import Channel, Recording, Signal
+from dlcca.settings.recipe import ViewRecipe
+
+#: Opens a file, with the options of its reader.
+Opener = Callable[..., Recording]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file by its path, the options of its reader, and what tells that it has not changed."""
+
+    path: str
+    options: tuple[tuple[str, Any], ...] = ()
+    stamp: tuple[int, int] = (0, 0)  # bytes, and when it was last written
+
+    @classmethod
+    def at(cls, path: str, options: Mapping[str, Any]) -> File:
+        return cls(path, tuple(sorted((key, _hashable(value)) for key, value in options.items())), _stamp(path))
+
+    def open(self, opener: Opener) -> Recording:
+        """The recording; kept open, for a worker reads many blocks of one file."""
+        return _opened(opener, self)
+
+
+@lru_cache(maxsize=32)
+def _opened(opener: Opener, file: File) -> Recording:
+    return opener(file.path, **{key: _usual(value) for key, value in file.options})
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return ("{}", tuple(sorted((key, _hashable(item)) for key, item in value.items())))
+    return ("[]", tuple(_hashable(item) for item in value)) if isinstance(value, list | tuple) else value
+
+
+def _usual(value: Any) -> Any:
+    if isinstance(value, tuple):
+        kind, items = value
+        return {k: _usual(v) for k, v in items} if kind == "{}" else [_usual(item) for item in items]
+    return value
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:  # it is for the reader to say what is wrong, or where else it looks
+        return 0, 0
+    return found.st_size, found.st_mtime_ns
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one signal of one file holds of a track. Sample i lies at ``start_s + i * period_s`` on the clock."""
+
+    file: File
+    signal: int
+    columns: tuple[int, ...]
+    start_s: float
+    period_s: float
+    n: int
+
+    @property
+    def end_s(self) -> float:
+        return self.start_s + self.n * self.period_s
+
+
+@dataclass(frozen=True)
+class Track:
+    """Channels that were sampled together."""
+
+    channels: tuple[Channel, ...]
+    rate: float
+    pieces: tuple[Piece, ...]  # in the order of time
+
+    @property
+    def names(self) -> list[str]:
+        return [channel.name for channel in self.channels]
+
+
+@dataclass(frozen=True)
+class View:
+    """A view: its tracks, and what is to be made of them."""
+
+    name: str
+    recipe: ViewRecipe
+    tracks: tuple[Track, ...]
+
+    @property
+    def span(self) -> tuple[float, float]:
+        pieces = [piece for track in self.tracks for piece in track.pieces]
+        return min(piece.start_s for piece in pieces), max(piece.end_s for piece in pieces)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """All views on one clock."""
+
+    views: tuple[View, ...]
+    start: datetime | None  # of the clock, where the files say
+    marks: tuple[tuple[float, float, str], ...]  # stretches that somebody has marked: from, to, text
+    notes: tuple[str, ...] = field(default=())  # what had to be assumed, for people
+
+
+def found(source: Sequence[str], where: str) -> list[str]:
+    """The files that are meant: patterns are looked up, names taken as they are."""
+    paths: list[str] = []
+    for said in source:
+        is_pattern = glob.has_magic(said) and "://" not in said and not os.path.exists(said)
+        here = sorted(glob.glob(said)) if is_pattern else [said]
+        if not here:
+            raise DataError(f"{where}: no file matches {said!r}.")
+        paths += here
+    if not paths:
+        raise DataError(f"{where} names no file; give source = 'file' or a list of files.")
+    twice = {path for path in paths if paths.count(path) > 1}
+    if twice:
+        raise DataError(f"{where} names {sorted(twice)[0]} twice; name each file once.")
+    return paths
+
+
+def lay_out(recipes: Mapping[str, ViewRecipe], opener: Opener) -> Timeline:
+    """Open the headers of all files and put them on one clock; what does not fit together is an error that says so."""
+    notes: list[str] = []
+    files = {
+        name: [File.at(path, recipe.reader_options) for path in found(recipe.source, f"view {name!r}")]
+        for name, recipe in recipes.items()
+    }
+    starts = _one_after_another(files, recipes, _starts(files, opener, notes), opener, notes)
+    views = []
+    for name, recipe in recipes.items():
+        ordered = sorted(files[name], key=lambda file: starts[file])
+        if ordered != files[name]:
+            notes.append(
+                f"view {name!r}: the files were put in the order of their starts: "
+                f"{', '.join(Path(file.path).name for file in ordered)}."
+            )
+        tracks = _tracks(name, ordered, recipe, starts, opener)
+        views.append(View(name, recipe, tuple(tracks)))
+    zero = min(view.span[0] for view in views)
+    notes += [f"{file.path}: {note}" for file in starts for note in file.open(opener).notes]
+    _refuse_apart(views)
+    marks = sorted(
+        {
+            (mark.onset_s + start - zero, mark.onset_s + mark.duration_s + start - zero, mark.text)
+            for file, start in starts.items()
+            for mark in file.open(opener).annotations
+        }
+    )
+    known = [file for file in starts if file.open(opener).start is not None]
+    begin = None
+    if known:
+        begin = _aware(known[0].open(opener).start) + timedelta(seconds=zero - starts[known[0]])
+    return Timeline(tuple(_moved(view, zero) for view in views), begin, tuple(marks), tuple(dict.fromkeys(notes)))
+
+
+def _aware(moment: datetime | None) -> datetime:
+    """A time without a zone is taken to be UTC, as most formats write it."""
+    assert moment is not None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+def _starts(files: Mapping[str, list[File]], opener: Opener, notes: list[str]) -> dict[File, float]:
+    """Seconds from the start of the earliest file to that of each."""
+    every = list(dict.fromkeys(file for group in files.values() for file in group))
+    said = {file: file.open(opener).start for file in every}
+    known = [_aware(start) for start in said.values() if start is not None]
+    first = min(known) if known else None
+    starts: dict[File, float] = {}
+    for name, group in files.items():
+        silent = [file for file in group if said[file] is None]
+        if silent and len(silent) < len(group):
+            raise DataError(
+                f"view {name!r}: {silent[0].path} does not say when it began, others do; they cannot be put "
+                "in order. Give the files of a view that all have a start time, or none."
+            )
+        end = 0.0
+        for file in group:
+            start = (_aware(said[file]) - first).total_seconds() if first is not None and not silent else end
+            if starts.setdefault(file, start) != start:
+                raise DataError(
+                    f"{file.path} does not say when it began, and its place among the files of view "
+                    f"{name!r} is another than in the view before. Give both views the same files."
+                )
+            end = start + _length(file.open(opener))
+        if silent and (len(group) > 1 or known):
+            notes.append(
+                f"view {name!r}: {silent[0].path} does not say when it began; "
+                + (
+                    "the files were put one after another, as named."
+                    if len(group) > 1
+                    else "it is taken to begin with the earliest of the others."
+                )
+            )
+    return starts
+
+
+def _one_after_another(
+    files: Mapping[str, list[File]],
+    recipes: Mapping[str, ViewRecipe],
+    starts: dict[File, float],
+    opener: Opener,
+    notes: list[str],
+) -> dict[File, float]:
+    """The starts, those moved that overlap the file before by no more than a start in whole seconds can be wrong.
+
+    A file is moved once, to the end of the one before, and all views that have it see it there.
+    """
+    moved = dict(starts)
+    for name, group in files.items():
+        for one, other in pairwise(sorted(group, key=lambda file: starts[file])):
+            over = moved[one] + _length(one.open(opener)) - moved[other]
+            most = _most_overlap(recipes[name], one.open(opener), other.open(opener))
+            if not _is_slip(over, one.open(opener), most):
+                continue
+            moved[other] += over
+            notes.append(
+                f"view {name!r}: {other.path} begins {over:g} s before {one.path} ends, by their start times; it was "
+                f"taken to follow at once (overlap_s = {most:g})."
+            )
+    return moved
+
+
+def _most_overlap(recipe: ViewRecipe, one: Recording, other: Recording) -> float:
+    """Seconds by which start times may be wrong: as said, or what rounding to the second can do."""
+    if recipe.overlap_s is not None:
+        return recipe.overlap_s
+    return float(all(file.start is not None and file.start.microsecond == 0 for file in (one, other)))
+
+
+def _is_slip(over: float, one: Recording, most: float) -> bool:
+    """Whether files overlap by a sample or more, and by less than what is allowed."""
+    fastest = max((signal.rate for signal in one.signals), default=0.0)
+    return fastest > 0 and 1 / fastest < over < min(most, _length(one))
+
+
+def _length(recording: Recording) -> float:
+    return max((signal.start_s + signal.duration_s for signal in recording.signals), default=0.0)
+
+
+def _tracks(
+    name: str, files: list[File], recipe: ViewRecipe, starts: Mapping[File, float], opener: Opener
+) -> list[Track]:
+    """The channels of a view in groups that were sampled together, with their pieces in the order of time."""
+    holding = [file for file in files if file.open(opener).signals]  # a file may hold nothing but annotations
+    every = {
+        channel.name: channel
+        for file in reversed(holding)
+        for signal in file.open(opener).signals
+        for channel in signal.channels
+    }
+    first = [channel for file in holding[:1] for signal in file.open(opener).signals for channel in signal.channels]
+    channels = list(dict.fromkeys([*first, *every.values()]))
+    names = chosen(channels, recipe.channels, f"view {name!r}")
+    where = {channel: _found_in(channel, holding, opener) for channel in names}
+    for file in holding:
+        lacking = [channel for channel, places in where.items() if not any(f == file for f, _, _ in places)]
+        if lacking:
+            others = next(f.path for f, _, _ in where[lacking[0]])
+            there = there_are([c for signal in file.open(opener).signals for c in signal.channels])
+            raise DataError(
+                f"view {name!r}: {file.path} lacks channel{'s' * (len(lacking) > 1)} "
+                f"{', '.join(map(repr, lacking))}, which {others} has. {there} Choose channels that all "
+                "files have, or leave this file out."
+            )
+    groups: dict[tuple[tuple[File, int], ...], list[str]] = {}
+    for channel, places in where.items():
+        groups.setdefault(tuple((file, signal) for file, signal, _ in places), []).append(channel)
+    return [_track(name, members, where, every, starts, opener) for members in groups.values()]
+
+
+def _found_in(channel: str, files: list[File], opener: Opener) -> list[tuple[File, int, int]]:
+    """Where a channel is: file, number of the signal, column."""
+    return [
+        (file, number, signal.names.index(channel))
+        for file in files
+        for number, signal in enumerate(file.open(opener).signals)
+        if channel in signal.names
+    ]
+
+
+def _track(
+    view: str,
+    members: list[str],
+    where: Mapping[str, list[tuple[File, int, int]]],
+    known: Mapping[str, Channel],
+    starts: Mapping[File, float],
+    opener: Opener,
+) -> Track:
+    pieces, rates = [], {}
+    for place, (file, number, _) in enumerate(where[members[0]]):
+        signal: Signal = file.open(opener).signals[number]
+        rates[float(signal.rate)] = file.path
+        columns = tuple(where[channel][place][2] for channel in members)
+        period = (1 + signal.drift_ppm * 1e-6) / signal.rate
+        pieces.append(Piece(file, number, columns, starts[file] + signal.start_s, period, signal.n))
+    if len(rates) > 1:
+        told = ", ".join(f"{rate:g} Hz in {path}" for rate, path in rates.items())
+        raise DataError(f"view {view!r}: channel {members[0]!r} has different rates: {told}. Give files of one rate.")
+    pieces = sorted((piece for piece in pieces if piece.n), key=lambda piece: piece.start_s)
+    if not pieces:
+        raise DataError(f"view {view!r}: channel {members[0]!r} has no samples in any file.")
+    for one, other in pairwise(pieces):
+        if other.start_s < one.end_s - one.period_s:
+            _refuse_overlap(view, members[0], one, other)
+    return Track(tuple(known[channel] for channel in members), next(iter(rates)), tuple(pieces))
+
+
+def _refuse_overlap(view: str, channel: str, one: Piece, other: Piece) -> None:
+    if one.file == other.file:
+        raise DataError(
+            f"view {view!r}: channel {channel!r} is twice in {one.file.path}, at the same time. Choose "
+            "channels whose names are clear."
+        )
+    raise DataError(
+        f"view {view!r}: {other.file.path} begins {one.end_s - other.start_s:g} s before "
+        f"{one.file.path} ends; files of one recording must follow each other. Leave one of them out, mend "
+        "their start times, or raise overlap_s if these are not so exact."
+    )
+
+
+def _refuse_apart(views: Sequence[View]) -> None:
+    latest = max(views, key=lambda view: view.span[0])
+    earliest = min(views, key=lambda view: view.span[1])
+    if latest.span[0] >= earliest.span[1]:
+        raise DataError(
+            f"view {earliest.name!r} ends {latest.span[0] - earliest.span[1]:g} s before view "
+            f"{latest.name!r} begins; views must be of the same time. Do the start times in the files "
+            "agree?"
+        )
+
+
+def _moved(view: View, zero: float) -> View:
+    tracks = tuple(
+        replace(track, pieces=tuple(replace(piece, start_s=piece.start_s - zero) for piece in track.pieces))
+        for track in view.tracks
+    )
+    return replace(view, tracks=tracks)

@@ -1,0 +1,134 @@
+"""A view of recordings as an array (r, d): the features of the valid windows, scaled while they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DataError, StoreFileError
+from dlcca.recordings.features.columns import Columns
+from dlcca.storage.files import files_at
+from dlcca.storage.views import FORM, MARK, blank, describe, is_views, read_arrays
+
+
+@dataclass(frozen=True, eq=False)
+class ViewArray:
+    """Rows of a view by slices or by numbers, as of a Zarr array; the answers are NumPy arrays."""
+
+    address: str  # of the Zarr array, STORE/views/NAME
+    array: Any  # of all windows
+    rows: NDArray[np.int64]  # the valid ones, (r,)
+    columns: Columns | None  # None if what is in the array is finished
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.rows), self.array.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the features, which may be kept as whole numbers."""
+        return self.array.dtype if self.array.dtype.kind == "f" else np.dtype(np.float32)
+
+    @property
+    def ndim(self) -> int:
+        return 2
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape)) * self.dtype.itemsize
+
+    @cached_property
+    def chunks(self) -> tuple[int, int]:
+        """As far as there are no windows left out; elsewhere a chunk has fewer rows."""
+        return min(self.array.chunks[0], len(self.rows)), self.array.shape[1]
+
+    @property
+    def compressors(self) -> Any:
+        return self.array.compressors
+
+    @property
+    def metadata(self) -> Any:
+        return self.array.metadata
+
+    @property
+    def oindex(self) -> ViewArray:
+        """Row numbers are taken as they are."""
+        return self
+
+    def windows(self, first: int, last: int) -> tuple[int, int]:
+        """The first window, and the one after the last, of some rows: where they lie in the array."""
+        some = self.rows[first:last]
+        return (int(some[0]), int(some[-1]) + 1) if len(some) else (0, 0)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
+        return np.asarray(self[:], dtype=dtype)
+
+    def __getitem__(self, asked: Any) -> NDArray:
+        """Rows: a slice, a number, or numbers in any order; and columns behind a comma."""
+        rows, *rest = asked if isinstance(asked, tuple) else (asked,)
+        if rows is Ellipsis:
+            rows, rest = slice(None), []
+        if isinstance(rows, int | np.integer):
+            return self[(np.array([rows]), *rest)][0]
+        windows = self.rows[rows]
+        if len(windows) < 2 or (np.diff(windows) > 0).all():
+            F = self._read(windows)
+        else:
+            unique, where = np.unique(windows, return_inverse=True)
+            F = self._read(unique)[where]
+        return F[(slice(None), *rest)] if rest else F
+
+    def _read(self, windows: NDArray[np.int64]) -> NDArray:
+        """The features of windows in rising order, one chunk after another: between them may lie a gap of years."""
+        F = np.empty((len(windows), self.shape[1]), self.array.dtype)
+        cuts = np.flatnonzero(np.diff(windows // self.array.chunks[0])) + 1
+        for at in np.split(np.arange(len(windows)), cuts) if len(windows) else []:
+            first, last = int(windows[at[0]]), int(windows[at[-1]]) + 1
+            part = self.array[first:last]
+            if self._is_missing(part[0], first):
+                raise StoreFileError(
+                    f"windows {first} to {last - 1} of {self.address} are missing. Restore them, or {FORM.renew}."
+                )
+            F[at[0] : at[-1] + 1] = part if last - first == len(at) else part[windows[at] - first]
+        return F if self.columns is None else self.columns.finish(F)
+
+    def _is_missing(self, row: NDArray, window: int) -> bool:
+        """Whether a row is what Zarr gives for a chunk that is not there."""
+        if row.dtype.kind == "f":
+            return bool(np.isnan(row).all())  # never true of a valid window
+        chunk = window // self.array.chunks[0]
+        return bool((row == blank(row.dtype)).all()) and not files_at(self.address).names(f"c/{chunk}")
+
+
+def is_view(array: Any) -> bool:
+    """Whether a Zarr array is a view of recordings, which is to be read through a `ViewArray`."""
+    return array.attrs.get("of") == MARK
+
+
+def view_array(array: Any, address: str) -> ViewArray:
+    """The view of recordings that a Zarr array at this address is."""
+    store, _, name = address.removeprefix("file://").rstrip("/").rpartition("/views/")
+    rows, columns = _opened(store, name, array.attrs["inputs"])
+    return ViewArray(address, array, rows, None if array.attrs["finished"] else columns)
+
+
+@lru_cache(maxsize=16)
+def _opened(store: str, name: str, inputs: str) -> tuple[NDArray[np.int64], Columns | None]:
+    """Valid windows and columns, read once in a process; ``inputs`` tells stores at one address apart."""
+    if not is_views(store):
+        raise DataError(f"the views of {store} are not finished: run the same dlcca ingest or dlcca run again.")
+    header = describe(store)
+    if header["fingerprint"] != inputs:
+        raise StoreFileError(f"view {name!r} of {store} is not of the files that its header tells of; {FORM.renew}.")
+    (rows,) = read_arrays(store, ["rows"])
+    if len(rows) != header["rows"]:
+        raise StoreFileError(f"the clock of {store} is damaged or incomplete. Restore it, or {FORM.renew}.")
+    finished = header["views"][name]["finished"]
+    return rows, None if finished else Columns.from_array(read_arrays(store, [f"columns/{name}"])[0])

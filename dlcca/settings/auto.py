@@ -1,0 +1,267 @@
+"""What "auto" means: every choice that the program makes for the user, with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isqrt, log2
+from typing import Any
+
+from dlcca.errors import SettingsError
+from dlcca.settings.fit import Settings
+
+#: Dense kernels up to this many entries (1 GiB in float64); sparse ones above.
+DENSE_ENTRIES = 1 << 27
+#: Gram matrices up to this many bytes; above, no worker should hold them.
+GRAM_BYTES = 1 << 30
+#: Landmarks for windows of time; for nearest neighbours at least, and at most, as sqrt(200 n) samples ask for: the more
+#: samples, the finer the common variable is told, and the smaller a trace of a private one shows.
+TIME_LANDMARKS, KNN_LANDMARKS, KNN_LANDMARKS_LARGE, LANDMARKS_GROW = 2000, 1000, 2000, 200
+
+#: Where chance alone explains this share of the variance in a neighborhood, its metric cannot tell common from private.
+NO_ROOM = 0.7
+
+#: The exact search is by a tree where there are more landmarks than this, and no more channels in all views together.
+TREE_LANDMARKS, TREE_CHANNELS = 8192, 8
+#: Channels of a view that was not looked at yet.
+USUAL_CHANNELS = 64
+#: Rates of one core: operations of matrix products, distances compared and selected from.
+PRODUCTS_PER_S, SELECTIONS_PER_S = 40e9, 3.5e8
+#: Entries added into a sparse sum or product, operations of eigenproblems; and what any pass over the samples takes.
+ADDITIONS_PER_S, DECOMPOSITIONS_PER_S, PASS_S = 3e8, 3e10, 0.2
+#: pynndescent: seconds until it is compiled, to place a sample into an index of 10^5, and to ask one of 10^5 samples.
+COMPILING_S, PLACING_S, ASKING_S = 150.0, 1e-4, 1e-4
+#: Samples of a shard, each with an index of its own.
+SHARD_SAMPLES = 1 << 17
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Settings without any "auto" left in them, and the reason for each choice made."""
+
+    settings: Settings
+    reasons: dict[str, str]
+    notes: tuple[str, ...] = ()  # what else was decided about the input
+
+    def lines(self) -> list[str]:
+        """A sentence for each choice, for people."""
+        options = self.settings.options()
+        return [*(f"{name} = {options[name]!r}: {reason}" for name, reason in self.reasons.items()), *self.notes]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the choices depend on: n samples, K views, their channels, and the options as far as they are settled."""
+
+    n: int
+    K: int
+    options: dict[str, Any]
+    dims: tuple[int, ...]
+    by_chance: Callable[[], float]  # see `fusing`; asked only where it decides
+
+    @property
+    def kind(self) -> str:
+        kind = self.options["neighborhoods"]
+        return kind if isinstance(kind, str) else "given"
+
+    @property
+    def m(self) -> int:
+        landmarks = self.options["landmarks"]
+        return landmarks if isinstance(landmarks, int) else len(landmarks)
+
+
+Choice = tuple[Any, str]
+
+
+def choose(
+    settings: Settings, n: int, K: int, dims: Sequence[int] = (), by_chance: Callable[[], float] = lambda: 0.0
+) -> Choices:
+    """Replace every "auto" (and ``landmarks="all"``) by a value that suits n samples of K views of so many channels.
+
+    ``by_chance`` looks at the samples for the correlation that neighborhoods show when nothing is common; without it
+    they are taken to be large enough.
+    """
+    known = _Known(n, K, settings.options(), tuple(dims) or (USUAL_CHANNELS,) * K, by_chance)
+    reasons = {}
+    for option, decide in _IN_ORDER.items():
+        said = known.options[option]
+        if isinstance(said, str) and said in ("auto", "all"):
+            known.options[option], reason = decide(known)
+            if said == "auto":
+                reasons[option] = reason
+    _check_together(known)
+    return Choices(settings.with_options(**known.options), reasons)
+
+
+def _landmarks(known: _Known) -> Choice:
+    n = known.n
+    if known.options["landmarks"] == "all":
+        return n, "every sample"
+    if known.kind == "given":
+        asked = len(known.options["neighborhoods"])
+        if asked != n:
+            raise SettingsError(
+                f"neighborhoods has {asked} rows and the views have {n} samples; "
+                "name the landmark of each row in landmarks."
+            )
+        return n, "the neighborhood of every sample was given"
+    growing = min(max(KNN_LANDMARKS, isqrt(LANDMARKS_GROW * n)), KNN_LANDMARKS_LARGE)
+    most = TIME_LANDMARKS if known.kind == "time" else growing
+    return (n, "every sample") if n <= most else (most, f"enough to cover {n} samples")
+
+
+def _landmark_rule(known: _Known) -> Choice:
+    if known.kind == "time":
+        return "even", "windows of time lie evenly in the recording"
+    return "kmeans++", "landmarks cover the joint space of the views"
+
+
+def _metric(known: _Known) -> Choice:
+    named = {1: ("mahalanobis", "one view"), 2: ("cca", "two views")}
+    return named.get(known.K, ("maxvar", f"{known.K} views"))
+
+
+def _fusion(known: _Known) -> Choice:
+    if known.K == 1 or known.options["metric"] == "mahalanobis":
+        return "view", "one view"
+    if known.kind == "knn":
+        return _fusion_in_state(known)
+    if known.K == 2:
+        return "view", "neighbours in time: two views may move together and not be functions of each other"
+    return "average", f"neighbours in time: what {known.K} views share shows in the distances of each"
+
+
+def _fusion_in_state(known: _Known) -> Choice:
+    """Alternating, if the metrics can tell what is common: each view's step forgets all that they do not show it."""
+    by_chance = known.by_chance()
+    if by_chance**2 < NO_ROOM:
+        return "alternating", "neighbours in state: a step along each view forgets what is private to the others"
+    k = known.options["n_neighbors"]
+    return (
+        "average",
+        f"chance reaches a correlation of {by_chance:.2f} in {k} neighbours: too few to forget anything",
+    )
+
+
+def _kernel(known: _Known) -> Choice:
+    if known.options["fusion"] == "alternating":
+        return "sparse", "a view's metrics hold near their landmarks, and alternating carries them far"
+    size = f"{known.n} x {known.m} entries"
+    return ("dense", f"{size} fit in memory") if known.n * known.m <= DENSE_ENTRIES else ("sparse", f"{size} do not")
+
+
+def _bandwidth(known: _Known) -> Choice:
+    return "quantile", "the 20 % quantile of the distances that the kernel sees"
+
+
+def _solver(known: _Known) -> Choice:
+    """Gram matrices while they fit and do not take twice as long: their time is known beforehand."""
+    n, m, K = known.n, known.m, known.K if known.options["fusion"] == "alternating" else 1
+    links = min(int(known.options["n_links"]), m) if known.options["kernel"] == "sparse" else m
+    size = gram_matrices(K) * m * m * 8
+    if size > GRAM_BYTES:
+        return "lanczos", f"matrices of {m} x {m} landmarks would take {size / 2**30:.1f} GiB"
+    gram, lanczos = gram_seconds(n, m, links, K), lanczos_seconds(n, m, links, K, int(known.options["n_components"]))
+    if gram > 2 * lanczos:
+        return "lanczos", f"{m} landmarks: about {lanczos:.0f} s of a core, {gram:.0f} by matrices of {m} x {m}"
+    return "gram", f"{m} landmarks are few enough for matrices of {m} x {m}"
+
+
+def gram_matrices(K: int) -> int:
+    """L x L matrices that K kernels take: one of each, one of each with the next, one of each other with the first."""
+    return 3 * K - 3 if K > 1 else 1
+
+
+def gram_seconds(n: int, m: int, links: int, K: int) -> float:
+    """The spectrum of K kernels through Gram matrices, on one core: to add them up, and to solve.
+
+    Rows of s links are n s² additions for each matrix, dense rows a product of 2 n m² operations. The solution is an
+    eigenproblem of some 4 m³ operations for one kernel; for several a full one comes first, and products of matrices.
+    """
+    adding = 2.0 * n * m * m / PRODUCTS_PER_S if links == m else float(n) * links**2 / ADDITIONS_PER_S
+    return gram_matrices(K) * adding + (4 if K == 1 else 13 + 2 * K) * float(m) ** 3 / DECOMPOSITIONS_PER_S
+
+
+def lanczos_seconds(n: int, m: int, links: int, K: int, q: int) -> float:
+    """The same by block Lanczos, on one core: every step is a pass over the samples for one kernel, 2K for more.
+
+    A pass takes 2 n s b additions, b the vectors of a block, or makes n m dense distances and multiplies by them twice.
+    The steps depend on how close the eigenvalues lie, which nobody knows before: about √m / 5 were taken where every
+    sample was a landmark and the views shared one circle. At least 16 are reckoned with.
+    """
+    b = max(8, q + 3)
+    passes = max(16.0, m**0.5 / 5) * (1 if K == 1 else 2 * K)
+    if links < m:
+        return passes * (PASS_S + 2.0 * n * links * b / ADDITIONS_PER_S)
+    return passes * (PASS_S + float(n) * m / SELECTIONS_PER_S + 4.0 * n * m * b / PRODUCTS_PER_S)
+
+
+def search_by(neighbor_index: str, m: int, dims: Sequence[int]) -> str:
+    """How nearest neighbours are found: by "products" of all pairs, by a "tree" (both exact), or by "pynndescent".
+
+    A tree looks at fewer pairs the fewer dimensions there are: at some hundred of samples that fill 6 channels, at some
+    thousand of those that fill 8. Above that, products of all pairs are quicker, which keep the processor busier; and
+    so they are for few landmarks, because they give links and neighbours in one pass.
+    """
+    if neighbor_index != "exact":
+        return neighbor_index
+    return "tree" if m > TREE_LANDMARKS and sum(dims) <= TREE_CHANNELS else "products"
+
+
+def exact_seconds(n: int, m: int, dims: Sequence[int]) -> float:
+    """All pairs of n samples and m landmarks on one core: 2 n m Σd operations, and n m selections in each view."""
+    return 2.0 * n * m * sum(dims) / PRODUCTS_PER_S + float(n) * m * len(dims) / SELECTIONS_PER_S
+
+
+def index_seconds(n: int, m: int, dims: Sequence[int]) -> float:
+    """The same by pynndescent on one core, its compilation included.
+
+    n samples are placed into indexes of shards, and every landmark asks every shard; for the links, m landmarks are
+    placed into an index for each view, and every sample asks each. A step takes as long as there are digits in the
+    number of samples of an index, 1 at 10^5.
+    """
+    shards = max(1, -(-n // SHARD_SAMPLES))
+    digits = log2(max(2, n / shards)) / log2(1e5)
+    neighbors = n * PLACING_S + m * shards * ASKING_S
+    links = len(dims) * (m * PLACING_S + n * ASKING_S) * log2(max(2, m)) / log2(1e5)
+    return COMPILING_S + neighbors * digits + links
+
+
+def _neighbor_index(known: _Known) -> Choice:
+    n, m = known.n, known.m
+    if search_by("exact", m, known.dims) == "tree":
+        return "exact", f"a tree finds neighbours in {sum(known.dims)} channels quickly"
+    exact, index = exact_seconds(n, m, known.dims), index_seconds(n, m, known.dims)
+    if known.kind != "knn" or 2 * index > exact:
+        return "exact", f"{m} landmarks are few enough to compare with every sample"
+    pairs = f"{n} x {m} pairs"
+    return "pynndescent", f"{pairs} take about {exact / 60:.0f} minutes of a core, an index {index / 60:.0f}"
+
+
+#: Each may look at what was settled before it.
+_IN_ORDER: dict[str, Callable[[_Known], Choice]] = {
+    "landmarks": _landmarks,
+    "landmark_rule": _landmark_rule,
+    "neighbor_index": _neighbor_index,
+    "metric": _metric,
+    "fusion": _fusion,
+    "kernel": _kernel,
+    "bandwidth": _bandwidth,
+    "solver": _solver,
+}
+
+
+def _check_together(known: _Known) -> None:
+    """Refuse options that do not go together."""
+    options, K = known.options, known.K
+    metric, fusion = options["metric"], options["fusion"]
+    if metric == "cca" and K != 2:
+        raise SettingsError(f"metric='cca' is for two views and {K} were given; use 'maxvar', or 'auto'.")
+    if metric in ("maxvar", "tcca") and K < 2:
+        raise SettingsError(f"metric={metric!r} needs two views or more and one was given; use 'mahalanobis'.")
+    if metric == "mahalanobis" and K != 1:
+        raise SettingsError(f"metric='mahalanobis' is for one view and {K} were given; use 'auto'.")
+    if fusion != "view" and K == 1:
+        raise SettingsError(f"fusion={fusion!r} needs two views or more and one was given; use 'view'.")
+    if fusion == "alternating" and options["normalization"] == "paper":
+        raise SettingsError("normalization='paper' is not defined for fusion='alternating'; use 'balanced'.")

@@ -1,1 +1,0 @@
-"""One step each: find what is missing in the store, compute it, mark it done."""

@@ -1,0 +1,1 @@
+"""What is on disk: stores, blocks, checksums, locks, retries."""

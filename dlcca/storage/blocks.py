@@ -1,0 +1,362 @@
+"""The work of a stage on disk: arrays written block by block, and a manifest that says which blocks are finished.
+
+::
+
+    run.zarr/stages/NAME/stage.json      fingerprint of all that the stage depends on, number of blocks, checksums of
+                                         the zarr.json of its arrays, attempt, generations of the lock
+    run.zarr/stages/NAME/done/00017.json a finished block: checksums of its part of every array, small facts, its cost
+    run.zarr/stages/NAME/ARRAY           a Zarr array whose chunks each belong to one block
+
+A worker may outlive its client: stopped in the middle of a block, it can write hours later, when the stage has been
+begun again with other settings. So a stage that is begun again after ``--from`` has its records and arrays in a folder
+of that attempt (``stages/NAME/ATTEMPT/...``), which a worker of an earlier attempt does not write to. And a block
+carries the fingerprint of its stage and the generation of the lock (`lock.generation`): stage.json must have both at
+the moment when a chunk or a record is put in its place, and a record that has others counts as missing.
+
+Zarr reads a missing chunk as zeros. So a block counts as finished only when its file is there, which is written last;
+and what is read is held against the checksum in it. A zarr.json that has changed would have Zarr look for other chunks,
+or take them for other numbers: it is held against its checksum before an array is opened.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DamagedBlock, StaleStage, StorageError, StoreInUse
+from dlcca.storage import cost, exclusive_create, groups, lock
+from dlcca.storage.block_manifest import RECORD, attempt_now, cost_in, is_same, known_stage, opened, origin_of, remedy
+from dlcca.storage.checksummed_json import checksum, sealed
+from dlcca.storage.chunks import writer
+from dlcca.storage.files import files_at, trouble, zarr_store
+
+#: A block's part of each array, by the name of the array: its first row, and its rows.
+Parts = Mapping[str, tuple[int, NDArray]] | Iterable[tuple[str, tuple[int, NDArray]]]
+
+
+#: The content of stage.json as `Stage._known` has read it, by address, name and fingerprint of the stage.
+_METADATA: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+#: A worker that finds an older stage.json than its own reads it again for so long: a network file system may show a
+#: file that has been replaced for some seconds more.
+SETTLE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a run. Small and picklable: a worker opens the arrays itself."""
+
+    address: str  # of the run
+    name: str
+    fingerprint: str
+    n_blocks: int
+    #: Set by `prepare`, on the client: what is written later is written for this lock and this attempt.
+    generation: str | None = field(default=None, compare=False)
+    attempt: str | None = field(default=None, compare=False)
+
+    @property
+    def folder(self) -> str:
+        return f"stages/{self.name}"
+
+    @property
+    def _home(self) -> str:
+        """The folder of the records and arrays: that of the stage, or of its attempt if it was begun again."""
+        attempt = self.attempt if self.attempt is not None else self._known().get("attempt", "")
+        return f"{self.folder}/{attempt}" if attempt else self.folder
+
+    @cached_property
+    def _files(self) -> Any:
+        return files_at(self.address)
+
+    def array(self, name: str) -> Any:
+        """The Zarr array itself; a name that begins with / is one of the run's own arrays, not the stage's."""
+        import zarr
+
+        self._check_metadata(name)
+        return zarr.open_array(zarr_store(self.address), path=self.path(name), mode="r+", zarr_format=3)
+
+    def _check_metadata(self, name: str) -> None:
+        """An error if the zarr.json of an array is not the one that was written."""
+        expected = self._known().get("arrays", {}).get(name)
+        if expected is None:
+            return
+        found = self._files.get(f"{self.path(name)}/{groups.FILE}")
+        if found is None or checksum(found) != expected:
+            raise DamagedBlock(
+                f"{groups.FILE} of {name!r} in stage {self.name!r} of {self.address} is "
+                f"{'missing' if found is None else 'damaged'}. {remedy(self.name)}."
+            )
+
+    @property
+    def _key(self) -> tuple[str, str, str]:
+        return (self.address, self.name, self.fingerprint)
+
+    def _known(self, *, fresh: bool = False) -> Mapping[str, Any]:
+        """The content of stage.json, read once in a process; empty if there is none of this fingerprint."""
+        found = None if fresh else _METADATA.get(self._key)
+        if found is None or self.attempt not in (None, found.get("attempt", "")):
+            known = known_stage(self.address, self.name)
+            if known is None or known["fingerprint"] != self.fingerprint:
+                _METADATA.pop(self._key, None)
+                return {}
+            found = _METADATA[self._key] = known
+        return found
+
+    def path(self, array: str) -> str:
+        """Where an array of the stage is, below the address of the run."""
+        return array[1:] if array.startswith("/") else f"{self._home}/{array}"
+
+    def _record(self, block: int) -> str:
+        return f"{self._home}/done/{block:05d}.json"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the opened files, which a worker opens anew."""
+        kept = ("address", "name", "fingerprint", "n_blocks", "generation", "attempt")
+        return {key: getattr(self, key) for key in kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def prepare(self, arrays: Mapping[str, tuple[Any, ...]], *, says: str) -> Stage:
+        """Make the arrays (shape, dtype, rows of a block), or find them; refuse leftovers of other settings.
+
+        A fourth entry of an array, if there is one, is what else Zarr is told of it. ``says`` names the settings
+        that the stage depends on, for people. Use the stage that is returned: it carries the lock of the caller.
+        """
+        known, generation = known_stage(self.address, self.name), lock.generation(self.address)
+        if known is not None:
+            if known["fingerprint"] != self.fingerprint:
+                raise StaleStage(
+                    f"{self.name!r} in {self.address} was built from other inputs or settings ({known['says']} there, "
+                    f"{says} now). Run with --from {self.name} to do it again, or give another store."
+                )
+            _METADATA[self._key] = known
+            mine = replace(self, generation=generation, attempt=known.get("attempt", ""))
+            for array in known.get("arrays", {}):
+                mine._check_metadata(array)
+            generations = known.get("generations", [])
+            if generations[-1:] != [generation] and mine.missing():  # workers of the runs before are to write no more
+                mine._put({**known, "generations": [*generations, generation]})
+            return mine
+        mine = replace(self, generation=generation, attempt=attempt_now(self.address, self.name))
+        self._files.remove(self.folder)  # arrays without a stage.json: interrupted while they were made
+        with storing(f"the arrays of stage {self.name!r} in {self.address}"):
+            for array, (shape, dtype, rows, *more) in arrays.items():
+                mine._create(array, shape, np.dtype(dtype), rows, **(more[0] if more else {}))
+        made = groups.checksums(self.address, [mine.path(array) for array in arrays])
+        metadata = dict(zip(arrays, made.values(), strict=True))
+        content = {"fingerprint": self.fingerprint, "n_blocks": self.n_blocks, "says": says, "arrays": metadata}
+        mine._put({**content, "attempt": mine.attempt, "generations": [generation]})
+        return mine
+
+    def _put(self, known: dict[str, Any]) -> None:
+        """Write stage.json."""
+        self._files.put(f"{self.folder}/stage.json", sealed(known))
+        _METADATA[self._key] = known
+
+    def _create(self, array: str, shape: tuple[int, ...], dtype: np.dtype, rows: int, **more: Any) -> None:
+        import zarr
+        from zarr.codecs import Crc32cCodec
+
+        if not groups.is_readable(self.address):  # a header that is damaged; it is written anew when all is done
+            groups.put(self.address, {})
+        root = zarr.open_group(zarr_store(self.address), mode="a", zarr_format=3)
+        chunks = (max(1, min(rows, shape[0])), *(max(1, size) for size in shape[1:]))
+        root.create_array(
+            self.path(array),
+            shape=shape,
+            dtype=dtype,
+            chunks=chunks,
+            compressors=[Crc32cCodec()],
+            overwrite=True,
+            **more,
+        )
+
+    def missing(self) -> list[int]:
+        """The blocks that are not finished: that have no record, or one of another run."""
+        done = {block for block, found in self._records() if self._is_of_this(block, found)}
+        return [block for block in range(self.n_blocks) if block not in done]
+
+    def is_finished(self, block: int) -> bool:
+        found = self._files.get(self._record(block))
+        return found is not None and self._is_of_this(block, found)
+
+    def _records(self) -> list[tuple[int, bytes]]:
+        """The blocks that have a record, rising, and the records as they are on disk."""
+        folder = f"{self._home}/done"
+        names = {name: int(is_record[1]) for name in self._files.names(folder) if (is_record := RECORD.fullmatch(name))}
+        found = self._files.get_all([f"{folder}/{name}" for name in names])
+        return [(block, found[f"{folder}/{name}"]) for name, block in names.items() if f"{folder}/{name}" in found]
+
+    def _is_of_this(self, block: int, found: bytes) -> bool:
+        """Whether a record has the fingerprint of this stage and a generation that stage.json knows.
+
+        A damaged one is taken for its own: it is reported when it is read.
+        """
+        origin = origin_of(found)
+        if origin is None:  # damaged, or of an earlier dlcca
+            return True
+        for fresh in (False, True):  # a generation may have been added since stage.json was read in this process
+            if origin[0] == self.fingerprint and origin[1] in self._known(fresh=fresh).get("generations", origin):
+                return True
+        try:
+            self._opened_record(block, found)
+        except DamagedBlock:
+            return True
+        return False
+
+    def write(self, block: int, parts: Parts, facts: Mapping[str, Any]) -> None:
+        """Write a block's part of each array (first row, rows), then mark the block finished.
+
+        Parts may be made while they are written, so that only one of them is held at a time; so may the facts, which
+        are looked at last.
+        """
+        checks = {}
+        for array, (first, X) in parts.items() if isinstance(parts, Mapping) else parts:
+            with storing(f"block {block} of {array!r} in stage {self.name!r} of {self.address}"):
+                opened_array = replace(self._opened(array), confirm=lambda: self._confirm(block))
+                crc = opened_array.write(first, np.asarray(X))
+            checks[array] = {"first": first, "rows": len(X), "crc32c": crc}
+        origin = {"fingerprint": self.fingerprint, "generation": self._generation}
+        content = {"parts": checks, "facts": dict(facts), "cost": cost.so_far(within="/" in self.name)}
+        lock.confirm(self.address)
+        self._confirm(block)
+        self._files.put(self._record(block), sealed({**origin, **content}))
+
+    def without(self, block: int) -> Stage:
+        """The stage, in which a block is not finished any more and may be written by the caller."""
+        exclusive_create.remove(self.address, self._record(block))
+        return self.prepare({}, says="")
+
+    @property
+    def _generation(self) -> str:
+        return lock.generation(self.address) if self.generation is None else self.generation
+
+    def _confirm(self, block: int) -> None:
+        """An error if the stage on disk is no longer the one that a block was computed for: it is not to be written."""
+        end = time.monotonic() + SETTLE_S
+        while True:
+            known = known_stage(self.address, self.name) or {}
+            attempt, now = known.get("attempt", ""), known.get("generations", [""])[-1]
+            is_same_run = self.attempt in (None, attempt) and now == self._generation
+            if is_same_run and known.get("fingerprint") == self.fingerprint:
+                return
+            if now > self._generation or time.monotonic() > end:  # generations begin with their time
+                break
+            time.sleep(0.2)
+        raise StoreInUse(
+            f"block {block} of stage {self.name!r} in {self.address} was computed for a run that has been replaced by "
+            "another one since. It is not written. Was this worker suspended?"
+        )
+
+    def _opened(self, array: str) -> Any:
+        """An array that is open, once in a process, after a look at its zarr.json."""
+        return writer(self.address, self.path(array), self.fingerprint, lambda: self._check_metadata(array))
+
+    def facts(self, block: int) -> dict[str, Any]:
+        """The facts of a finished block."""
+        return self._entry(block)["facts"]
+
+    def parts(self, block: int) -> dict[str, dict[str, Any]]:
+        """A finished block's part of each array: its first row, how many rows, and their checksum."""
+        return self._entry(block)["parts"]
+
+    def cost(self) -> dict[str, Any]:
+        """What the finished blocks took: seconds and tasks in all, and the largest memory of a process."""
+        return cost.total(self._costs())
+
+    def task_seconds(self) -> list[float]:
+        """Seconds of each task, in the order of the blocks; none if a block was not the work of one task."""
+        each = self._costs()
+        return [known["seconds"] for known in each] if all(known["tasks"] == 1 for known in each) else []
+
+    def _costs(self) -> list[dict[str, Any]]:
+        return [noted for _block, found in self._records() if (noted := cost_in(found)) is not None]
+
+    def read(self, array: str, block: int) -> NDArray:
+        """A block's part of an array, held against its checksum."""
+        return self._read(array, block, self._entry(block)["parts"][array])
+
+    def _read(self, array: str, block: int, part: Mapping[str, Any]) -> NDArray:
+        """As `read`, of what the record says."""
+        where = f"block {block} of {array!r} in stage {self.name!r} of {self.address}"
+        try:
+            self._check_metadata(array)
+            X = self._opened(array).read(part["first"], part["rows"])
+        except Exception as error:
+            if (reason := trouble(error)) is not None:
+                raise StorageError(f"{where} cannot be read: {reason}.") from error
+            raise DamagedBlock(f"{where} cannot be read: {error}. {remedy(self.name)}.") from error
+        if not is_same(X, part):
+            raise DamagedBlock(f"{where} is damaged or missing. {remedy(self.name)} to compute it again.")
+        return X
+
+    def read_all(self, array: str) -> NDArray:
+        """All blocks of an array together, each checked; for arrays that fit in memory."""
+        return np.concatenate([self.read(array, block) for block in range(self.n_blocks)])
+
+    def check(self, *, whole: bool = False, gone: Callable[[str], bool] = lambda array: False) -> list[str]:
+        """What is wrong with the finished blocks, a line each; with ``whole``, also that some are missing.
+
+        ``gone`` says of an array whether it was removed when the stage had been used.
+        """
+        missing = set(self.missing())
+        problems = [f"{len(missing)} blocks of stage {self.name!r} in {self.address} are missing. Run again."]
+        problems = problems if whole and missing else []
+        bad = set()
+        for array in (array for array in self._known(fresh=True).get("arrays", {}) if not gone(array)):
+            try:
+                self._check_metadata(array)
+            except DamagedBlock as error:
+                problems.append(str(error))
+                bad.add(array)
+        for block in (block for block in range(self.n_blocks) if block not in missing):
+            problems += self._damages(block, lambda array: array in bad or gone(array))
+        return problems
+
+    def _damages(self, block: int, passed_over: Callable[[str], bool]) -> list[str]:
+        """What is wrong with a block; what was found wrong with a whole array is not said again."""
+        problems = []
+        try:
+            parts = self._entry(block)["parts"]
+        except DamagedBlock as error:
+            return [str(error)]
+        for array, part in parts.items():
+            try:
+                if not passed_over(array):
+                    self._read(array, block, part)
+            except DamagedBlock as error:
+                problems.append(str(error))
+        return problems
+
+    def _entry(self, block: int) -> dict[str, Any]:
+        found = self._files.get(self._record(block))
+        if found is None and self.attempt is None:  # or it was begun again since stage.json was read in this process
+            self._known(fresh=True)
+            found = self._files.get(self._record(block))
+        if found is None or not self._is_of_this(block, found):
+            raise DamagedBlock(f"block {block} of stage {self.name!r} in {self.address} is not finished; run again.")
+        return self._opened_record(block, found)
+
+    def _opened_record(self, block: int, found: bytes) -> dict[str, Any]:
+        return opened(found, f"the record of block {block} of stage {self.name!r} in {self.address}", self.name)
+
+
+@contextmanager
+def storing(what: str) -> Iterator[None]:
+    """Whatever the disk has against it, as an error that says what could not be written."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except Exception as error:
+        reason = trouble(error) or (isinstance(error, OSError) and (error.strerror or error))
+        if not reason:
+            raise
+        raise StorageError(f"{what} cannot be written: {reason}. What is finished is kept; run again.") from error

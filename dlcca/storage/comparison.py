@@ -1,0 +1,106 @@
+"""A comparison with the baselines, kept with the run that it is about.
+
+::
+
+    run.zarr/compare     attributes: run (the fingerprint of what was compared), table, facts, manifest (a SHA-256 for
+    │                    each array below), format, version, checksum
+    ├── rows             (m,) the rows of the run that were compared
+    ├── truth            (m,) what the user knows, if anything; NaN where it is not known
+    └── coordinates/0    (m, q) of the first method of the table, and so on
+
+It has a header of its own, so that a comparison can be added to a finished run, or made again, without touching it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dlcca.errors import StoreFileError
+from dlcca.storage import groups, lock
+from dlcca.storage.arrays import Format, header_damages, open_sealed, plain, read_array, seal, write_array
+from dlcca.storage.blocks import storing
+from dlcca.storage.files import files_at, zarr_store
+
+FORM = Format("dlcca-comparison", 1, noun="comparison", error=StoreFileError, renew="run dlcca compare again")
+GROUP = "compare"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What local CCA and the baselines find in the same rows."""
+
+    run: str  # fingerprint of the run
+    rows: NDArray  # (m,) of the run
+    table: list[dict[str, Any]]  # one entry for each method, ours first: see `dlcca.compare.table`
+    coordinates: list[NDArray | None]  # (m, q) of each method; None where it has none
+    facts: dict[str, Any] = field(default_factory=dict)  # how it was made
+    truth: NDArray | None = None  # (m,)
+
+
+def place_of(store: str | Path) -> str:
+    """Where in a run its comparison is kept."""
+    return f"{str(store).rstrip('/')}/{GROUP}"
+
+
+def write(store: str | Path, comparison: Comparison) -> None:
+    """Put a comparison into a run; one that is there already is replaced."""
+    import zarr
+
+    with lock.held(str(store), "dlcca compare"), storing(f"the comparison in {store}"):
+        files_at(str(store)).remove(GROUP)
+        group = zarr.create_group(zarr_store(place_of(store)), zarr_format=3)
+        held = {f"coordinates/{i}": E for i, E in enumerate(comparison.coordinates) if E is not None}
+        held["rows"] = comparison.rows
+        if comparison.truth is not None:
+            held["truth"] = comparison.truth
+        manifest = {name: write_array(group, name, X) for name, X in held.items()}
+        facts = {"run": comparison.run, "table": comparison.table, "facts": comparison.facts}
+        seal(group, FORM, {**plain(facts), "manifest": manifest})
+
+
+def has_one(store: str | Path) -> bool:
+    """Whether a finished comparison is in a run; an error if there is one whose header is damaged."""
+    found = files_at(place_of(store)).get(groups.FILE)
+    try:
+        return found is not None and bool(groups.attributes_in(found))
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreFileError(f"the header of the comparison in {store} is damaged: {FORM.renew}.") from error
+
+
+def read(store: str | Path) -> Comparison:
+    """The comparison in a run, every array checked, or a `StoreFileError` that names what is wrong."""
+    place = place_of(store)
+    group, header = open_sealed(place, FORM)
+    manifest = header["manifest"]
+    arrays = {name: read_array(group, name, expected, place, FORM) for name, expected in manifest.items()}
+    table = header["table"]
+    return Comparison(
+        run=header["run"],
+        rows=arrays["rows"],
+        table=table,
+        coordinates=[arrays.get(f"coordinates/{i}") for i in range(len(table))],
+        facts=header["facts"],
+        truth=arrays.get("truth"),
+    )
+
+
+def of_run(store: str | Path, fingerprint: str) -> Comparison | None:
+    """The comparison in a run, if there is one and it is about this run and not about an earlier one there."""
+    if not has_one(store):
+        return None
+    found = read(store)
+    return found if found.run == fingerprint else None
+
+
+def damage(store: str | Path) -> str | None:
+    """What is wrong with the comparison in a run; None if nothing is."""
+    try:
+        read(store)
+        _, header = open_sealed(place_of(store), FORM)
+    except StoreFileError as error:
+        return str(error)
+    return next(iter(header_damages(place_of(store), header).values()), None)

@@ -1,0 +1,142 @@
+"""The chunks of an input, a Zarr array that somebody else has written: which are missing, and whether any has changed.
+
+Zarr reads a chunk that is not there as fill values, without an error, because it may leave out chunks that hold nothing
+else. A chunk that was lost looks the same, so missing chunks are accepted only if the user says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dlcca.errors import DataError
+from dlcca.settings.fit import check_missing_chunks
+from dlcca.storage.listing import can_be_listed, signatures
+
+#: Stretches of rows that a message names; of more it says how many.
+MOST_NAMED = 3
+#: What Zarr says of an array; a change of it may change every value.
+METADATA = ("zarr.json", ".zarray")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Chunks (or shards, files of many chunks) that are not there."""
+
+    count: int
+    of: int
+    noun: str  # "chunks" or "shards"
+    rows: tuple[tuple[int, int], ...]  # first row and the one after the last of each stretch; empty if not known
+
+    def __str__(self) -> str:
+        return f"{self.count} of {self.of} {self.noun} ({_percent(self.count, self.of)})"
+
+    @property
+    def places(self) -> str:
+        """The first stretches of rows, for people."""
+        named = [f"{first} to {last - 1}" for first, last in self.rows[:MOST_NAMED]]
+        more = len(self.rows) - len(named)
+        named += [f"{more} more stretch{'es' * (more > 1)}"] if more else []
+        return f"rows {', '.join(named[:-1])}{' and ' * (len(named) > 1)}{named[-1]}" if named else ""
+
+
+def missing_chunks(array: Any, stored: Container[str] | None) -> Missing | None:
+    """The chunks of a Zarr array that are not among its stored keys; None if all are there.
+
+    Without a listing of keys (None) they are counted by Zarr, which does not say which they are.
+    """
+    noun = "chunks" if _shards(array) is None else "shards"
+    if stored is None:
+        count, of = int(array.nchunks - array.nchunks_initialized), int(array.nchunks)
+        return Missing(count, of, "chunks", ()) if count else None
+    size = _stored_shape(array)[0] if array.ndim else 1
+    n = array.shape[0] if array.ndim else 1
+    count = of = 0
+    rows: list[tuple[int, int]] = []
+    for i, keys in enumerate(_keys(array)):
+        lost = sum(key not in stored for key in keys)
+        count, of = count + lost, of + len(keys)
+        if lost:
+            first, last = i * size, min(n, (i + 1) * size)
+            if rows and rows[-1][1] == first:
+                rows[-1] = (rows[-1][0], last)
+            else:
+                rows.append((first, last))
+    return Missing(count, of, noun, tuple(rows)) if count else None
+
+
+def check_complete(what: str, address: str, array: Any, missing: str, stored: Container[str] | None = None) -> str:
+    """Refuse an input with missing chunks; where the user accepts them ("fill"), a note that counts them, else "".
+
+    ``what`` names the input in messages ("view 'left'"); ``missing`` is the setting. Keys are listed at the address,
+    unless they are given; an array without an address is counted by Zarr.
+    """
+    check_missing_chunks(missing)
+    if not can_be_listed(address):
+        return f"missing_chunks = {missing!r}: those of {what} cannot be counted, because {address} lists no files"
+    if stored is None and address:
+        stored = signatures(address)
+    found = missing_chunks(array, stored)
+    if found is None:
+        return ""
+    where = f": {found.places}" if found.places else ""
+    fill = 0 if array.fill_value is None else array.fill_value
+    if missing == "fill":
+        return f"missing_chunks = 'fill': {what} lacks {found}, read as {fill}{where}"
+    place = f" of {address}" if address else ""
+    raise DataError(
+        f"{what}: {found}{place} are missing{where}. Zarr would read them as {fill}. Restore them; or, if they were "
+        f"left out because all their values are {fill}, set missing_chunks = 'fill' ([views.NAME] of run.toml, an "
+        "argument of LocalCCA, --missing-chunks of dlcca transform and ingest)."
+    )
+
+
+def address_of(array: Any) -> str:
+    """Where a Zarr array lies, if that is a folder on this machine; "" if it is elsewhere."""
+    import zarr
+
+    store = array.store_path.store
+    return f"{store.root}/{array.store_path.path}".rstrip("/") if isinstance(store, zarr.storage.LocalStore) else ""
+
+
+def block_signatures(array: Any, stored: Mapping[str, str], bounds: Sequence[tuple[int, int]]) -> list[str]:
+    """For each block of rows (first, one after the last), a digest of the signatures of the chunks that hold it."""
+    metadata = [f"{name} {stored.get(name)}" for name in METADATA]
+    each = [digest([f"{key} {stored.get(key)}" for key in keys]) for keys in _keys(array)]
+    size = _stored_shape(array)[0]
+    return [digest([*metadata, *each[first // size : -(-last // size)]]) for first, last in bounds]
+
+
+def digest(texts: Sequence[str]) -> str:
+    """A short digest of several texts."""
+    return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
+
+
+def _keys(array: Any) -> Iterator[list[str]]:
+    """The keys of the stored chunks, for each step along the first axis."""
+    shape = _stored_shape(array)
+    grid = [-(-n // size) for n, size in zip(array.shape, shape, strict=True)]
+    key: Callable[[tuple[int, ...]], str] = array.metadata.encode_chunk_key
+    if not grid:
+        yield [key(())]
+        return
+    for i in range(grid[0]):
+        yield [key((i, *rest)) for rest in np.ndindex(*grid[1:])]
+
+
+def _stored_shape(array: Any) -> tuple[int, ...]:
+    """Of what is one file or object."""
+    return _shards(array) or array.chunks
+
+
+def _shards(array: Any) -> tuple[int, ...] | None:
+    return getattr(array, "shards", None)
+
+
+def _percent(count: int, of: int) -> str:
+    share = 100 * count / of
+    return f"{share:.0f} %" if share >= 1 else f"{share:.2g} %"

@@ -1,0 +1,119 @@
+"""A fitted model in a Zarr group: arrays with checksums, everything else as JSON; never pickle.
+
+::
+
+    MODEL                attributes: format, version, checksum, content (a SHA-256 of each array; settings, quality,
+    │                    and of a model of recordings how its views were made)
+    ├── points_V ...     the arrays of `dlcca.model.Model`
+    ├── embedding ...    what the fit found; a model within a run has the embedding of the run
+    └── scaling/NAME     of a model of recordings: center, scale, mean, ... as in a store of views, so that new
+                         recordings can be scaled from here
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dlcca.errors import ModelFileError
+from dlcca.model import Axes, Model
+from dlcca.storage.arrays import Format, header_damages, is_form, open_sealed, read_array, replacing, seal, write_array
+
+FORMAT = "dlcca-model"
+VERSION = 3  # 2 had no axes; 1 had no reach, no rotation and no recordings either
+FORM = Format(FORMAT, VERSION, noun="model", error=ModelFileError, renew="fit anew", older=(1, 2))
+
+#: Arrays of a model that not all models have.
+SOMETIMES = ("reach", "rotation")
+
+
+def save(path: str | Path, model: Model, arrays: Mapping[str, NDArray], facts: Mapping[str, Any]) -> None:
+    """Write a model, more arrays by name, and facts (plain JSON values), all of it or nothing.
+
+    The group is written beside its place and then moved there; a model that is there already is replaced.
+    """
+    import zarr
+
+    with replacing(Path(path), FORM) as place:
+        write(zarr.create_group(str(place), zarr_format=3), model, arrays, facts)
+
+
+def write(group: Any, model: Model, arrays: Mapping[str, NDArray], facts: Mapping[str, Any]) -> str:
+    """Write a model into an empty group; the seal comes last, and its checksum is returned."""
+    everything = {**_model_arrays(model), **arrays}
+    digests = {name: write_array(group, name, X) for name, X in everything.items()}
+    return seal(group, FORM, {"content": {"arrays": digests, "facts": {"model": _model_facts(model), **facts}}})
+
+
+def is_model(path: str | Path) -> bool:
+    """Whether a model is there, whole or not."""
+    return is_form(path, FORM)
+
+
+def load(path: str | Path) -> tuple[Model, dict[str, NDArray], dict[str, Any]]:
+    """The model, the other arrays and the facts of `save`, or a `ModelFileError`."""
+    group, header = open_sealed(path, FORM)
+    content = header["content"]
+    arrays = {name: read_array(group, name, digest, path, FORM) for name, digest in content["arrays"].items()}
+    facts = content["facts"]
+    return _model_of(facts.pop("model"), arrays), arrays, facts
+
+
+def damages(path: str | Path) -> dict[str, str | None]:
+    """For every array of a model what is wrong with it, None if nothing is; a bad header is an error."""
+    group, header = open_sealed(path, FORM)
+    found: dict[str, str | None] = dict(header_damages(path, header))
+    for name, expected in header["content"]["arrays"].items():
+        try:
+            read_array(group, name, expected, path, FORM)
+            found.setdefault(name, None)
+        except ModelFileError as error:
+            found[name] = str(error)
+    return found
+
+
+def _model_arrays(model: Model) -> dict[str, NDArray]:
+    arrays = {"units": model.units, "scale": model.scale}
+    for kind in ("points", "factors", "weights", "values"):
+        arrays |= {f"{kind}_{i}": X for i, X in enumerate(getattr(model, kind))}
+    for i, axes in enumerate(model.axes):
+        if axes is not None:
+            arrays |= {f"centre_{i}": axes.centre, f"turn_{i}": axes.turn}
+    return arrays | {name: X for name in SOMETIMES if (X := getattr(model, name)) is not None}
+
+
+def _model_facts(model: Model) -> dict[str, Any]:
+    return {
+        "names": list(model.names),
+        "fusion": model.fusion,
+        "n_links": model.n_links,
+        "kernels": len(model.values),
+    }
+
+
+def _model_of(facts: dict[str, Any], arrays: dict[str, NDArray]) -> Model:
+    """The model out of the arrays, which lose what belongs to it."""
+    views, kernels = len(facts["names"]), facts["kernels"]
+
+    def take(kind: str, count: int) -> list[NDArray]:
+        return [arrays.pop(f"{kind}_{i}") for i in range(count)]
+
+    def axes(i: int) -> Axes | None:
+        return Axes(arrays.pop(f"centre_{i}"), arrays.pop(f"turn_{i}")) if f"turn_{i}" in arrays else None
+
+    return Model(
+        names=tuple(facts["names"]),
+        fusion=facts["fusion"],
+        n_links=facts["n_links"],
+        points=take("points", views),
+        factors=take("factors", views),
+        units=arrays.pop("units"),
+        weights=take("weights", kernels),
+        values=take("values", kernels),
+        scale=arrays.pop("scale"),
+        axes=[axes(i) for i in range(views)],
+        **{name: arrays.pop(name) for name in SOMETIMES if name in arrays},
+    )

@@ -1,0 +1,400 @@
+"""Whether something may be written at a place: every writer asks here before it creates anything, also a lock.
+
+A store is created where nothing is, in an empty folder, or where a store of the same format is already, finished or
+not. A file is replaced only if it is an earlier output of the same kind. Anything else at the place is refused, with
+what was found there. A store may not be, contain or lie inside one of its inputs, and nothing is written into a Zarr
+array or into another store.
+
+A store that is not finished has no header yet, and the header of a finished one may be damaged. Both are known by the
+records of their stages: a sealed ``stages/NAME/stage.json``. Where an error came before the first of these was written,
+the store is known by its lock, its log, the folder of its first stage or a store inside it, if there is nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dlcca.errors import DamagedBlock, SettingsError, StorageError
+from dlcca.storage import groups, lock_owner
+from dlcca.storage.block_manifest import ATTEMPT, OF_RECORDINGS, is_attempt, opened
+from dlcca.storage.files import files_at, is_remote
+from dlcca.storage.retry import patiently
+
+if TYPE_CHECKING:
+    from dlcca.storage.arrays import Format
+
+#: The formats of all stores.
+FORMATS = {f"dlcca-{kind}" for kind in ("run", "views", "transformed", "model", "comparison", "treatment", "scaling")}
+RECORDINGS = "recordings"
+#: The first stage of a store that is made block by block -> the format that the store will have.
+_FIRST_STAGE = {"scan": "dlcca-run", "drafts": "dlcca-views", "transform": "dlcca-transformed"}
+#: Everything that may lie directly in a store that is made block by block.
+_NAMES = {
+    *(groups.FILE, "stages", RECORDINGS, "log", "model", "compare", "quality", "embedding", "time", "reason"),
+    *("strength", "eigenvalues", "landmarks", "distance", "outside", "segment", "rows", "views", "columns", "scaling"),
+}
+#: What a killed process leaves of a file that was being written, or of a check of its workers.
+_SCRATCH = re.compile(r"(\..+\.|check-)[0-9a-f]{32}")
+#: Keys that every header of a store has; one that is damaged still has most of them.
+_HEADER_KEYS = ("format", "version", "checksum")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is at a place."""
+
+    description: str  # for people; "" if nothing is there, or an empty folder
+    format: str = ""  # of a store of dlcca
+    finished: bool = False  # whether the store has its header
+
+    @property
+    def is_free(self) -> bool:
+        return not self.description
+
+    def is_store(self, format: str) -> bool:
+        """Whether it is a store of this format; of an unfinished one the format may not be known yet."""
+        return self.format in (format, _ANY) if not self.finished else self.format == format
+
+
+#: The format of an unfinished store of which only the lock, or the recordings, are there.
+_ANY = "dlcca"
+
+
+def refuse_store(
+    address: str | Path,
+    form: Format,
+    *,
+    inputs: Iterable[str | Path] = (),
+    setting: str = "path",
+    replace: bool = False,
+) -> None:
+    """An error unless a store of this format may be written at an address.
+
+    Parameters
+    ----------
+    address : a folder, or a prefix in object storage
+    inputs : addresses of everything that the store is made from, including the model
+    setting : what the user has to change, for the message
+    replace : the store is written as a whole: one that is there is removed, so it may not be one that was made block
+        by block, which holds more than what is written now
+    """
+    found = find(address)
+    if found.description == _BELOW_A_FILE:
+        raise StorageError(f"{address} cannot be written: it is {_BELOW_A_FILE}. Give another {setting}.")
+    usable = found.is_store(form.name) and not (replace and _has_stages(str(address), found))
+    if not found.is_free and not usable:
+        noun = f"no {form.noun}" if form.noun.startswith("store") else f"not a dlcca {form.noun}"
+        raise _occupied(address, noun, found.description, setting)
+    _refuse_overlap(str(address), inputs, setting)
+    _refuse_inside(address, setting, within=_owner(str(address), form))
+
+
+def refuse_new(address: str | Path, *, inputs: Iterable[str | Path] = (), setting: str = "path") -> None:
+    """An error if anything is at an address, but for an empty folder."""
+    found = find(address)
+    if not found.is_free:
+        raise StorageError(f"{address} exists: it is {found.description}. Give another {setting}, or move it away.")
+    _refuse_overlap(str(address), inputs, setting)
+    _refuse_inside(address, setting)
+
+
+def refuse_folder(
+    folder: str | Path, *, is_ours: Callable[[Path], bool] | None = None, noun: str = "", setting: str = "--out"
+) -> None:
+    """An error if a folder for several files is a file, a dangling link, or belongs to Zarr.
+
+    With ``is_ours``, a folder that is not empty has to be one of ours.
+    """
+    place = Path(folder)
+    found = find(place)
+    is_zarr = found.format or found.description.startswith(_ZARR)
+    if not found.is_free and (is_zarr or not place.is_dir()):
+        raise StorageError(f"{place} cannot be made: it is {found.description}. Give another {setting}.")
+    if not found.is_free and is_ours is not None and not is_ours(place):
+        raise _occupied(place, f"not {noun}", found.description, setting)
+    _refuse_inside(place, setting)
+
+
+def refuse_file(
+    path: str | Path,
+    is_ours: Callable[[Path], bool],
+    noun: str,
+    *,
+    inputs: Iterable[str | Path] = (),
+    setting: str = "--out",
+) -> None:
+    """An error unless a file may be written at a path: one that is there must be an earlier output of this kind."""
+    place = Path(path)
+    _refuse_overlap(str(place), inputs, setting)
+    if os.path.lexists(place):
+        if place.is_dir():
+            raise StorageError(f"{place} is a folder; give the name of a file ({setting}).")
+        if not place.is_file() or not is_ours(place):
+            raise _occupied(place, f"not {noun}", find(place).description, setting)
+    _refuse_inside(place, setting)
+
+
+def find(address: str | Path) -> Found:
+    """What is at an address."""
+    said = str(address)
+    names = _remote_names(said) if is_remote(said) else _local_names(Path(said.removeprefix("file://")))
+    if isinstance(names, str):
+        return Found(names)
+    if not names:
+        return Found("")
+    files = files_at(said)
+    node = _node(_get(files, groups.FILE))
+    if _format_in(node):
+        return Found(f"a store of the format {_format_in(node)!r}", _format_in(node), finished=True)
+    if (node_of_others := _node_of_others(node, names)) is not None:
+        return Found(node_of_others)
+    format = _unfinished(said, files, names)
+    if format is not None:
+        what = f" of the format {format!r}" if format != _ANY else ""
+        return Found(f"an unfinished store{what}", format)
+    if node.get("node_type") == "group":
+        return Found(f"{_ZARR} group with {_listed([name for name in names if name != groups.FILE])}")
+    return Found(f"a folder with {_listed(names)}")
+
+
+_ZARR, _BELOW_A_FILE = "a Zarr", "a place below a file"
+
+
+def _node_of_others(node: Mapping[str, Any], names: list[str]) -> str | None:
+    """A Zarr array or group that is certainly not ours; None if it may be."""
+    if ".zarray" in names:
+        return f"{_ZARR} array of version 2"
+    if ".zgroup" in names:
+        return f"{_ZARR} group of version 2"
+    if node.get("node_type") == "array" and "shape" in node:
+        return f"{_ZARR} array of shape {node['shape']}"
+    attributes = _attributes(node)
+    is_damaged_header = sum(key in attributes for key in _HEADER_KEYS) > 1
+    if node.get("node_type") == "group" and attributes and not is_damaged_header:
+        return f"{_ZARR} group with the attributes {_listed(sorted(attributes))}"
+    return None
+
+
+def _unfinished(address: str, files: Any, names: list[str]) -> str | None:
+    """The format that an unfinished store will have, or one whose header is damaged; None if there is none."""
+    stages = files.names("stages") if "stages" in names else []
+    if is_attempt(_get(files, ATTEMPT)):
+        return "dlcca-run"
+    for stage in stages:
+        if _is_record(_get(files, f"stages/{stage}/stage.json"), stage):
+            return _format_made_by(stage)
+    if not all(name in _NAMES or _SCRATCH.fullmatch(name) for name in names):
+        return None
+    begun = next((format for stage, format in _FIRST_STAGE.items() if stage in stages), None)
+    if begun is not None:
+        return begun
+    if "stages" in names and (lock_owner.numbers(address) or _is_only_begun(files, names, stages)):
+        return _ANY
+    if "model" in names and find(f"{address.rstrip('/')}/model").format:
+        return "dlcca-run"
+    if "log" in names and (_get(files, "log/events.jsonl") or b"").startswith(b'{"time"'):
+        return "dlcca-run"
+    within = f"{address.rstrip('/')}/{RECORDINGS}"
+    return _ANY if RECORDINGS in names and find(within).is_store("dlcca-views") else None
+
+
+def _is_only_begun(files: Any, names: list[str], stages: list[str]) -> bool:
+    """Whether there is a folder for stages and nothing else: what an error leaves before the first stage is made."""
+    allowed = (None, groups.as_written({}))
+    return (
+        set(names) <= {"stages", groups.FILE}
+        and set(stages) <= {"lock", groups.FILE}
+        and all(_get(files, place) in allowed for place in (groups.FILE, f"stages/{groups.FILE}"))
+    )
+
+
+def _format_made_by(stage: str) -> str:
+    if stage in OF_RECORDINGS:
+        return "dlcca-views"
+    return _FIRST_STAGE.get(stage, "dlcca-run")
+
+
+def _is_record(found: bytes | None, stage: str) -> bool:
+    """Whether it is what a stage has written about itself, unchanged."""
+    try:
+        return found is not None and "fingerprint" in opened(found, "stage.json", stage)
+    except DamagedBlock:
+        return False
+
+
+def _attributes(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    attributes = node.get("attributes")
+    return attributes if isinstance(attributes, Mapping) else {}
+
+
+def _format_in(node: Mapping[str, Any]) -> str:
+    """The format of a store by its header; "" if it is none of ours."""
+    said = _attributes(node).get("format")
+    return said if node.get("node_type") == "group" and isinstance(said, str) and said in FORMATS else ""
+
+
+def _has_stages(address: str, found: Found) -> bool:
+    """Whether a store was made block by block, or is not finished."""
+    return not found.finished or any(name not in ("lock", groups.FILE) for name in files_at(address).names("stages"))
+
+
+def _node(raw: bytes | None) -> dict[str, Any]:
+    try:
+        node = json.loads(raw or b"{}")
+    except ValueError:
+        return {}
+    return node if isinstance(node, dict) else {}
+
+
+def _get(files: Any, name: str) -> bytes | None:
+    """A file; empty if it is there and is no file."""
+    try:
+        return files.get(name)
+    except StorageError as error:
+        if isinstance(error.__cause__, IsADirectoryError | NotADirectoryError):
+            return b""
+        raise
+
+
+def _local_names(place: Path) -> list[str] | str:
+    """The names in a folder, none if it is not there; or what else it is."""
+    if place.is_symlink() and not place.exists():
+        return f"a symbolic link to {os.readlink(place)}, which does not exist"
+    try:
+        return sorted(os.listdir(place))
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError:
+        return f"a file of {place.stat().st_size} bytes" if place.exists() else _BELOW_A_FILE
+    except OSError as error:
+        raise StorageError(f"{place} cannot be read: {error.strerror or error}.") from error
+
+
+def _remote_names(address: str) -> list[str] | str:
+    files: Any = files_at(address)
+    root = files.root.rstrip("/")
+    try:
+        found = patiently(f"{address} cannot be listed", lambda: files.fs.ls(root, detail=True, refresh=True))
+    except FileNotFoundError:
+        return []
+    if len(found) == 1 and found[0]["name"].rstrip("/") == root and found[0]["type"] == "file" and found[0]["size"]:
+        return f"an object of {found[0]['size']} bytes"
+    names = (entry["name"].rstrip("/").rpartition("/")[2] for entry in found if entry["name"].rstrip("/") != root)
+    return sorted(names)
+
+
+def _occupied(place: str | Path, verdict: str, description: str, setting: str) -> StorageError:
+    return StorageError(
+        f"{place} exists and is {verdict}: it is {description}. It was left as it is. Give another {setting}, or move "
+        "it away."
+    )
+
+
+def _listed(names: list[str], most: int = 4) -> str:
+    return (", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")) or "nothing"
+
+
+def _refuse_overlap(address: str, inputs: Iterable[str | Path], setting: str) -> None:
+    """An error if a place is, contains or lies inside one of the inputs."""
+    for said in _files_of(map(str, inputs)):
+        relation = (
+            "is" if _is_same(address, said) else "lies inside" if _is_within(address, said)
+            else "contains" if _is_within(said, address) else None
+        )  # fmt: skip
+        if relation is not None:
+            raise SettingsError(f"{address} {relation} the input {said}. Give another {setting}, apart from the input.")
+
+
+def _is_same(one: str, other: str) -> bool:
+    if is_remote(one) or is_remote(other):
+        return _canonical(one) == _canonical(other)
+    return _canonical(one) == _canonical(other) or _is_same_file(Path(_canonical(one)), Path(_canonical(other)))
+
+
+def _is_within(inner: str, outer: str) -> bool:
+    """Whether a place lies inside another one."""
+    within, around = _canonical(inner), _canonical(outer)
+    if within.startswith(f"{around.rstrip('/')}/") and within != around:
+        return True
+    if is_remote(inner) or is_remote(outer):
+        return False
+    # Two names of one folder: another mount, or letters of another case.
+    return any(_is_same_file(parent, Path(around)) for parent in Path(within).parents)
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def _canonical(address: str) -> str:
+    """The address in the one form that tells places apart."""
+    if is_remote(address):
+        protocol, _, rest = address.partition("://")
+        return f"{'s3' if protocol == 's3a' else protocol}://{re.sub('/+', '/', rest).rstrip('/')}"
+    return os.path.realpath(address.removeprefix("file://"))
+
+
+def _owner(address: str, form: Format) -> str:
+    """The store that views of recordings are a part of; "" if they are a store of their own."""
+    owner, _, name = address.rstrip("/").rpartition("/")
+    return owner if form.name == "dlcca-views" and name == RECORDINGS else ""
+
+
+def _refuse_inside(place: str | Path, setting: str, within: str = "") -> None:
+    """An error if a place lies inside a Zarr array or a store other than ``within``.
+
+    A Zarr group of the user's may hold stores: they are groups too.
+    """
+    for parent in _parents(_canonical(str(place))):
+        what = _array_or_store(parent)
+        if what and not (what.startswith("a store") and within and _is_same(parent, within)):
+            raise StorageError(f"{place} lies inside {parent}, which is {what}. Give another {setting}.")
+
+
+def _parents(address: str) -> list[str]:
+    """The folders around a place, or the prefixes around one in object storage."""
+    if not is_remote(address):
+        return [str(parent) for parent in Path(address).parents]
+    protocol, _, rest = address.partition("://")
+    parts = rest.split("/")
+    return [f"{protocol}://{'/'.join(parts[:count])}" for count in range(len(parts) - 1, 0, -1)]
+
+
+def _array_or_store(address: str) -> str:
+    files = files_at(address)
+    try:
+        node = _node(files.get(groups.FILE))
+        if node.get("node_type") == "array":
+            return f"{_ZARR} array"
+        if _format_in(node):
+            return f"a store of the format {_format_in(node)!r}"
+        return f"{_ZARR} array of version 2" if files.get(".zarray") is not None else ""
+    except StorageError:  # a folder that may not be read
+        return ""
+
+
+def starts_with(path: Path, size: int) -> bytes:
+    """The first bytes of a file; none if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(size)
+    except OSError:
+        return b""
+
+
+def _files_of(sources: Iterable[str]) -> Iterator[str]:
+    """Input files by their names; patterns are looked up."""
+    import glob
+
+    for said in sources:
+        is_pattern = "://" not in said and glob.has_magic(said) and not os.path.exists(said)
+        yield from sorted(glob.glob(said)) if is_pattern else [said]

@@ -1,0 +1,267 @@
+"""A finished run in a Zarr group: the coordinates, how far to trust them, and where they come from.
+
+::
+
+    run.zarr             attributes: settings, choices, views, fingerprint, versions, created, time_unit, cost,
+    │                    manifest (a SHA-256 for each entry below), format, version, checksum
+    ├── embedding        (n, q)
+    ├── time             (n,) in samples; of recordings, in seconds since `start`
+    ├── reason           (n,) of recordings only: why a row of the embedding is NaN, see `dlcca.storage.views.Reason`
+    ├── strength         (n,) of several views only: how much they share around each row beyond chance, 0 to 1
+    ├── eigenvalues      (q,)
+    ├── landmarks        (L,)
+    ├── model            what new recordings need, see `dlcca.storage.model`
+    ├── compare          what the baselines found, if it was asked for, see `dlcca.storage.comparison`
+    └── quality          attributes: the measures, n_common, warnings
+        ├── correlations (L, r)
+        └── ...          of each landmark, where it is known: see `LOCAL`
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dlcca.errors import DataError, StorageError, StoreFileError
+from dlcca.storage import comparison
+from dlcca.storage import model as model_store
+from dlcca.storage.arrays import (
+    Format,
+    digest,
+    digest_of_facts,
+    header_damages,
+    is_form,
+    open_sealed,
+    plain,
+    read_array,
+    replacing,
+    seal,
+    write_array,
+)
+from dlcca.storage.files import files_at
+from dlcca.storage.lazy_arrays import lazy_array
+
+FORM = Format("dlcca-run", 1, noun="run", error=StoreFileError, renew="run again")
+
+#: Array in the store -> field of `Run`.
+ARRAYS = {
+    "embedding": "embedding",
+    "time": "time",
+    "eigenvalues": "eigenvalues",
+    "landmarks": "landmarks",
+    "quality/correlations": "correlations",
+}
+#: Of some runs only: array in the store, and field of `Run`.
+SOMETIMES = {"reason": "reason", "strength": "strength"}
+#: What may be known of each landmark, (L,) or (L, K), in the group "quality".
+LOCAL = ("n_common", "p_value", "strength", "null_edge", "rank", "radius", "condition")
+_FACTS = ("views", "settings", "choices", "fingerprint", "time_unit", "versions", "created")
+PACKAGES = ("dlcca", "numpy", "scipy", "scikit-learn", "zarr", "dask")
+
+
+def versions() -> dict[str, str]:
+    """The packages that a result may depend on, each with its version."""
+    return {package: version(package) for package in PACKAGES}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run found, and all that is needed to judge it."""
+
+    embedding: NDArray  # (n, q)
+    time: NDArray  # (n,) in time_unit
+    eigenvalues: NDArray  # (q,) without the trivial 1
+    landmarks: NDArray  # (L,) row numbers
+    correlations: NDArray  # (L, r) local canonical correlations, falling
+    n_common: int
+    quality: dict[str, Any]  # measures of trust
+    warnings: list[str]  # why not to trust the result; empty if it may be trusted
+    views: dict[str, int]  # names and channels
+    settings: dict[str, Any]  # as used, in sections
+    choices: list[str]  # a sentence for each "auto"
+    fingerprint: str  # see `fingerprint`
+    time_unit: str = "sample"  # or "s"
+    versions: dict[str, str] = field(default_factory=versions)
+    created: str = field(default_factory=_now)
+    reason: NDArray | None = None  # (n,) why a row is NaN; 0 where it is not
+    start: str | None = None  # ISO: when the time of recordings is 0
+    strength: NDArray | None = None  # (n,) how much the views share around each row beyond chance, 0 to 1
+    local: dict[str, NDArray] = field(default_factory=dict)  # of each landmark, by the names in `LOCAL`
+
+    def __post_init__(self) -> None:
+        n, q, L = len(self.time), len(self.eigenvalues), len(self.landmarks)
+        if self.embedding.shape != (n, q) or self.time.ndim != 1 or self.correlations.shape[:1] != (L,):
+            raise DataError(
+                f"embedding {self.embedding.shape}, time {self.time.shape}, eigenvalues {self.eigenvalues.shape}, "
+                f"landmarks {self.landmarks.shape} and correlations {self.correlations.shape} do not fit together; "
+                "(n, q), (n,), (q,), (L,) and (L, r) are needed."
+            )
+
+
+def fingerprint(views: Mapping[str, NDArray], settings: Mapping[str, Any]) -> str:
+    """SHA-256 of the views, their names and the settings: equal if and only if the inputs were."""
+    made = hashlib.sha256(digest_of_facts(settings).encode())
+    for name, X in views.items():
+        made.update(digest_of_facts({"name": name, "array": digest(X)}).encode())
+    return made.hexdigest()
+
+
+def write(path: str | Path, run: Run, write_model: Callable[[Any], str] | None = None) -> None:
+    """Write a run, all of it or nothing; one that was written so before is replaced, anything else is refused.
+
+    ``write_model`` writes the model into a group and returns the checksum of its header.
+    """
+    import zarr
+
+    with replacing(Path(path), FORM) as place:
+        group = zarr.create_group(str(place), zarr_format=3)
+        quality = plain({**run.quality, "n_common": run.n_common, "warnings": run.warnings})
+        group.create_group("quality").attrs.update(quality)
+        held = {name: getattr(run, attribute) for name, attribute in (ARRAYS | SOMETIMES).items()}
+        held |= {f"quality/{name}": X for name, X in run.local.items()}
+        manifest = {name: write_array(group, name, X) for name, X in held.items() if X is not None}
+        manifest["quality"] = digest_of_facts(quality)
+        if write_model is not None:
+            manifest["model"] = write_model(group.create_group("model"))
+        facts = {fact: plain(getattr(run, fact)) for fact in (*_FACTS, "start")}
+        seal(group, FORM, {**facts, "manifest": manifest})
+
+
+def read(path: str | Path) -> Run:
+    """The run at ``path``, every array checked, or a `StoreFileError` that names what is wrong."""
+    group, header = open_sealed(path, FORM)
+    quality = _quality(group, header, path)
+    arrays: dict[str, Any] = {
+        attribute: read_array(group, name, _expected(header, name, path), path, FORM)
+        for name, attribute in _arrays(header).items()
+    }
+    local = {
+        name.rpartition("/")[2]: read_array(group, name, _expected(header, name, path), path, FORM)
+        for name in _local(header)
+    }
+    return Run(
+        **arrays,
+        local=local,
+        start=header.get("start"),
+        n_common=quality.pop("n_common"),
+        warnings=quality.pop("warnings"),
+        quality=quality,
+        **{fact: header[fact] for fact in _FACTS},
+    )
+
+
+def damages(path: str | Path) -> dict[str, str | None]:
+    """For every entry of the manifest what is wrong with it, None if nothing is; a bad header is an error."""
+    group, header = open_sealed(path, FORM)
+    wrong = header_damages(path, header)
+    found: dict[str, str | None] = {"header": wrong.pop("header", None)}
+    for name in (*_arrays(header), *_local(header), "quality"):
+        try:
+            if name == "quality":
+                _quality(group, header, path)
+            else:
+                read_array(group, name, _expected(header, name, path), path, FORM)
+            found[name] = None
+        except StoreFileError as error:
+            found[name] = str(error)
+    expected = header.get("manifest", {}).get("model")
+    if expected is not None or model_store.is_model(model_of(path)):  # demos of dlcca 0.1.0 have it beside the manifest
+        found["model"] = _model_damage(path, expected)
+    found |= {name: found.get(name) or problem for name, problem in wrong.items()}
+    try:
+        if comparison.has_one(path):
+            found[comparison.GROUP] = comparison.damage(path)
+    except StoreFileError as error:
+        found[comparison.GROUP] = str(error)
+    return found
+
+
+def model_of(path: str | Path) -> str:
+    """Where in a run its model is kept."""
+    return f"{str(path).rstrip('/')}/model"
+
+
+def lazy_embedding(path: str | Path) -> Any:
+    """The embedding of a run as a Dask array."""
+    group, header = open_sealed(path, FORM)
+    return lazy_array(group, header, "embedding", path, FORM)
+
+
+def _model_damage(path: str | Path, expected: str | None) -> str | None:
+    """What is wrong with the model of a run, whose header has this checksum if one is known; None if nothing is."""
+    try:
+        group, _ = open_sealed(model_of(path), model_store.FORM)
+        wrong = [problem for problem in model_store.damages(model_of(path)).values() if problem is not None]
+    except StoreFileError as error:
+        return str(error)
+    if wrong:
+        return wrong[0]
+    is_same = expected in (None, group.attrs["checksum"])
+    return None if is_same else f"the model in {path} is of another run. {FORM.renew}."
+
+
+def is_finished(path: str | Path) -> bool:
+    """Whether a run at ``path`` has been sealed."""
+    return is_form(path, FORM)
+
+
+def describe(path: str | Path) -> dict[str, Any]:
+    """What is in a run by its headers alone: quick, but only `read` and `damages` look at the arrays."""
+    group, header = open_sealed(path, FORM)
+    quality = _quality(group, header, path)
+    try:
+        shapes = {name: list(group[name].shape) for name in ARRAYS}
+    except StorageError:
+        raise
+    except Exception as error:
+        raise StoreFileError(f"{path} lacks an array: {error}. Restore it, or {FORM.renew}.") from error
+    return {
+        "shapes": shapes,
+        "n_common": quality.pop("n_common"),
+        "warnings": quality.pop("warnings"),
+        "quality": quality,
+        **{fact: header[fact] for fact in _FACTS},
+        "cost": header.get("cost", {}),
+        "bytes": files_at(str(path)).size(),
+    }
+
+
+def _arrays(header: Mapping[str, Any]) -> dict[str, str]:
+    """The arrays that this run has, each with its field of `Run`."""
+    held = header.get("manifest", {})
+    return ARRAYS | {name: attribute for name, attribute in SOMETIMES.items() if name in held}
+
+
+def _local(header: Mapping[str, Any]) -> list[str]:
+    """The arrays of each landmark that this run has."""
+    return [f"quality/{name}" for name in LOCAL if f"quality/{name}" in header.get("manifest", {})]
+
+
+def _expected(header: Mapping[str, Any], name: str, path: str | Path) -> str:
+    if name not in header.get("manifest", {}):
+        raise StoreFileError(f"{path} is not finished: its manifest lacks {name!r}. Restore it, or {FORM.renew}.")
+    return header["manifest"][name]
+
+
+def _quality(group: Any, header: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
+    """The attributes of the group ``quality``, if they are unchanged."""
+    try:
+        quality = dict(group["quality"].attrs)
+    except StorageError:
+        raise
+    except Exception as error:
+        raise StoreFileError(f"'quality' of {path} cannot be read: {error}. Restore it, or {FORM.renew}.") from error
+    if digest_of_facts(quality) != _expected(header, "quality", path):
+        raise StoreFileError(f"'quality' of {path} is damaged. Restore it, or {FORM.renew}.")
+    return quality

@@ -1,0 +1,70 @@
+"""What is looked at before a fit is called good: what the kernel and the coordinates do, in some of the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.model import Model, fused_rows
+from dlcca.numerics.connected_components import landmarks_seen
+from dlcca.numerics.landmarks import evenly
+from dlcca.numerics.neighborhoods import squared_distances
+from dlcca.numerics.novelty import nearest_distances
+from dlcca.trust.coordinate_checks import FEWEST_CARRIERS, carriers, independent
+from dlcca.trust.quality import Checks
+
+#: R² of the coordinates by those of half the landmarks, the same with one coordinate more there, and the eigengap.
+Half = tuple[NDArray, NDArray, float]
+
+#: Rows in which the kernel is looked at.
+SOME_ROWS = 1024
+#: A row is far from all landmarks when the nearest is so many times as far as landmarks are from each other.
+FAR = 3.0
+
+
+def checks_of(model: Model, arrays: list[NDArray], embedding: NDArray, half: Half | None, pieces: int = 1) -> Checks:
+    """What the kernel and the coordinates look like.
+
+    Parameters
+    ----------
+    arrays : the views at some rows, about `SOME_ROWS`
+    embedding : (n, q) of all rows, or of many
+    half : what `fitting.half_fit` found, or None
+    pieces : into which the kernel falls
+    """
+    told, more, gap = half or (None, None, None)
+    kernels = kernels_of(model, arrays)
+    carried = carriers(embedding)
+    return Checks(
+        pieces=pieces,
+        far=_far(model, arrays),
+        seen=float(min(np.median(landmarks_seen(W)) for W in kernels)),
+        could_see=model.n_links or model.n_landmarks,
+        told=told,
+        told_by_more=more,
+        gap=gap,
+        independent=independent(embedding, carried >= FEWEST_CARRIERS),
+        carriers=carried,
+    )
+
+
+def kernels_of(model: Model, arrays: list[NDArray]) -> list[Any]:
+    """The rows of every kernel, up to a factor of each row."""
+    if model.fusion == "alternating":
+        return [model.view_rows(v, arrays[v]) for v in model.needed]
+    return [fused_rows(model.distances(arrays), model.n_links)]
+
+
+def _far(model: Model, arrays: list[NDArray]) -> float:
+    """The share of the rows whose nearest landmark is far, in the view in which it is farthest."""
+    far = np.zeros(len(arrays[0]), bool)
+    for v in model.needed:
+        points = model.points[v]
+        picked = points[evenly(len(points), min(len(points), SOME_ROWS))]
+        # Of a landmark to the nearest other: the second nearest of all, itself being the nearest.
+        apart = np.sqrt(np.partition(squared_distances(picked, points), 1, axis=1)[:, 1])
+        unit = np.quantile(apart, 0.95)
+        far |= nearest_distances(arrays[v], points) > FAR * unit if unit > 0 else False
+    return float(far.mean())
