@@ -13,9 +13,10 @@ from dlcca.baselines.inputs import DENSE_LIMIT
 from dlcca.compare import methods, table
 from dlcca.compare.rows import Rows, shifted, shuffled
 from dlcca.compare.truth import SCORES, Truth, folds_of
+from dlcca.engine.fingerprint import fingerprint
 from dlcca.errors import DataError, DlccaError, SettingsError, StaleStage
 from dlcca.fitting import runner
-from dlcca.fitting.job import Job, fingerprint
+from dlcca.fitting.job import Job
 from dlcca.numerics.stretches import chosen, unbroken
 from dlcca.settings.runfile import RunFile
 from dlcca.storage import comparison, run

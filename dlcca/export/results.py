@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from dlcca.errors import DataError, SettingsError, StoreFileError
 from dlcca.storage import run as run_store
 from dlcca.storage import transformed
-from dlcca.storage.arrays import Format, open_sealed, read_array
+from dlcca.storage.arrays import open_sealed, read_array
+from dlcca.storage.formats import Format
 from dlcca.storage.lazy_arrays import lazy_array
 from dlcca.storage.views import Reason
 

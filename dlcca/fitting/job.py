@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine import given_rows
+from dlcca.engine.fingerprint import fingerprint
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_of_block
 from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
 from dlcca.fitting.chance_correlation import by_chance
@@ -240,15 +240,6 @@ def _clock(address: str, inputs: str) -> Clock:
 
 def _told(rows: Any) -> str:
     return f"{rows.start} to {rows.stop - 1}" if isinstance(rows, slice) else f"{rows.min()} to {rows.max()}"
-
-
-def fingerprint(*content: Any) -> str:
-    """SHA-256 of plain values."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=_plain).encode()).hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    return given_rows.digest(value) if np.ndim(value) else np.asarray(value).tolist()
 
 
 def identity(sources: tuple[Source, ...]) -> str:

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine import lazy_map
+from dlcca.engine.fingerprint import fingerprint
 from dlcca.errors import ClusterError, DataError
 from dlcca.fitting import checks, landmarks, metric, pipeline, results, runner, spectrum
 from dlcca.fitting.fit_store import FitStore, fit_store, unreadable
-from dlcca.fitting.job import Job, Source, fingerprint, settled
+from dlcca.fitting.job import Job, Source, settled
 from dlcca.fitting.refit import Known, check_old, new_landmarks, settings_for
 from dlcca.fitting.window import chosen_job
 from dlcca.model import Model

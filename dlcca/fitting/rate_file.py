@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dlcca.engine.fingerprint import fingerprint
 from dlcca.engine.planning import Rates, StageRate
 from dlcca.errors import SettingsError, StorageError
-from dlcca.fitting.job import Job, fingerprint
+from dlcca.fitting.job import Job
 from dlcca.fitting.planning import sizes_of
 from dlcca.storage import places
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.engine.fingerprint import fingerprint
 from dlcca.engine.work import read_or_computed
 from dlcca.fitting import checks, embed, landmarks, metric, neighborhood_rows, neighbors, sharing, spectrum
 from dlcca.fitting.checks import model_of
-from dlcca.fitting.job import Job, fingerprint
+from dlcca.fitting.job import Job
 from dlcca.settings.auto import Choices
 from dlcca.storage import event_log, groups
 from dlcca.storage import model as model_store

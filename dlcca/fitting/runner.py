@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dlcca.engine.failures import watched
+from dlcca.engine.progress import Progress, progress_of, stages_on_disk
 from dlcca.engine.work import Tell
 from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import pipeline, results
@@ -15,7 +15,7 @@ from dlcca.fitting.window import chosen_job
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings
 from dlcca.storage import event_log, groups, lock
-from dlcca.storage.block_manifest import known_stage, new_attempt
+from dlcca.storage.block_manifest import new_attempt
 from dlcca.storage.blocks import Stage
 from dlcca.storage.files import files_at
 from dlcca.storage.views import is_views
@@ -109,25 +109,9 @@ def forget_recordings(store: str) -> str:
     return ON_DISK[0]
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a stage is."""
-
-    name: str
-    done: int
-    blocks: int
-    seconds: float  # that workers took for the finished blocks, all together
-    peak_bytes: int  # the largest memory that one of them ever had by then
-
-
 def progress(store: str) -> list[Progress]:
     """The stages that have been begun, each with its finished blocks."""
-    found = []
-    for stage in begun(store):
-        cost = stage.cost()
-        done = stage.n_blocks - len(stage.missing())
-        found.append(Progress(stage.name, done, stage.n_blocks, cost["seconds"], cost["peak_bytes"]))
-    return found
+    return progress_of(begun(store))
 
 
 def costs(store: str) -> dict[str, dict[str, Any]]:
@@ -143,9 +127,3 @@ def damages(store: str) -> list[str]:
 def begun(store: str) -> list[Stage]:
     """The stages of a run that have been begun, as they are on disk."""
     return stages_on_disk(store, ON_DISK)
-
-
-def stages_on_disk(store: str, names: Sequence[str]) -> list[Stage]:
-    """Those of some stages that have been begun; an error if what one says of itself is damaged."""
-    known = {name: known_stage(store, name) for name in names}
-    return [Stage(store, name, k["fingerprint"], k["n_blocks"]) for name, k in known.items() if k is not None]

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.engine.fingerprint import fingerprint
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_of_block
 from dlcca.engine.work import Tell, do_missing, read_or_computed
 from dlcca.errors import DataError, SettingsError, StaleStage, suggest
-from dlcca.fitting.job import Source, _clock, array_sources, fingerprint, identity
+from dlcca.fitting.job import Source, _clock, array_sources, identity
 from dlcca.model import Model
 from dlcca.recordings import input_integrity as inputs
 from dlcca.storage import groups, lock, places, transformed, views

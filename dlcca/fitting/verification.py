@@ -23,10 +23,11 @@ from dlcca.recordings import ingest_status, input_integrity
 from dlcca.storage import comparison, event_log, groups, lock_owner, transformed, views
 from dlcca.storage import model as model_store
 from dlcca.storage import run as run_store
-from dlcca.storage.arrays import Format, digests_in, open_sealed
+from dlcca.storage.arrays import digests_in, open_sealed
 from dlcca.storage.block_manifest import ATTEMPT, attempt_now, known_stage
 from dlcca.storage.blocks import Stage
 from dlcca.storage.files import files_at
+from dlcca.storage.formats import Format
 from dlcca.storage.listing import all_files
 
 #: Parts of a store that are stores of their own.

@@ -141,3 +141,8 @@ def _write(place: Path, text: str) -> None:
         os.replace(aside, place)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def report_place(page: Path, version: int) -> Path:
+    """Where the report of a version of the model is, beside a page."""
+    return page.parent / "reports" / f"model-{version:04d}.html"

@@ -174,8 +174,8 @@ def _write_rows(flow: Pipeline, version: int, parent: Mapping[str, Any] | None, 
 def refit(flow: Pipeline, because: str) -> dict[str, Any] | None:
     """Fit old and new rows together, and let the result take over if it may; what came of it.
 
-    Old landmarks are kept and axes are laid on the old ones (`dlcca.fitting.refit`); a model that is not trusted has none
-    that would be worth it. None if there was nothing to fit.
+    Old landmarks are kept and axes are aligned with the old ones (`dlcca.fitting.refit`), unless the old model is not
+    trusted. None if there was nothing to fit.
     """
     parent = flow.current_model()
     assert parent is not None

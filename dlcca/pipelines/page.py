@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Template
 
 from dlcca.errors import SettingsError, StorageError
-from dlcca.pipelines import drift_figures, reports, trust
+from dlcca.pipelines import drift_figures, folders, trust
 from dlcca.pipelines.context import Pipeline
 from dlcca.pipelines.markup import dates, judged, moment, number, paragraphs, table, unfolded
 from dlcca.pipelines.overview import MOST_DAYS, MOST_NIGHTS, MOST_TROUBLES, Overview, Row, overview
@@ -174,7 +174,7 @@ def _models(flow: Pipeline, found: Overview, place: Path) -> str:
         return "<p>There is none yet.</p>"
     rows = []
     for model in found.models:
-        report = reports.place_of(place, model["version"])
+        report = folders.report_place(place, model["version"])
         link = f'<a href="{_href(report, place)}">report<span class="hidden"> of model {model["version"]}</span></a>'
         against = model["reason"] or "; ".join(trust.reasons_of(model))
         said = "Not used" if model["status"] in ("rejected", "removed") else "Not trusted"

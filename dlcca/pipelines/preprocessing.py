@@ -16,7 +16,8 @@ from typing import Any
 from dlcca.errors import DataError, SettingsError, StoreFileError
 from dlcca.pipelines.context import Pipeline
 from dlcca.settings.recipe import ViewRecipe
-from dlcca.storage.arrays import Format, is_form, open_sealed, plain, read_array, replacing, seal, write_array
+from dlcca.storage.arrays import is_form, open_sealed, plain, read_array, replacing, seal, write_array
+from dlcca.storage.formats import Format
 
 FORM = Format(
     "dlcca-treatment", 1, noun="treatment", error=StoreFileError, renew="begin anew (dlcca pipeline backfill --anew)"

@@ -6,18 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.pipelines import folders
+from dlcca.pipelines import page as nightly_page
 from dlcca.pipelines.context import Pipeline, Say, opened
-
-
-def place_of(page: Path, version: int) -> Path:
-    """Where the report of a version is, beside a page."""
-    return page.parent / "reports" / f"model-{version:04d}.html"
 
 
 def missing(flow: Pipeline, page: Path) -> list[dict[str, Any]]:
     """Models that are there and have no report yet."""
     query = "SELECT * FROM models WHERE status NOT IN ('fitting', 'removed') ORDER BY version"
-    absent = [model for model in flow.catalog.all(query) if not place_of(page, model["version"]).exists()]
+    absent = [model for model in flow.catalog.all(query) if not folders.report_place(page, model["version"]).exists()]
     return [folders.row_located(flow.settings, model) for model in absent]
 
 
@@ -31,15 +27,13 @@ def draw(file: str | Path, say: Say) -> None:
 
     Not a step of the night: a report takes longer than a night with nothing new, and a night is done without it.
     """
-    from dlcca.pipelines import page
-
     with opened(file, say=say) as flow:
-        place = page.place_of(flow)
+        place = nightly_page.place_of(flow)
         if place is None or not missing(flow, place):
             return
         try:
             write_missing(flow, place)
-            page.write(flow)
+            nightly_page.write(flow)
         except Exception as error:
             flow.note("page", f"A report of a model could not be drawn: {error}")
 
@@ -47,7 +41,7 @@ def draw(file: str | Path, say: Say) -> None:
 def _write(flow: Pipeline, page: Path, model: dict[str, Any]) -> Path:
     from dlcca.report import page as report
 
-    place = place_of(page, model["version"])
+    place = folders.report_place(page, model["version"])
     title = f"Model {model['version']} of the pipeline {flow.settings.pipeline.name}"
     lead = f"Fitted because {model['because']}." + (f" Not used: {model['reason']}." if model["reason"] else "")
     flow.say(f"drawing {place}")

@@ -1,7 +1,7 @@
 """Whether the model in use is trusted; if none is, or it is not, a sentence that says why and what to do.
 
-A model is not trusted if its own fit gives reasons not to (`dlcca.trust.quality.Quality.reasons`; ``warnings`` among the
-measures of the catalog). It is never promoted, except by ``dlcca pipeline rollback --to`` or by [model] start.
+A model is not trusted if its own fit gives reasons not to (`dlcca.trust.quality.Quality.reasons`; ``warnings`` among
+the measures of the catalog). It is never promoted, except by ``dlcca pipeline rollback --to`` or by [model] start.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from dlcca.engine.fingerprint import fingerprint
 from dlcca.engine.work import Tell
 from dlcca.errors import StaleStage
-from dlcca.fitting.job import fingerprint
 from dlcca.recordings import unscaled_features, validity, view_features
 from dlcca.recordings.formats.recording import Recording
 from dlcca.recordings.ingest_job import IngestJob, make_job

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.engine.fingerprint import fingerprint
 from dlcca.errors import DataError, SettingsError
-from dlcca.fitting.job import fingerprint
 from dlcca.recordings import window_clock
 from dlcca.recordings.features import Feature
 from dlcca.recordings.features_of import feature_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dlcca.fitting.runner import Progress, stages_on_disk
+from dlcca.engine.progress import Progress, progress_of, stages_on_disk
 from dlcca.storage import views
 from dlcca.storage.blocks import Stage
 from dlcca.storage.files import files_at
@@ -21,11 +21,7 @@ def begun(address: str) -> list[Stage]:
 
 def progress(address: str) -> list[Progress]:
     """The stages that have been begun, each with its finished blocks."""
-    made = []
-    for stage in begun(address):
-        cost, done = stage.cost(), stage.n_blocks - len(stage.missing())
-        made.append(Progress(stage.name, done, stage.n_blocks, cost["seconds"], cost["peak_bytes"]))
-    return made
+    return progress_of(begun(address))
 
 
 def damages(address: str) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -25,9 +25,6 @@ from dlcca.storage.chunks import crc32c
 from dlcca.storage.files import files_at, is_remote
 from dlcca.storage.inputs import block_signatures, digest
 from dlcca.storage.listing import signatures
-
-if TYPE_CHECKING:
-    from dlcca.fitting.job import Source
 
 FILE = "inputs.json"
 #: In the facts of a block: the checksum of each view as it was read.
@@ -46,7 +43,7 @@ class Reader(Protocol):
         """The stage that reads every block first, and keeps its checksums."""
 
     @property
-    def present(self) -> Mapping[str, Source]: ...
+    def present(self) -> Mapping[str, Any]: ...
     def rows_read(self, block: int) -> tuple[int, int]: ...
     def views_read(self, block: int) -> list[NDArray]: ...
 

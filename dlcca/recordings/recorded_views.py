@@ -21,8 +21,8 @@ from dlcca.recordings.view_array import view_array
 from dlcca.settings.recipe import ViewRecipe
 from dlcca.storage import places
 from dlcca.storage import views as store
-from dlcca.storage.arrays import Format
 from dlcca.storage.files import zarr_store
+from dlcca.storage.formats import Format
 
 #: The scaling of a model, beside views that are made like those of its fit.
 SCALING = Format("dlcca-scaling", 1, noun="group of scalings", error=StoreFileError, renew="make the views again")

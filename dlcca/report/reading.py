@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import StorageError
-from dlcca.storage.arrays import Format
 from dlcca.storage.files import is_remote, trouble
+from dlcca.storage.formats import Format
 
 #: Bytes of all arrays together that are held at a time, about.
 AT_ONCE = 24 << 20

@@ -10,7 +10,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +20,7 @@ from dlcca.errors import StorageError, StoreFileError
 from dlcca.storage import groups, lock, places
 from dlcca.storage.codecs import refuse_objects
 from dlcca.storage.files import files_at, is_remote, trouble, zarr_store
-
-
-@dataclass(frozen=True)
-class Format:
-    """A kind of store: what its header says, and how people and errors speak of it."""
-
-    name: str  # in the header, as "dlcca-run"
-    version: int
-    noun: str
-    error: type[StoreFileError]
-    renew: str  # what to do about a damaged one besides restoring it
-    older: tuple[int, ...] = ()  # versions that can be read besides
-
-    def __post_init__(self) -> None:
-        assert self.name in places.FORMATS, self.name
+from dlcca.storage.formats import FORMATS, Format
 
 
 @contextmanager
@@ -88,7 +73,7 @@ def refuse_damaged_header(path: str | Path) -> None:
     found = files_at(str(path)).get(groups.FILE)
     try:
         attributes = {} if found is None else groups.attributes_in(found)
-        if not attributes or attributes["format"] in places.FORMATS:
+        if not attributes or attributes["format"] in FORMATS:
             return
     except (ValueError, KeyError, TypeError):
         pass

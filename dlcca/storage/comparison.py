@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from dlcca.errors import StoreFileError
 from dlcca.storage import groups, lock
-from dlcca.storage.arrays import Format, header_damages, open_sealed, plain, read_array, seal, write_array
+from dlcca.storage.arrays import header_damages, open_sealed, plain, read_array, seal, write_array
 from dlcca.storage.blocks import storing
 from dlcca.storage.files import files_at, zarr_store
+from dlcca.storage.formats import Format
 
 FORM = Format("dlcca-comparison", 1, noun="comparison", error=StoreFileError, renew="run dlcca compare again")
 GROUP = "compare"

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dlcca.errors import StorageError
 from dlcca.storage import groups
-from dlcca.storage.arrays import Format
 from dlcca.storage.files import files_at, trouble
+from dlcca.storage.formats import Format
 
 
 def lazy_array(group: Any, header: Mapping[str, Any], name: str, path: str | Path, form: Format) -> Any:

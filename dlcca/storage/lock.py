@@ -5,7 +5,7 @@
     run.zarr/stages/lock/00000.json   host, pid and start of the process that writes; as young as its last sign of life
 
 The file with the largest number holds. Whoever finds its owner dead creates the file with the next number, which only
-one can (`dlcca.storage.exclusive_create`), looks around whether it is alone, and removes the files before. So there is no moment
+one can (`dlcca.storage.exclusive_create`), checks that it is alone, and removes the files before. So there is no moment
 at which two takers both believe to hold, nor one at which a taker could remove what another has just created.
 
 An owner on this machine is dead when its process is gone; the same pid that was started at another time is another
@@ -159,7 +159,7 @@ def _in_use(by: Owner) -> StoreInUse:
     return StoreInUse(
         f"{by.address} is in use by {by.sentence()}. Two at once would write over each other: wait for it to end and "
         "run the same command again, or give another store. Should it have died, this is seen at once on its own "
-        f"machine, and from others {lock_owner.told(lock_owner.DEAD_S)} after its last sign of life: then just run again."
+        f"machine, and from others {lock_owner.told(lock_owner.DEAD_S)} after its last sign of life: then run again."
     )
 
 

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from dlcca.errors import ModelFileError
 from dlcca.model import Axes, Model
-from dlcca.storage.arrays import Format, header_damages, is_form, open_sealed, read_array, replacing, seal, write_array
+from dlcca.storage.arrays import header_damages, is_form, open_sealed, read_array, replacing, seal, write_array
+from dlcca.storage.formats import Format
 
 FORMAT = "dlcca-model"
 VERSION = 3  # 2 had no axes; 1 had no reach, no rotation and no recordings either

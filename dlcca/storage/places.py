@@ -18,19 +18,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dlcca.errors import DamagedBlock, SettingsError, StorageError
 from dlcca.storage import groups, lock_owner
 from dlcca.storage.block_manifest import ATTEMPT, OF_RECORDINGS, is_attempt, opened
 from dlcca.storage.files import files_at, is_remote
+from dlcca.storage.formats import FORMATS, Format
 from dlcca.storage.retry import patiently
 
-if TYPE_CHECKING:
-    from dlcca.storage.arrays import Format
-
-#: The formats of all stores.
-FORMATS = {f"dlcca-{kind}" for kind in ("run", "views", "transformed", "model", "comparison", "treatment", "scaling")}
 RECORDINGS = "recordings"
 #: The first stage of a store that is made block by block -> the format that the store will have.
 _FIRST_STAGE = {"scan": "dlcca-run", "drafts": "dlcca-views", "transform": "dlcca-transformed"}

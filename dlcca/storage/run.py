@@ -33,7 +33,6 @@ from dlcca.errors import DataError, StorageError, StoreFileError
 from dlcca.storage import comparison
 from dlcca.storage import model as model_store
 from dlcca.storage.arrays import (
-    Format,
     digest,
     digest_of_facts,
     header_damages,
@@ -46,6 +45,7 @@ from dlcca.storage.arrays import (
     write_array,
 )
 from dlcca.storage.files import files_at
+from dlcca.storage.formats import Format
 from dlcca.storage.lazy_arrays import lazy_array
 
 FORM = Format("dlcca-run", 1, noun="run", error=StoreFileError, renew="run again")

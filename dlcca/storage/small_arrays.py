@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.storage.arrays import Format, digests_in, read_array
+from dlcca.storage.arrays import digests_in, read_array
 from dlcca.storage.block_manifest import known_stage
 from dlcca.storage.blocks import Stage
 from dlcca.storage.files import files_at, zarr_store
+from dlcca.storage.formats import Format
 from dlcca.storage.groups import FILE
 
 #: Stages that write arrays in one block.

@@ -17,7 +17,8 @@ import os
 from typing import Any
 
 from dlcca.errors import StoreFileError
-from dlcca.storage.arrays import Format, header_damages, is_form, open_sealed, read_array
+from dlcca.storage.arrays import header_damages, is_form, open_sealed, read_array
+from dlcca.storage.formats import Format
 
 FORM = Format("dlcca-transformed", 1, noun="store of coordinates", error=StoreFileError, renew="transform again")
 ARRAYS = ("embedding", "time", "reason", "distance", "outside")

@@ -35,7 +35,8 @@ from numpy.typing import NDArray
 from dlcca.errors import StoreFileError
 from dlcca.model import Recordings
 from dlcca.storage import small_arrays
-from dlcca.storage.arrays import Format, is_form, open_sealed
+from dlcca.storage.arrays import is_form, open_sealed
+from dlcca.storage.formats import Format
 
 #: What a model keeps of the description of each view.
 KEPT_OF_VIEWS = ("channels", "units", "rates", "feature_names", "recipe")
