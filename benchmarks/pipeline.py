@@ -93,10 +93,10 @@ def run_in_a_loop(folder: Path, views: tuple[Source, ...], warming: tuple[Source
 def run_stages(job: Job, client: Any) -> tuple[float, dict[str, float]]:
     """Seconds of the whole, and of each stage."""
     start, stages = time.perf_counter(), {}
-    for name, stage in pipeline.STAGES.items():
+    for stage in pipeline.STAGES:
         began = time.perf_counter()
-        stage(job, client)
-        stages[name] = time.perf_counter() - began
+        stage.run(job, client)
+        stages[stage.name] = time.perf_counter() - began
     return time.perf_counter() - start, stages
 
 

@@ -44,9 +44,9 @@ RUN_HERE = [page for page in PAGES if name_of(page) not in ELSEWHERE and any(doc
 
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
-    """A folder of its own; files that a page puts into dlcca/readers are read from there, and forgotten after it."""
+    """A folder of its own; files that a page puts among the formats are read from there, and forgotten after it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path / "dlcca" / "readers")])
+    monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path / "dlcca" / "recordings" / "formats")])
     monkeypatch.setattr(opening, "READERS", dict(opening.READERS))
     with mock.patch.dict(os.environ, XDG_CACHE_HOME=str(tmp_path / "cache")):  # what a page exports is forgotten
         yield
@@ -140,7 +140,9 @@ def test_the_map_of_the_code_is_that_of_the_tree():
 def test_every_setting_of_a_run_is_in_the_reference_with_a_sentence():
     settings_table = import_extension("settings_table")
     page = (ROOT / "docs/reference/settings.md").read_text()
-    for name in re.findall(r"^```{settings} (dlcca\.(?:settings|recipes|runfile)\.\w+)", page, re.MULTILINE):
+    named = re.findall(r"^```{settings} (dlcca\.settings\.\w+\.\w+)", page, re.MULTILINE)
+    assert len(named) > 5
+    for name in named:
         module, _, kind = name.rpartition(".")
         rows = settings_table.rows_of(getattr(importlib.import_module(module), kind))
         assert [key for key, _, sentence in rows if not sentence] == [], name

@@ -7,7 +7,7 @@ seen, and it is told apart from both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,9 +46,12 @@ class Trial:
     stages: Mapping[str, Measured]
 
 
-def fitted(trials: Sequence[Trial]) -> dict[str, StageRate]:
-    """The rate of every stage that was met in the trials, which differ in the rows of their blocks."""
-    counted = [{stage.name: stage for stage in planning.counted_stages(trial.sizes)} for trial in trials]
+def fitted(trials: Sequence[Trial], count: Callable[[Sizes], list[StagePlan]]) -> dict[str, StageRate]:
+    """The rate of every stage that was met in the trials, which differ in the rows of their blocks.
+
+    ``count`` gives what the stages of a run of some sizes do.
+    """
+    counted = [{stage.name: stage for stage in count(trial.sizes)} for trial in trials]
     rates = {}
     for name in dict.fromkeys(name for trial in trials for name in trial.stages):
         met = [(t, t.stages[name], c.get(name)) for t, c in zip(trials, counted, strict=True) if name in t.stages]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from dlcca.engine.work import Tell, do_missing
+from dlcca.engine.planning import Sizes, StagePlan
+from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics.axes import LEAST_SPREAD, MOST_CHANNELS, Axes, evened
-from dlcca.storage.blocks import Stage
 
 
 def is_needed(job: Job) -> bool:
@@ -18,32 +18,12 @@ def is_needed(job: Job) -> bool:
     return bool(by_distance and int(job.options["n_links"]) < landmarks.count(job))
 
 
-def depends(job: Job) -> list[Any]:
-    """What links depend on beside the landmarks; earlier versions had none of it."""
-    return ["evened", LEAST_SPREAD, MOST_CHANNELS] if is_needed(job) else []
-
-
-def stage_of(job: Job) -> Stage:
-    return job.stage("axes", [*landmarks.depends(job), *depends(job)], 1)
-
-
-def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
-    """Find the axes, if nobody has yet."""
-    if not is_needed(job):
-        return
-    arrays: dict[str, Any] = {}
-    for v, d in _narrow(job):
-        arrays |= {f"centre_{v}": ((d,), "float64", d), f"turn_{v}": ((d, d), "float64", d)}
-    says = f"axes of {landmarks.count(job)} landmarks"
-    do_missing(compute, job, stage_of(job).prepare(arrays, says=says), client, tell)
-
-
 def _narrow(job: Job) -> list[tuple[int, int]]:
     """The views that have axes, with their channels."""
     return [(v, d) for v, d in enumerate(job.dims) if d <= MOST_CHANNELS]
 
 
-def compute(job: Job, stage: Stage, block: int) -> None:
+def compute(job: Job, stage: Blocks, block: int) -> None:
     parts: dict[str, Any] = {}
     changing = []
     for v, _d in _narrow(job):
@@ -56,11 +36,11 @@ def compute(job: Job, stage: Stage, block: int) -> None:
 
 def of(job: Job) -> list[Axes | None]:
     """The axes of every view; None for one that is searched as it is."""
-    return _read(stage_of(job), job.K) if is_needed(job) else [None] * job.K
+    return _read(AXES.of(job), job.K) if is_needed(job) else [None] * job.K
 
 
 @lru_cache(maxsize=2)
-def _read(stage: Stage, K: int) -> list[Axes | None]:
+def _read(stage: Blocks, K: int) -> list[Axes | None]:
     """Read once in a process; the fingerprint of the stage tells the axes of different landmarks apart."""
     known = stage.facts(0)["views"]
     return [Axes(stage.read(f"centre_{v}", 0), stage.read(f"turn_{v}", 0)) if v in known else None for v in range(K)]
@@ -69,3 +49,38 @@ def _read(stage: Stage, K: int) -> list[Axes | None]:
 def forget() -> None:
     """Have the axes be read anew."""
     _read.cache_clear()
+
+
+def _arrays(job: Job) -> Arrays:
+    arrays: dict[str, Any] = {}
+    for v, d in _narrow(job):
+        arrays |= {f"centre_{v}": ((d,), "float64", d), f"turn_{v}": ((d, d), "float64", d)}
+    return arrays
+
+
+def _cost(sizes: Sizes) -> StagePlan:
+    group = -(-sizes.m // sizes.landmark_groups)
+    squares = sum(d**2 for d in sizes.dims)
+    return StagePlan(
+        "axes",
+        1 if 0 < sizes.links < sizes.m else 0,
+        products=2.0 * sizes.m * squares,
+        decompositions=float(sum(10 * d**3 for d in sizes.dims)),
+        reads=float(sizes.m) * sizes.width * sizes.itemsize * len(sizes.dims),
+        writes=8.0 * squares,
+        memory=group * sizes.width * (sizes.itemsize + 16.0) + 40.0 * max(d**2 for d in sizes.dims),
+    )
+
+
+AXES = Stage(
+    "axes",
+    compute,
+    after=[landmarks.POINTS],
+    constants=["equalized", LEAST_SPREAD, MOST_CHANNELS],
+    arrays=_arrays,
+    is_needed=is_needed,
+    says=lambda job: f"axes of {landmarks.count(job)} landmarks",
+    cost=_cost,
+    reads="the landmarks",
+    leaves="the equalized axes of each view, where links are by distance",
+)

@@ -15,6 +15,7 @@ import numpy as np
 
 from dlcca.engine.planning import Rates
 from dlcca.engine.rates import Trial, fitted
+from dlcca.fitting import pipeline
 from dlcca.fitting.job import Job, Source, identity
 from dlcca.fitting.planning import sizes_of
 from dlcca.fitting.stage_costs import bytes_besides_workers, measured_run
@@ -60,7 +61,8 @@ def calibrate(job: Job, opened: Opened, workers: int, say: Say | None = None) ->
             others = bytes_besides_workers(client)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return Rates(fitted([_quicker(few, again), many]), start_s=here_s + max(0.0, cold_s - warm_s), client_bytes=others)
+    rates = fitted([_quicker(few, again), many], pipeline.costs)
+    return Rates(rates, start_s=here_s + max(0.0, cold_s - warm_s), client_bytes=others)
 
 
 def _quicker(trial: Trial, again: Trial) -> Trial:

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.work import Tell, do_missing
+from dlcca.engine.planning import Sizes, StagePlan
+from dlcca.engine.stage import Blocks, Stage
 from dlcca.errors import DataError, SettingsError
-from dlcca.fitting import embed, kernel, spectrum
+from dlcca.fitting import bandwidth, embed, spectrum, units
 from dlcca.fitting.half_fits import from_halves, rows_for_halves
 from dlcca.fitting.in_memory import half_fit
 from dlcca.fitting.job import Job
 from dlcca.model import Model
 from dlcca.numerics.landmarks import evenly
-from dlcca.storage.blocks import Stage
 from dlcca.trust.assess import SOME_ROWS, checks_of
 from dlcca.trust.quality import CONNECTED, Checks
 from dlcca.views import Views
@@ -32,16 +32,16 @@ SPLITS, LANDMARKS_OF_HALF = 1, 200
 def model_of(job: Job) -> Model:
     """The fitted model, which gives any sample its coordinates."""
     sign, scale = embed.sign_and_scale(job)
-    draft, sigma = kernel.model(job), spectrum.sigmas(job)
+    draft, sigma = units.model(job), bandwidth.sigmas(job)
     values = [V * sign for V in spectrum.values(job)]
-    units = np.array(sigma) if job.options["fusion"] == "alternating" else draft.units * sigma[0]
+    scales = np.array(sigma) if job.options["fusion"] == "alternating" else draft.units * sigma[0]
     return Model(
         names=draft.names,
         fusion=draft.fusion,
         n_links=draft.n_links,
         points=draft.points,
         factors=draft.factors,
-        units=units,
+        units=scales,
         weights=[np.ones(len(V)) for V in values],
         values=values,
         scale=scale,
@@ -50,17 +50,7 @@ def model_of(job: Job) -> Model:
     )
 
 
-def stage_of(job: Job) -> Stage:
-    return job.stage("checks", [*spectrum.depends(job), job.options["n_components"]], 1)
-
-
-def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
-    """Look at the result, if nobody has yet."""
-    says = f"{job.options['n_components']} coordinates"
-    do_missing(compute, job, stage_of(job).prepare({}, says=says), client, tell)
-
-
-def compute(job: Job, stage: Stage, block: int) -> None:
+def compute(job: Job, stage: Blocks, block: int) -> None:
     model, some = model_of(job), evenly(job.n, min(job.n, SOME_ROWS))
     arrays = [job.read(v, some) for v in range(job.K)]
     half = half_fit(model, arrays, model.coordinates(arrays), job.settings)
@@ -97,7 +87,7 @@ def _pieces(job: Job) -> int:
 
 def _many(job: Job) -> NDArray[np.float64]:
     """Coordinates of rows from every block, evenly; all of them if they are not too many."""
-    done = embed.stage_of(job)
+    done = embed.EMBEDDING.of(job)
     step = -(-job.n_moments // MANY_ROWS)
     parts = []
     for number in range(done.n_blocks):
@@ -109,6 +99,32 @@ def _many(job: Job) -> NDArray[np.float64]:
 
 def result(job: Job) -> Checks:
     """What was found."""
-    facts: dict[str, Any] = stage_of(job).facts(0)
+    facts: dict[str, Any] = CHECKS.of(job).facts(0)
     known = {name: np.array(facts[name]) for name in ARRAYS if facts.get(name) is not None}
     return Checks(**{**facts, **known})
+
+
+def _cost(sizes: Sizes) -> StagePlan:
+    """A fit with half the landmarks to some rows, two fits to halves of some, and a look at many coordinates."""
+    half, some = sizes.m / 2, min(sizes.n, 1024)
+    halved, landmarks = min(sizes.n, 4000, (1 << 22) // sizes.width), min(sizes.m, 200)
+    return StagePlan(
+        "checks",
+        1,
+        products=2.0 * some * half * half + 4.0 * (some * sizes.m + 3 * halved * landmarks) * sizes.width,
+        decompositions=10.0 * half**3 if sizes.m <= 4096 else 0.0,
+        reads=float(sizes.n) * sizes.q * sizes.itemsize + sizes.touched_bytes(some) + sizes.touched_bytes(halved // 2),
+        memory=2.0 * sizes.m * sizes.width * sizes.r * 8
+        + max(4 * half**2 * 8 + some * sizes.m * 16.0, 4.0 * halved * (sizes.width + landmarks) * 8),
+    )
+
+
+CHECKS = Stage(
+    "checks",
+    compute,
+    after=[embed.EMBEDDING],
+    says=lambda job: f"{job.options['n_components']} coordinates",
+    cost=_cost,
+    reads="some rows",
+    leaves="what fits to halves of them and the kernel tell of the result",
+)

@@ -2,57 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.engine.planning import FILE_SELECTIONS, Sizes, StagePlan
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks
-from dlcca.engine.work import Tell, do_missing
-from dlcca.fitting import kernel, landmarks, spectrum
+from dlcca.engine.stage import Arrays, Blocks, Stage
+from dlcca.fitting import bandwidth, draft_model, kernel, landmarks, spectrum, units
 from dlcca.fitting.in_memory import reach_rows, rows_apart
 from dlcca.fitting.job import Job
 from dlcca.numerics.affinity import relative_rows, sparse_rows
 from dlcca.numerics.extension import extend
 from dlcca.numerics.novelty import Away, nearest_distances, reach
-from dlcca.storage.blocks import Stage
 
 #: Of each block at least so many rows tell how far the landmarks reach.
 LEAST_LOOKED_AT = 128
 
 
-def coordinates_stage(job: Job) -> Stage:
-    return job.stage("coordinates", [*spectrum.depends(job), job.options["n_components"]], job.n_blocks)
-
-
-def signs_stage(job: Job) -> Stage:
-    """All blocks together: every task of the stage "embedding" asks for it, and must not read a file for each block."""
-    return job.stage("signs", [*spectrum.depends(job), job.options["n_components"]], 1)
-
-
-def stage_of(job: Job) -> Stage:
-    blocks = count_of_blocks(job.n_moments, job.rows)
-    return job.stage("embedding", [*spectrum.depends(job), job.options["n_components"]], blocks)
-
-
-def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
-    """Coordinates of every block that has none yet."""
-    q = int(job.options["n_components"])
-    some = rows_looked_at(job)
-    shapes = {
-        "raw": ((job.n, q), "float64", job.rows),
-        "nearest": ((job.n_blocks * some, job.K), "float64", some),
-    }
-    do_missing(compute, job, coordinates_stage(job).prepare(shapes, says=f"{q} coordinates"), client, tell)
-    do_missing(combine, job, signs_stage(job).prepare({}, says=f"{q} coordinates"), client, tell)
-    final = ((job.n_moments, q), job.dtype, job.rows)
-    do_missing(finish, job, stage_of(job).prepare({"/embedding": final}, says=f"{q} coordinates"), client, tell)
-
-
-def compute(job: Job, stage: Stage, block: int) -> None:
+def compute(job: Job, stage: Blocks, block: int) -> None:
     """Coordinates up to sign and scale, and the sums from which these follow."""
     first, _last = job.bounds(block)
-    E = _sparse(job, block) if kernel.is_sparse(job) else _dense(job, block)
+    E = _sparse(job, block) if draft_model.is_sparse(job) else _dense(job, block)
     largest = E[np.argmax(np.abs(E), axis=0), np.arange(E.shape[1])]
     facts = {
         "squares": (E**2).sum(axis=0).tolist(),
@@ -74,8 +44,8 @@ def _nearest(job: Job, block: int) -> NDArray[np.float64]:
     some = np.arange(first, min(last, first + rows_looked_at(job)))
     found = np.full((rows_looked_at(job), job.K), np.nan)
     away = Away(some, landmarks.rows(job), rows_apart(job.settings))
-    points = kernel.model(job).points
-    for v in kernel.used_views(job):
+    points = units.model(job).points
+    for v in draft_model.used_views(job):
         X = job.read(v, slice(first, first + len(some)))
         found[: len(some), v] = nearest_distances(X, points[v], away)
     return found
@@ -83,14 +53,14 @@ def _nearest(job: Job, block: int) -> NDArray[np.float64]:
 
 def reaches(job: Job) -> NDArray[np.float64]:
     """How far the landmarks reach in every view, (K,); 0 in one that is not used."""
-    found, points = coordinates_stage(job).read_all("nearest"), kernel.model(job).points
-    used = kernel.used_views(job)
+    found, points = COORDINATES.of(job).read_all("nearest"), units.model(job).points
+    used = draft_model.used_views(job)
     return np.array([reach(found[:, v], points[v]) if v in used else 0.0 for v in range(job.K)])
 
 
 def _sparse(job: Job, block: int) -> NDArray:
     readings = []
-    for v, (sigma, V) in enumerate(zip(spectrum.sigmas(job), spectrum.values(job), strict=True)):
+    for v, (sigma, V) in enumerate(zip(bandwidth.sigmas(job), spectrum.values(job), strict=True)):
         links, D = kernel.rows(job, v, block)
         W = sparse_rows(relative_rows(D, sigma), links, landmarks.count(job))
         readings.append(extend(W, np.ones(len(V)), V))
@@ -98,8 +68,8 @@ def _sparse(job: Job, block: int) -> NDArray:
 
 
 def _dense(job: Job, block: int) -> NDArray:
-    sigma, V = spectrum.sigmas(job)[0], spectrum.values(job)[0]
-    tiles = kernel.tiles(kernel.model(job), job.block(block))
+    sigma, V = bandwidth.sigmas(job)[0], spectrum.values(job)[0]
+    tiles = draft_model.tiles(units.model(job), job.block(block))
     return np.concatenate([extend(relative_rows(D, sigma), np.ones(len(V)), V) for D in tiles])
 
 
@@ -108,13 +78,13 @@ def sign_and_scale(job: Job) -> tuple[NDArray, NDArray]:
 
     Coordinates of a single kernel have their scale already.
     """
-    facts = signs_stage(job).facts(0)
+    facts = SIGNS.of(job).facts(0)
     return np.array(facts["sign"]), np.array(facts["scale"])
 
 
-def combine(job: Job, stage: Stage, block: int) -> None:
+def combine(job: Job, stage: Blocks, block: int) -> None:
     """Signs and scales, from the sums of all blocks in their order."""
-    coordinates = coordinates_stage(job)
+    coordinates = COORDINATES.of(job)
     facts = [coordinates.facts(b) for b in range(coordinates.n_blocks)]
     total = {key: np.sum([f[key] for f in facts], axis=0) for key in ("squares", "cubes", "sizes")}
     each = np.array([f["largest"] for f in facts])
@@ -128,7 +98,7 @@ def combine(job: Job, stage: Stage, block: int) -> None:
     stage.write(block, {}, {"sign": sign.tolist(), "scale": scale.tolist()})
 
 
-def finish(job: Job, stage: Stage, block: int) -> None:
+def finish(job: Job, stage: Blocks, block: int) -> None:
     first, last = bounds_of_block(job.n_moments, job.rows, block)
     sign, scale = sign_and_scale(job)
     E = _raw(job, first, last) * (sign * scale)
@@ -137,7 +107,7 @@ def finish(job: Job, stage: Stage, block: int) -> None:
 
 def _raw(job: Job, first: int, last: int) -> NDArray:
     """Coordinates of some moments; NaN for those that were left out of the views."""
-    stage, clock = coordinates_stage(job), job.moments
+    stage, clock = COORDINATES.of(job), job.moments
     if clock is None:
         return stage.read("raw", first // job.rows)
     low, high = np.searchsorted(clock.rows, [first, last])
@@ -147,3 +117,89 @@ def _raw(job: Job, first: int, last: int) -> NDArray:
         here = slice(max(begin, low), min(end, high))
         E[clock.rows[here] - first] = stage.read("raw", block)[here.start - begin : here.stop - begin]
     return E
+
+
+def _says(job: Job) -> str:
+    return f"{job.options['n_components']} coordinates"
+
+
+def _raw_arrays(job: Job) -> Arrays:
+    some = rows_looked_at(job)
+    return {
+        "raw": ((job.n, int(job.options["n_components"])), "float64", job.rows),
+        "nearest": ((job.n_blocks * some, job.K), "float64", some),
+    }
+
+
+def _embedding_array(job: Job) -> Arrays:
+    return {"/embedding": ((job.n_moments, int(job.options["n_components"])), job.dtype, job.rows)}
+
+
+def _coordinates_cost(sizes: Sizes) -> StagePlan:
+    n, s, q = sizes.n, sizes.kept, sizes.q
+    # Distances, in double precision, that tell how far the landmarks reach.
+    looked_at = float(sizes.reach_rows) * sizes.m * len(sizes.used_views)
+    b = min(sizes.rows, n)
+    return StagePlan(
+        "coordinates",
+        sizes.n_blocks,
+        selections=float(n) * (5 * s or sizes.m) * sizes.kernels + 3.0 * looked_at,
+        products=4.0 * looked_at * sizes.used_width / len(sizes.used_views) + (0 if s else sizes.dense_products),
+        reads=n * s * float(4 + sizes.itemsize) * sizes.kernels if s else sizes.pass_bytes,
+        writes=n * q * 8.0,
+        memory=b * s * 50.0 + b * q * 40.0 + sizes.model_bytes
+        if s
+        else sizes.reading_bytes + sizes.model_bytes + 2 * sizes.dense_tile + b * q * 40.0,
+    )
+
+
+def _signs_cost(sizes: Sizes) -> StagePlan:
+    blocks = sizes.n_blocks
+    return StagePlan("signs", 1, selections=FILE_SELECTIONS * blocks, memory=blocks * sizes.q * 256.0)
+
+
+def _embedding_cost(sizes: Sizes) -> StagePlan:
+    b = min(sizes.rows, sizes.n)
+    moved = float(sizes.n) * sizes.q
+    return StagePlan(
+        "embedding",
+        sizes.n_blocks,
+        reads=moved * 8,
+        writes=moved * sizes.itemsize,
+        memory=b * sizes.q * 32.0,
+    )
+
+
+COORDINATES = Stage(
+    "coordinates",
+    compute,
+    after=[spectrum.SPECTRUM],
+    constants=[LEAST_LOOKED_AT],
+    n_blocks=lambda job: job.n_blocks,
+    arrays=_raw_arrays,
+    says=_says,
+    cost=_coordinates_cost,
+    reads="a block of samples",
+    leaves="its coordinates, before sign and scale are known",
+)
+#: All blocks together: every task of the next stage reads it, and must not open a record for each block.
+SIGNS = Stage(
+    "signs",
+    combine,
+    after=[COORDINATES],
+    says=_says,
+    cost=_signs_cost,
+    reads="all records of `coordinates`",
+    leaves="sign and scale of each coordinate",
+)
+EMBEDDING = Stage(
+    "embedding",
+    finish,
+    after=[SIGNS],
+    n_blocks=lambda job: count_of_blocks(job.n_moments, job.rows),
+    arrays=_embedding_array,
+    says=_says,
+    cost=_embedding_cost,
+    reads="a block of coordinates",
+    leaves="the embedding",
+)

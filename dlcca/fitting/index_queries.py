@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dlcca.engine.work import Tell, do_missing
-from dlcca.fitting import indexes, landmarks, links
+from dlcca.engine.planning import Sizes, StagePlan
+from dlcca.engine.stage import Blocks, Stage
+from dlcca.fitting import indexes, landmarks, links, scan
 from dlcca.fitting.job import Job
-from dlcca.storage.blocks import Stage
 
 
 def is_needed(job: Job) -> bool:
@@ -23,32 +23,12 @@ def n_shards(job: Job) -> int:
     return len(indexes.bounds(job, links.neighbors_by(job)))
 
 
-def stage_of(job: Job) -> Stage:
-    how, shards = links.neighbors_by(job), indexes.bounds(job, links.neighbors_by(job))
-    tasks = len(shards) * (landmarks.n_groups(job) if how == "tree" else 1)
-    depends = [*landmarks.depends(job), links.n_neighbors(job), how, shards, landmarks.GROUP]
-    return job.stage("shards", depends, tasks)
-
-
 def block_of(job: Job, shard: int, g: int) -> int:
     """The block in which a shard answers a group."""
     return shard * landmarks.n_groups(job) + g if links.neighbors_by(job) == "tree" else shard
 
 
-def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
-    """Ask every shard that was not asked yet."""
-    if not is_needed(job):
-        return
-    how, k = links.neighbors_by(job), links.n_neighbors(job)
-    says = f"{k} neighbours of {landmarks.count(job)} landmarks by {how}"
-    stage = stage_of(job).prepare(links.parts_of_neighbors(job, n_shards(job)), says=says)
-    if how == "pynndescent" and stage.missing():
-        indexes.warm(client)
-    if do_missing(compute, job, stage, client, tell):
-        indexes.forget(client)
-
-
-def compute(job: Job, stage: Stage, block: int) -> None:
+def compute(job: Job, stage: Blocks, block: int) -> None:
     groups = landmarks.n_groups(job)
     if links.neighbors_by(job) == "tree":
         shard, g = divmod(block, groups)
@@ -62,3 +42,45 @@ def _asked(job: Job, shard: int, groups: range) -> Iterator[links.Part]:
     for g in groups:
         nearest = index.nearest(landmarks.points(job, g), links.n_neighbors(job))
         yield from links.part_of_neighbors(g, shard, nearest)
+
+
+def _tasks(job: Job) -> int:
+    return n_shards(job) * (landmarks.n_groups(job) if links.neighbors_by(job) == "tree" else 1)
+
+
+def _compile(job: Job, client: Any) -> None:
+    if links.neighbors_by(job) == "pynndescent":
+        indexes.warm(client)
+
+
+def _cost(sizes: Sizes) -> StagePlan:
+    """Indexes of samples that are asked for the neighbours of every landmark."""
+    shard = min(sizes.n, links.SHARD_ROWS)
+    return StagePlan(
+        "shards",
+        sizes.shard_tasks,
+        selections=float(sizes.n + sizes.m) * sizes.sought * links.INDEX_STEPS,
+        reads=sizes.pass_bytes,
+        writes=sizes.shard_tasks / sizes.landmark_groups * sizes.m * sizes.sought * 16.0,
+        memory=float(shard) * (sizes.width * (sizes.itemsize + 4.0) + 16 * sizes.sought),
+    )
+
+
+INDEX_QUERIES = Stage(
+    "shards",
+    compute,
+    after=[landmarks.POINTS, scan.MOMENTS],
+    options=["neighborhoods", "n_neighbors", "neighbor_index"],
+    constants=[landmarks.GROUP, indexes.TREE_ROWS],
+    n_blocks=_tasks,
+    arrays=lambda job: links.parts_of_neighbors(job, n_shards(job)),
+    is_needed=is_needed,
+    says=lambda job: (
+        f"{links.n_neighbors(job)} neighbours of {landmarks.count(job)} landmarks by {links.neighbors_by(job)}"
+    ),
+    cost=_cost,
+    before=_compile,
+    afterwards=lambda job, client: indexes.forget(client),
+    reads="a shard of samples",
+    leaves="neighbours found by an index of the shard, where there are many landmarks",
+)

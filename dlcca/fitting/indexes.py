@@ -62,7 +62,7 @@ KINDS: dict[str, Callable[..., AnyIndex]] = {"tree": Tree.of, "pynndescent": Ind
 
 def _key(job: Job, *which: Any) -> tuple[Any, ...]:
     """What tells an index from others; the spreads are in it because they change when any sample does."""
-    return (job.address, landmarks.points_stage(job).fingerprint, *which)
+    return (job.address, landmarks.POINTS.fingerprint(job), *which)
 
 
 def _kept(key: tuple[Any, ...], room: int, make: Callable[[], AnyIndex]) -> AnyIndex:

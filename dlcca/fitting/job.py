@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine import given_rows
-from dlcca.engine.fingerprint import fingerprint
+from dlcca.engine.fingerprint import fingerprint, stage_fingerprint
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_of_block
 from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
 from dlcca.fitting.chance_correlation import by_chance
@@ -21,7 +21,7 @@ from dlcca.recordings import input_integrity as inputs
 from dlcca.recordings.view_array import ViewArray, is_view, view_array
 from dlcca.settings.auto import Choices, choose
 from dlcca.settings.fit import Settings
-from dlcca.storage.blocks import Stage
+from dlcca.storage.blocks import Stage as Blocks
 from dlcca.storage.chunks import crc32c
 from dlcca.storage.codecs import refuse_objects, refuse_objects_at
 from dlcca.storage.files import files_at, is_remote, trouble, zarr_store
@@ -180,14 +180,14 @@ class Job:
             block += 1
 
     @property
-    def first_read(self) -> Stage:
+    def first_read(self) -> Blocks:
         """Stage `scan`, which reads every block first and keeps its checksums."""
-        return self.stage("scan", [], self.n_blocks)
+        return self.blocks("scan", stage_fingerprint(self, "scan"), self.n_blocks)
 
     @property
-    def moments_of_views(self) -> Stage:
+    def moments_of_views(self) -> Blocks:
         """Stage `moments`: what `scan` found of all blocks, in one record."""
-        return self.stage("moments", [], 1)
+        return self.blocks("moments", stage_fingerprint(self, "moments", below=[stage_fingerprint(self, "scan")]), 1)
 
     @property
     def present(self) -> dict[str, Source]:
@@ -202,9 +202,14 @@ class Job:
         first, last = self.bounds(block)
         return [np.asarray(source.read(slice(first, last)), dtype=self.dtype) for source in self.sources]
 
-    def stage(self, name: str, depends: Any, n_blocks: int) -> Stage:
-        """A stage of this job, known by a fingerprint of the inputs and of all that it depends on."""
-        return Stage(self.address, name, fingerprint(self.inputs, self.rows, depends), n_blocks)
+    def blocks(self, name: str, known_by: str, n_blocks: int) -> Blocks:
+        """The blocks of a stage in the store of this job; ``known_by`` is the fingerprint of the stage."""
+        return Blocks(self.address, name, known_by, n_blocks)
+
+    @cached_property
+    def fingerprints(self) -> dict[str, str]:
+        """Those of the stages, as far as they have been looked at: see `dlcca.engine.stage`."""
+        return {}
 
     @cached_property
     def options(self) -> dict[str, Any]:
@@ -212,10 +217,10 @@ class Job:
 
 
 #: Checksums of the views by the stage that keeps them: for each block, of every view. Read once in a process.
-_CHECKSUMS: dict[Stage, list[list[int]]] = {}
+_CHECKSUMS: dict[Blocks, list[list[int]]] = {}
 
 
-def _checksums(stage: Stage, *, again: bool = False) -> list[list[int]] | None:
+def _checksums(stage: Blocks, *, again: bool = False) -> list[list[int]] | None:
     """What the views were when they were scanned; None if they were not yet, or by a dlcca that kept no checksums."""
     if again:
         _CHECKSUMS.pop(stage, None)

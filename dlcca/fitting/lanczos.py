@@ -22,15 +22,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from dlcca.engine.fingerprint import fingerprint
+from dlcca.engine.stage import Blocks
 from dlcca.engine.work import Tell, do_missing
 from dlcca.errors import DamagedBlock, StaleStage
-from dlcca.fitting import kernel, landmarks, spectrum
+from dlcca.fitting import bandwidth, draft_model, gram, kernel, landmarks, units
 from dlcca.fitting.job import Job
 from dlcca.numerics import lanczos
 from dlcca.numerics.affinity import inverse_root
 from dlcca.numerics.alternating import landmark_values, solve_walks
-from dlcca.storage import cost
-from dlcca.storage.blocks import Stage
 from dlcca.storage.files import files_at
 
 NAME = "lanczos"
@@ -38,25 +38,11 @@ NAME = "lanczos"
 KEPT_BYTES = 256 << 20
 
 
-def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
-    """The spectrum, if it is missing; then nothing of the way to it is kept."""
-    q = int(job.options["n_components"])
-    stage = spectrum.stage_of(job).prepare(spectrum.solved_arrays(job), says=f"{q} coordinates")
-    if stage.missing():
-        products = Products(job, client, tell)
-        S, values = _solved(job, products)
-        cost.collected(products.stage.cost())  # of what is removed below
-        spectrum.write(job, stage, S, values)
-    files_at(job.address).remove(f"stages/{NAME}")
-    if tell is not None:
-        tell(stage.name, 1, 1)
-
-
-def _solved(job: Job, products: Products) -> tuple[NDArray, list[NDArray]]:
+def solved(job: Job, products: Products, q: int) -> tuple[NDArray, list[NDArray]]:
     """The eigenvalues, the trivial 1 first, and the values of the landmarks for each kernel."""
-    m, q = landmarks.count(job), spectrum.n_solved(job)
+    m = landmarks.count(job)
     # Rows sum to one: R 1 = 1, so that Rᵀ(R 1) are the sums of the columns.
-    columns = [products.along([v, v], np.ones((m, 1)))[:, 0] for v in kernel.kernels(job)]
+    columns = [products.along([v, v], np.ones((m, 1)))[:, 0] for v in draft_model.kernels(job)]
     roots = [inverse_root(C) for C in columns]
 
     def walk(path: Sequence[int], V: NDArray) -> NDArray:
@@ -72,13 +58,13 @@ def _solved(job: Job, products: Products) -> tuple[NDArray, list[NDArray]]:
 class Products:
     """Products of the kernels with blocks of vectors, counted, and each computed once in the life of a store."""
 
-    def __init__(self, job: Job, client: Any, tell: Tell | None) -> None:
+    def __init__(self, job: Job, q: int, client: Any, tell: Tell | None) -> None:
         self.job, self.client, self.tell = job, client, tell
-        self.m, q = landmarks.count(job), spectrum.n_solved(job)
+        self.m = landmarks.count(job)
         self.width = max(lanczos.width(q + 1), q)
         most = 3 * job.K + 4 * lanczos.MOST_STEPS  # more than there can be; what is not written takes no room
         arrays = {"products": ((most * self.m, self.width), "float64", self.m)}
-        self.stage = _prepared(job.stage(NAME, [*spectrum.depends(job), q], most), arrays)
+        self.stage = _prepared(_blocks(job, NAME, [q], most), arrays)
         self.known = set(range(most)) - set(self.stage.missing())
         self.count = 0
 
@@ -120,12 +106,12 @@ class Products:
             files_at(stage.address).remove(stage.folder)
         return V
 
-    def _pass_stage(self, name: str, depends: list[Any]) -> Stage:
+    def _pass_stage(self, name: str, depends: list[Any]) -> Blocks:
         """A pass is in a place of its own, where no belated task of another one can write."""
-        many = len(spectrum.groups(self.job))
-        return self.job.stage(f"{NAME}/{name}", [*spectrum.depends(self.job), *depends], 1 + many)
+        many = len(gram.groups(self.job))
+        return _blocks(self.job, f"{NAME}/{name}", depends, 1 + many)
 
-    def _through(self, kernels: tuple[int, int], V: NDArray, stage: Stage) -> NDArray:
+    def _through(self, kernels: tuple[int, int], V: NDArray, stage: Blocks) -> NDArray:
         """One pass over the samples; what is left of an earlier try is used if it is whole, and else done again."""
         try:
             return self._pass(kernels, V, stage)
@@ -133,7 +119,7 @@ class Products:
             files_at(stage.address).remove(stage.folder)
             return self._pass(kernels, V, stage)
 
-    def _pass(self, kernels: tuple[int, int], V: NDArray, stage: Stage) -> NDArray:
+    def _pass(self, kernels: tuple[int, int], V: NDArray, stage: Blocks) -> NDArray:
         """Block 0 of the pass are the vectors, the others the sums of the groups of samples; their total, in order."""
         stage = _prepared(stage, {"blocks": ((stage.n_blocks * self.m, V.shape[1]), "float64", self.m)})
         if 0 in stage.missing():
@@ -145,7 +131,11 @@ class Products:
         return total
 
 
-def _prepared(stage: Stage, arrays: dict[str, Any]) -> Stage:
+def _blocks(job: Job, name: str, depends: list[Any], n_blocks: int) -> Blocks:
+    return job.blocks(name, fingerprint(bandwidth.BANDWIDTH.fingerprint(job), depends), n_blocks)
+
+
+def _prepared(stage: Blocks, arrays: dict[str, Any]) -> Blocks:
     """The stage; what other settings have left there is of no use to anyone."""
     try:
         return stage.prepare(arrays, says="products")
@@ -154,26 +144,26 @@ def _prepared(stage: Stage, arrays: dict[str, Any]) -> Stage:
         return stage.prepare(arrays, says="products")
 
 
-def add_group(job: Job, stage: Stage, block: int) -> None:
+def add_group(job: Job, stage: Blocks, block: int) -> None:
     r"""The sum of :math:`R_v^T (R_u V)` over the samples of a group."""
     m, (u, v) = landmarks.count(job), stage.facts(0)["kernels"]
     V = _vectors(stage)
     total = np.zeros_like(V)
-    for samples in spectrum.groups(job)[block - 1]:
-        if kernel.is_sparse(job):
+    for samples in gram.groups(job)[block - 1]:
+        if draft_model.is_sparse(job):
             total += _rows(job, v, samples).T @ (_rows(job, u, samples) @ V)
         else:
-            for D in kernel.tiles(kernel.model(job), job.block(samples)):
-                R = spectrum.normalized(D, spectrum.sigmas(job)[0])
+            for D in draft_model.tiles(units.model(job), job.block(samples)):
+                R = gram.normalized(D, bandwidth.sigmas(job)[0])
                 total += R.T @ (R @ V)
     stage.write(block, {"blocks": (block * m, total)}, {})
 
 
 #: Of the last pass that this worker saw: it is several of its tasks.
-_LAST: dict[Stage, NDArray] = {}
+_LAST: dict[Blocks, NDArray] = {}
 
 
-def _vectors(stage: Stage) -> NDArray:
+def _vectors(stage: Blocks) -> NDArray:
     found = _LAST.get(stage)
     if found is None:  # perhaps read twice, by two threads; each keeps what it has found
         found = stage.read("blocks", 0)
@@ -182,7 +172,7 @@ def _vectors(stage: Stage) -> NDArray:
     return found
 
 
-_KEPT: dict[tuple[Stage, int, int], sp.csr_array] = {}
+_KEPT: dict[tuple[Blocks, int, int], sp.csr_array] = {}
 _KEEPING = threading.Lock()  # a worker may have several threads
 
 
@@ -195,7 +185,7 @@ def forget() -> None:
 
 def _rows(job: Job, v: int, samples: int) -> sp.csr_array:
     """Rows of a sparse kernel, which sum to one, of a block of samples: (rows, m)."""
-    origin = spectrum.bandwidth_stage(job)
+    origin = bandwidth.BANDWIDTH.of(job)
     key = (origin, v, samples)
     found = _KEPT.get(key)
     if found is None:
@@ -210,7 +200,7 @@ def _rows(job: Job, v: int, samples: int) -> sp.csr_array:
 
 def _read_rows(job: Job, v: int, samples: int) -> sp.csr_array:
     links, D = kernel.rows(job, v, samples)
-    R = spectrum.normalized(D, spectrum.sigmas(job)[v])
+    R = gram.normalized(D, bandwidth.sigmas(job)[v])
     starts = np.arange(0, links.size + 1, links.shape[1], dtype=np.int32)
     return sp.csr_array((R.ravel(), links.astype(np.int32).ravel(), starts), shape=(len(links), landmarks.count(job)))
 

@@ -11,22 +11,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.work import Tell, do_missing
+from dlcca.engine.planning import Sizes, StagePlan
+from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import scan
 from dlcca.fitting.in_memory import pick_landmarks
 from dlcca.fitting.job import Job, refuse_few_landmarks
-from dlcca.storage.blocks import Stage
 
 #: Landmarks of a group: matrix products with so many run at full speed, and their 64 neighbours take 8 MiB.
 GROUP = 8192
 
 #: Of the stages that have been seen finished: it is asked for in every task.
-_FOUND: dict[Stage, int] = {}
+_FOUND: dict[Blocks, int] = {}
 
 
 def count(job: Job) -> int:
     """How many landmarks there are, or will be: those asked for, or as many as there are distinct samples."""
-    stage = stage_of(job)
+    stage = LANDMARKS.of(job)
     if stage not in _FOUND:
         if stage.missing():
             return _asked(job)
@@ -53,32 +53,7 @@ def group(job: Job, g: int) -> tuple[int, int]:
     return g * GROUP, min(count(job), (g + 1) * GROUP)
 
 
-def depends(job: Job) -> list[Any]:
-    """What the landmarks, and so all later stages, depend on."""
-    return [job.options["landmarks"], job.options["landmark_rule"], job.seed]
-
-
-def stage_of(job: Job) -> Stage:
-    return job.stage("landmarks", depends(job), 1)
-
-
-def points_stage(job: Job) -> Stage:
-    return job.stage("points", [*depends(job), GROUP], n_groups(job))
-
-
-def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
-    """Choose the landmarks, and keep their rows of every view."""
-    m = _asked(job)
-    says = f"{m} landmarks, {job.options['landmark_rule']}, seed {job.seed}"
-    stage = stage_of(job).prepare({"rows": ((m,), "int64", m)}, says=says)
-    do_missing(compute, job, stage, client, tell)
-    m = count(job)
-    refuse_few_landmarks(m, int(job.options["n_components"]))
-    arrays: dict[str, Any] = {f"points_{v}": ((m, d), job.dtype, GROUP) for v, d in enumerate(job.dims)}
-    do_missing(gather, job, points_stage(job).prepare(arrays, says=says), client, tell)
-
-
-def compute(job: Job, stage: Stage, block: int) -> None:
+def compute(job: Job, stage: Blocks, block: int) -> None:
     found = scan.result(job)
 
     def joint(rows: NDArray) -> NDArray:
@@ -86,10 +61,11 @@ def compute(job: Job, stage: Stage, block: int) -> None:
         return np.hstack(parts)
 
     rows = job.roomy(pick_landmarks(job.n, job.settings, np.random.default_rng(job.seed), joint))
+    refuse_few_landmarks(len(rows), int(job.options["n_components"]))
     stage.write(block, {"rows": (0, rows)}, {"count": len(rows)})
 
 
-def gather(job: Job, stage: Stage, g: int) -> None:
+def gather(job: Job, stage: Blocks, g: int) -> None:
     """Where a group lies. Landmarks that follow each other, as with landmarks="all", are read as one stretch."""
     first, last = group(job, g)
     some: Any = rows(job)[first:last]
@@ -100,7 +76,7 @@ def gather(job: Job, stage: Stage, g: int) -> None:
 
 def points(job: Job, g: int | None = None) -> list[NDArray]:
     """The landmarks (m, d_v) in every view: of a group, or all."""
-    stage = points_stage(job)
+    stage = POINTS.of(job)
     if g is None:
         return [stage.read_all(f"points_{v}") for v in range(job.K)]
     return [stage.read(f"points_{v}", g) for v in range(job.K)]
@@ -108,4 +84,64 @@ def points(job: Job, g: int | None = None) -> list[NDArray]:
 
 def rows(job: Job) -> NDArray[np.int64]:
     """The row numbers of the landmarks."""
-    return stage_of(job).read("rows", 0)
+    return LANDMARKS.of(job).read("rows", 0)
+
+
+def _says(job: Job) -> str:
+    return f"{_asked(job)} landmarks, {job.options['landmark_rule']}, seed {job.seed}"
+
+
+def _rows_array(job: Job) -> Arrays:
+    return {"rows": ((_asked(job),), "int64", _asked(job))}
+
+
+def _point_arrays(job: Job) -> Arrays:
+    return {f"points_{v}": ((count(job), d), job.dtype, GROUP) for v, d in enumerate(job.dims)}
+
+
+def _landmarks_cost(sizes: Sizes) -> StagePlan:
+    # One landmark at a time: a product of a matrix and a vector runs at the speed of memory, about a tenth.
+    return StagePlan(
+        "landmarks",
+        1,
+        products=20.0 * sizes.candidates * sizes.m * sizes.width,
+        reads=sizes.touched_bytes(sizes.candidates),
+        writes=sizes.m * 8.0,
+        memory=sizes.candidates * sizes.width * 24.0 + sizes.m * 24.0,
+    )
+
+
+def _points_cost(sizes: Sizes) -> StagePlan:
+    group = -(-sizes.m // sizes.landmark_groups)
+    return StagePlan(
+        "points",
+        sizes.landmark_groups,
+        reads=sizes.landmark_groups * sizes.touched_bytes(group),
+        writes=float(sizes.m) * sizes.width * sizes.itemsize,
+        memory=3.0 * group * sizes.width * sizes.itemsize + 2 * sizes.chunk_rows * max(sizes.dims) * sizes.itemsize,
+    )
+
+
+LANDMARKS = Stage(
+    "landmarks",
+    compute,
+    after=[scan.MOMENTS],
+    options=["landmarks", "landmark_rule", "seed"],
+    arrays=_rows_array,
+    says=_says,
+    cost=_landmarks_cost,
+    reads="20 000 random samples",
+    leaves="row numbers of the landmarks",
+)
+POINTS = Stage(
+    "points",
+    gather,
+    after=[LANDMARKS],
+    constants=[GROUP],
+    n_blocks=n_groups,
+    arrays=_point_arrays,
+    says=_says,
+    cost=_points_cost,
+    reads="a group of 8192 landmarks",
+    leaves="their values in every view",
+)

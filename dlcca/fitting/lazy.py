@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dlcca.engine import lazy_map
 from dlcca.engine.fingerprint import fingerprint
 from dlcca.errors import ClusterError, DataError
-from dlcca.fitting import checks, landmarks, metric, pipeline, results, runner, spectrum
+from dlcca.fitting import bandwidth, checks, landmarks, metric, pipeline, results, runner, spectrum
 from dlcca.fitting.fit_store import FitStore, fit_store, unreadable
 from dlcca.fitting.job import Job, Source, settled
 from dlcca.fitting.refit import Known, check_old, new_landmarks, settings_for
@@ -77,7 +77,7 @@ def fit(
             choices = replace(settled(settings, sources), notes=notes)
             job, choices = chosen_job(place.run, sources, choices, seed, clock)
             embedding, quality = _computed(job, choices, client, place)
-        sigma = spectrum.sigmas(job)
+        sigma = bandwidth.sigmas(job)
         result = LazyFit(
             model=checks.model_of(job),
             embedding=embedding if job.moments is None else embedding[job.moments.rows],

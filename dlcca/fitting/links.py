@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.work import Tell, do_missing
+from dlcca.engine.planning import Sizes, StagePlan
+from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import axes, indexes, landmarks, scan
 from dlcca.fitting.job import Job
 from dlcca.numerics.approximate import recall
@@ -21,10 +22,13 @@ from dlcca.numerics.axes import along
 from dlcca.numerics.topk import Nearest, near_both_ways
 from dlcca.numerics.topk_merge import rank
 from dlcca.settings.auto import search_by
-from dlcca.storage.blocks import Stage
 
 #: A part of the neighbours: the array's name, its first row, its rows.
 Part = tuple[str, tuple[int, NDArray]]
+#: Distances to landmarks that are made at a time.
+TILE_ENTRIES = 1 << 20
+#: Distances that an index looks at for each neighbour that it finds, and samples of which it is made.
+INDEX_STEPS, SHARD_ROWS = 64.0, 1 << 17
 #: Samples of a block whose links, found by an approximate index, are held against all landmarks.
 CHECKED = 16
 
@@ -59,29 +63,6 @@ def links_by(job: Job) -> str:
     return how if many else "products"
 
 
-def stage_of(job: Job) -> Stage:
-    searched = [n_links(job), n_neighbors(job), links_by(job), neighbors_by(job), landmarks.GROUP]
-    return job.stage("near", [*landmarks.depends(job), *searched, *axes.depends(job)], job.n_blocks)
-
-
-def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
-    """Find links and neighbours in every block that has none yet."""
-    if not is_needed(job):
-        return
-    m, s, k = landmarks.count(job), n_links(job), n_neighbors(job)
-    arrays: dict[str, Any] = {}
-    if s:
-        arrays |= {f"links_{v}": ((job.n, s), "int32", job.rows) for v in range(job.K)}
-    if k and neighbors_by(job) == "products":
-        arrays |= parts_of_neighbors(job, job.n_blocks)
-    says = f"{s} links, {k} neighbours, {m} landmarks, {job.options['neighbor_index']}"
-    stage = stage_of(job).prepare(arrays, says=says)
-    if links_by(job) == "pynndescent" and stage.missing():
-        indexes.warm(client)
-    if do_missing(compute, job, stage, client, tell) and links_by(job) != "products":
-        indexes.forget(client)
-
-
 def parts_of_neighbors(job: Job, parts: int) -> dict[str, Any]:
     """Arrays for so many parts of the neighbours of every group, each part in a chunk of its own."""
     k = n_neighbors(job)
@@ -99,7 +80,7 @@ def part_of_neighbors(g: int, part: int, nearest: Nearest) -> Iterator[Part]:
     yield f"rows_{g}", (first, nearest.rows)
 
 
-def compute(job: Job, stage: Stage, block: int) -> None:
+def compute(job: Job, stage: Blocks, block: int) -> None:
     first, _last = job.bounds(block)
     views = job.block(block)
     if links_by(job) == "products":
@@ -169,5 +150,69 @@ def link_recall(job: Job) -> float | None:
     """Share of the true links among those found; None where all landmarks were looked at."""
     if not n_links(job) or links_by(job) != "pynndescent":
         return None
-    stage = stage_of(job)
+    stage = LINKS.of(job)
     return float(np.mean([stage.facts(block)["recall"] for block in range(stage.n_blocks)]))
+
+
+def _arrays(job: Job) -> Arrays:
+    arrays: dict[str, Any] = {}
+    if s := n_links(job):
+        arrays |= {f"links_{v}": ((job.n, s), "int32", job.rows) for v in range(job.K)}
+    if n_neighbors(job) and neighbors_by(job) == "products":
+        arrays |= parts_of_neighbors(job, job.n_blocks)
+    return arrays
+
+
+def _says(job: Job) -> str:
+    counts = f"{n_links(job)} links, {n_neighbors(job)} neighbours, {landmarks.count(job)} landmarks"
+    return f"{counts}, {job.options['neighbor_index']}"
+
+
+def _compile(job: Job, client: Any) -> None:
+    if links_by(job) == "pynndescent":
+        indexes.warm(client)
+
+
+def _forget(job: Job, client: Any) -> None:
+    if links_by(job) != "products":
+        indexes.forget(client)
+
+
+def _cost(sizes: Sizes) -> StagePlan:
+    n, m, K = sizes.n, sizes.m, len(sizes.dims)
+    group = -(-m // sizes.landmark_groups)
+    by_products = sizes.links_by == "products"
+    sought = sizes.sought if sizes.sought_by == "products" else 0
+    b = min(sizes.rows, n)
+    looked_at = float(n) * K * (m if by_products else sizes.links * INDEX_STEPS)
+    turned = sizes.block_bytes if sizes.links else 0  # along the axes of the links
+    tiles = min(b * group, TILE_ENTRIES) * sizes.itemsize * K if by_products else m * sizes.width * 16.0
+    return StagePlan(
+        "near",
+        sizes.n_blocks if sizes.links + sought else 0,
+        # Neighbours and links are near in different axes, and have products of their own.
+        products=2.0 * n * m * sizes.width * (bool(sizes.links) + bool(sought)) if by_products else 0,
+        selections=looked_at,
+        reads=sizes.pass_bytes,
+        writes=n * sizes.links * 4.0 * K + sizes.n_blocks * m * sought * 16.0,
+        fixed=m * sought * 16.0,
+        memory=sizes.reading_bytes + b * sizes.links * 4.0 * (K + 2) + group * sought * 64.0 + tiles + turned,
+    )
+
+
+LINKS = Stage(
+    "near",
+    compute,
+    after=[landmarks.POINTS, scan.MOMENTS, axes.AXES],
+    options=["fusion", "kernel", "n_links", "neighborhoods", "n_neighbors", "neighbor_index"],
+    constants=[landmarks.GROUP],
+    n_blocks=lambda job: job.n_blocks,
+    arrays=_arrays,
+    is_needed=is_needed,
+    says=_says,
+    cost=_cost,
+    before=_compile,
+    afterwards=_forget,
+    reads="a block of samples",
+    leaves="each sample's nearest landmarks in each view, and the block's part in each landmark's neighbours",
+)

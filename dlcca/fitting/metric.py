@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.work import Tell, do_missing
+from dlcca.engine.planning import Sizes, StagePlan
+from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import landmarks, neighborhood_rows, neighbors, sharing
 from dlcca.fitting.in_memory import fit_metric, refuse_degenerate
 from dlcca.fitting.job import Job
 from dlcca.fitting.neighborhood_rows import LANDMARKS as LANDMARKS  # of a task, at least
 from dlcca.numerics.cca import LocalMetric
-from dlcca.storage.blocks import Stage
-
-
-def depends(job: Job) -> list[Any]:
-    return [*neighborhood_rows.depends(job), *(job.options[name] for name in ("metric", "ridge", "rank")), "tested"]
-
-
-def stage_of(job: Job) -> Stage:
-    size = neighborhood_rows.per_task(job)
-    return job.stage("metric", [*depends(job), size], -(-landmarks.count(job) // size))
 
 
 def rank(job: Job) -> int:
@@ -35,21 +24,7 @@ def rank(job: Job) -> int:
     return min(most, int(job.options["rank"]))
 
 
-def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
-    """Fit the metric at every landmark that has none yet."""
-    m, r, k, size = landmarks.count(job), rank(job), neighborhood_rows.width(job), neighborhood_rows.per_task(job)
-    arrays: dict[str, Any] = {f"factors_{v}": ((m, d, r), job.dtype, size) for v, d in enumerate(job.dims)}
-    arrays |= {
-        "correlations": ((m, r), "float64", size),
-        "ranks": ((m, job.K), "int64", size),
-        "effective": ((m, job.K), "float64", size),
-        **{name: (shape, "float64", size) for name, shape in sharing.shapes(job).items()},
-    }
-    says = f"{job.options['metric']} of {k} neighbours, ridge {job.options['ridge']}, rank {r}"
-    do_missing(compute, job, stage_of(job).prepare(arrays, says=says), client, tell)
-
-
-def compute(job: Job, stage: Stage, block: int) -> None:
+def compute(job: Job, stage: Blocks, block: int) -> None:
     size = neighborhood_rows.per_task(job)
     first = block * size
     g, place = divmod(first, landmarks.GROUP)
@@ -71,11 +46,58 @@ def compute(job: Job, stage: Stage, block: int) -> None:
 
 def factors(job: Job) -> list[NDArray]:
     """The factors (m, d_v, r) of every view."""
-    stage = stage_of(job)
+    stage = METRIC.of(job)
     return [stage.read_all(f"factors_{v}") for v in range(job.K)]
 
 
 def result(job: Job) -> LocalMetric:
     """The whole stage but for the factors, for judging it."""
-    stage = stage_of(job)
+    stage = METRIC.of(job)
     return LocalMetric([], *(stage.read_all(name) for name in ("correlations", "ranks", "effective")))
+
+
+def _arrays(job: Job) -> Arrays:
+    m, r, size = landmarks.count(job), rank(job), neighborhood_rows.per_task(job)
+    factors = {f"factors_{v}": ((m, d, r), job.dtype, size) for v, d in enumerate(job.dims)}
+    return {
+        **factors,
+        "correlations": ((m, r), "float64", size),
+        "ranks": ((m, job.K), "int64", size),
+        "effective": ((m, job.K), "float64", size),
+        **{name: (shape, "float64", size) for name, shape in sharing.shapes(job).items()},
+    }
+
+
+def _says(job: Job) -> str:
+    neighbors = neighborhood_rows.width(job)
+    return f"{job.options['metric']} of {neighbors} neighbours, ridge {job.options['ridge']}, rank {rank(job)}"
+
+
+def _cost(sizes: Sizes) -> StagePlan:
+    k, dims = sizes.k, sizes.dims
+    local = float(min(sizes.metric_landmarks, sizes.m)) * k
+    return StagePlan(
+        "metric",
+        neighborhood_rows.tasks_counted(sizes),
+        decompositions=sizes.m * sum(20.0 * min(k, d) ** 2 * max(k, d) for d in (*dims, min(dims))),
+        reads=neighborhood_rows.rows_read(sizes)[0] * sizes.width * sizes.itemsize,
+        writes=float(sizes.m) * sizes.width * sizes.r * sizes.itemsize,
+        memory=local * sizes.width * sizes.itemsize * 4.0
+        + -(-sizes.m // sizes.landmark_groups) * k * 24.0
+        + (0 if neighborhood_rows.rows_read(sizes)[1] else sizes.reading_bytes),
+    )
+
+
+METRIC = Stage(
+    "metric",
+    compute,
+    after=[neighborhood_rows.MEMBERS],
+    options=["metric", "ridge", "rank"],
+    constants=[LANDMARKS, neighborhood_rows.MANY_TASKS, neighborhood_rows.TASK_BYTES],
+    n_blocks=lambda job: -(-landmarks.count(job) // neighborhood_rows.per_task(job)),
+    arrays=_arrays,
+    says=_says,
+    cost=_cost,
+    reads="the neighborhoods of some landmarks",
+    leaves="their local metrics, and tests of what is common there",
+)

@@ -11,17 +11,16 @@ the rows that are read and written in all::
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.work import Tell, do_missing
+from dlcca.engine.planning import Sizes, StagePlan
+from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import landmarks, neighbors
 from dlcca.fitting.job import Job
-from dlcca.fitting.neighbors import depends as depends
 from dlcca.fitting.neighbors import width as width
-from dlcca.storage.blocks import Stage
 
 #: Landmarks of a task of the metric stage: at least so many, and more where there are very many of them.
 LANDMARKS = 256
@@ -39,30 +38,7 @@ def per_task(job: Job) -> int:
     return size
 
 
-def survey_stage(job: Job) -> Stage:
-    return job.stage("asked", [*depends(job), per_task(job)], 1)
-
-
-def stage_of(job: Job) -> Stage:
-    return job.stage("members", depends(job), job.n_blocks)
-
-
-def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
-    """Count the samples that are asked for, and copy them from every block that was not asked yet, if it pays."""
-    says = neighbors.says(job)
-    bits = {"bits": ((job.n_blocks, -(-job.rows // 8)), "uint8", job.n_blocks)}
-    do_missing(survey, job, survey_stage(job).prepare(bits, says=says), client, tell)
-    facts = survey_stage(job).facts(0)
-    if not facts["copied"]:
-        return
-    most = int(facts["most"])
-    arrays: dict[str, Any] = {
-        f"values_{v}": ((job.n_blocks * most, d), job.dtype, most) for v, d in enumerate(job.dims)
-    }
-    do_missing(gather, job, stage_of(job).prepare(arrays, says=says), client, tell)
-
-
-def survey(job: Job, stage: Stage, block: int) -> None:
+def survey(job: Job, stage: Blocks, block: int) -> None:
     """Mark every sample that is somebody's neighbour, a bit each, and decide whether they are copied."""
     asked = np.zeros(job.n_blocks * job.rows, dtype=bool)
     size = per_task(job)
@@ -89,9 +65,9 @@ def _asked_of(job: Job, block: int, bits: NDArray[np.uint8]) -> NDArray[np.int64
     return np.flatnonzero(np.unpackbits(bits[block]))
 
 
-def gather(job: Job, stage: Stage, block: int) -> None:
-    wanted = _asked_of(job, block, survey_stage(job).read("bits", 0))
-    place = block * int(survey_stage(job).facts(0)["most"])
+def gather(job: Job, stage: Blocks, block: int) -> None:
+    wanted = _asked_of(job, block, SURVEY.of(job).read("bits", 0))
+    place = block * int(SURVEY.of(job).facts(0)["most"])
     parts = {}
     if len(wanted):
         parts = {f"values_{v}": (place, X[wanted]) for v, X in enumerate(job.block(block))}
@@ -103,8 +79,8 @@ def values(job: Job, rows: NDArray[np.int64]) -> list[NDArray]:
 
     Blocks are read one after another, and only the rows asked for are kept.
     """
-    copied = survey_stage(job).facts(0)["copied"]
-    bits = survey_stage(job).read("bits", 0) if copied else None
+    copied = SURVEY.of(job).facts(0)["copied"]
+    bits = SURVEY.of(job).read("bits", 0) if copied else None
     found: list[list[NDArray]] = [[] for _ in job.dims]
     for block in np.unique(rows // job.rows).tolist():
         first, last = job.bounds(block)
@@ -112,6 +88,78 @@ def values(job: Job, rows: NDArray[np.int64]) -> list[NDArray]:
         if bits is not None:
             at = np.searchsorted(_asked_of(job, block, bits), at)
         for v, parts in enumerate(found):
-            X = stage_of(job).read(f"values_{v}", block) if copied else job.read(v, slice(first, last))
+            X = MEMBERS.of(job).read(f"values_{v}", block) if copied else job.read(v, slice(first, last))
             parts.append(X[at])
     return [np.concatenate(parts) for parts in found]
+
+
+def _bits(job: Job) -> Arrays:
+    return {"bits": ((job.n_blocks, -(-job.rows // 8)), "uint8", job.n_blocks)}
+
+
+def _values(job: Job) -> Arrays:
+    most = int(SURVEY.of(job).facts(0)["most"])
+    return {f"values_{v}": ((job.n_blocks * most, d), job.dtype, most) for v, d in enumerate(job.dims)}
+
+
+def _is_copied(job: Job) -> bool:
+    return bool(SURVEY.of(job).facts(0)["copied"])
+
+
+def _survey_cost(sizes: Sizes) -> StagePlan:
+    asked = float(sizes.m) * sizes.k
+    return StagePlan("asked", 1, selections=8 * asked, reads=8 * asked, memory=1.3 * sizes.n + 24 * asked)
+
+
+def _members_cost(sizes: Sizes) -> StagePlan:
+    gathered = members_counted(sizes) * sizes.width * sizes.itemsize
+    return StagePlan(
+        "members",
+        sizes.n_blocks if rows_read(sizes)[1] else 0,
+        reads=sizes.pass_bytes,
+        writes=gathered,
+        memory=sizes.reading_bytes + 2 * gathered / sizes.n_blocks,
+    )
+
+
+def tasks_counted(sizes: Sizes) -> int:
+    """Tasks of the metric stage."""
+    return -(-sizes.m // sizes.metric_landmarks)
+
+
+def members_counted(sizes: Sizes) -> float:
+    """Samples in some neighborhood, about: drawn at random where they are neighbours, apart where they are windows."""
+    drawn = sizes.m * sizes.k / sizes.n
+    return sizes.n * (-math.expm1(-drawn) if sizes.sought else min(1.0, drawn))
+
+
+def rows_read(sizes: Sizes) -> tuple[float, bool]:
+    """Rows that all tasks of the stage "metric" read, about, and whether they read them from a copy."""
+    tasks, members = tasks_counted(sizes), members_counted(sizes)
+    direct = float(tasks if sizes.sought else 1) * sizes.n  # windows of neighbouring landmarks lie side by side
+    copied = sizes.n + members + tasks * members < direct
+    return (tasks * members if copied else direct), copied
+
+
+SURVEY = Stage(
+    "asked",
+    survey,
+    after=[neighbors.NEIGHBORHOODS],
+    arrays=_bits,
+    says=neighbors.says,
+    cost=_survey_cost,
+    reads="all neighborhoods",
+    leaves="which rows are in some neighborhood, and whether a copy of them saves reading",
+)
+MEMBERS = Stage(
+    "members",
+    gather,
+    after=[SURVEY],
+    n_blocks=lambda job: job.n_blocks,
+    arrays=_values,
+    is_needed=_is_copied,
+    says=neighbors.says,
+    cost=_members_cost,
+    reads="a block of samples",
+    leaves="a copy of the rows in some neighborhood",
+)

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.work import Tell, collect, do_missing
+from dlcca.engine.planning import Sizes, StagePlan
+from dlcca.engine.stage import Arrays, Blocks, Stage
+from dlcca.engine.work import Tell, collect
 from dlcca.fitting import landmarks, links, merge_neighbors, scan
 from dlcca.fitting.in_memory import find_neighbors, given_neighbors
 from dlcca.fitting.job import Job
@@ -15,21 +17,6 @@ from dlcca.numerics.approximate import recall
 from dlcca.numerics.searches import checked_landmarks
 from dlcca.numerics.topk import Nearest, near_both_ways
 from dlcca.numerics.topk_merge import add
-from dlcca.storage.blocks import Stage
-
-
-def depends(job: Job) -> list[Any]:
-    """What the neighborhoods, and so all later stages, depend on."""
-    asked = ("neighborhoods", "window", "n_neighbors", "neighbor_index")
-    return [*landmarks.depends(job), *(job.options[name] for name in asked)]
-
-
-def stage_of(job: Job) -> Stage:
-    return job.stage("neighborhoods", [*depends(job), landmarks.GROUP], landmarks.n_groups(job))
-
-
-def recall_stage(job: Job) -> Stage:
-    return job.stage("recall", depends(job), 1)
 
 
 def is_approximate(job: Job) -> bool:
@@ -49,19 +36,7 @@ def says(job: Job) -> str:
     return f"{kind if isinstance(kind, str) else 'given'}, {width(job)} samples, {job.options['neighbor_index']}"
 
 
-def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
-    """Settle the neighborhoods of every group that has none yet."""
-    merge_neighbors.run(job, client, tell)
-    shape = (landmarks.count(job), width(job))
-    arrays: dict[str, Any] = {"rows": (shape, "int64", landmarks.GROUP)}
-    if is_approximate(job):
-        arrays |= {"distances": (shape, "float64", landmarks.GROUP)}
-    do_missing(settle, job, stage_of(job).prepare(arrays, says=says(job)), client, tell)
-    if is_approximate(job):
-        _measure(job, client, tell)
-
-
-def settle(job: Job, stage: Stage, g: int) -> None:
+def settle(job: Job, stage: Blocks, g: int) -> None:
     first, last = landmarks.group(job, g)
     kind = job.options["neighborhoods"]
     parts = {}
@@ -79,12 +54,11 @@ def settle(job: Job, stage: Stage, g: int) -> None:
 
 def neighbors(job: Job, g: int) -> NDArray[np.int64]:
     """Rows (G, k) of the neighborhoods of a group."""
-    return stage_of(job).read("rows", g)
+    return NEIGHBORHOODS.of(job).read("rows", g)
 
 
-def _measure(job: Job, client: Any, tell: Tell | None) -> None:
+def _measure(job: Job, stage: Blocks, client: Any, tell: Tell | None) -> None:
     """Hold the neighbours of some landmarks against all samples, and keep the share that was found."""
-    stage = recall_stage(job).prepare({}, says=says(job))
     if not stage.missing():
         return
     some = checked_landmarks(landmarks.count(job))
@@ -95,7 +69,7 @@ def _measure(job: Job, client: Any, tell: Tell | None) -> None:
         else:
             add(exact, part)
     assert exact is not None
-    found = [stage_of(job).read("distances", g)[here] for g, here in _by_group(some)]
+    found = [NEIGHBORHOODS.of(job).read("distances", g)[here] for g, here in _by_group(some)]
     stage.write(0, {}, {"recall": recall(np.concatenate(found), exact.distances), "landmarks": len(some)})
 
 
@@ -123,6 +97,49 @@ def neighbor_recall(job: Job) -> float | None:
     """Share of the true neighbours among those found, at worst of neighbours and links; None if all are true."""
     found = [links.link_recall(job)]
     if is_approximate(job):
-        found.append(float(recall_stage(job).facts(0)["recall"]))
+        found.append(float(RECALL.of(job).facts(0)["recall"]))
     known = [share for share in found if share is not None]
     return min(known) if known else None
+
+
+def _arrays(job: Job) -> Arrays:
+    shape = (landmarks.count(job), width(job))
+    arrays: dict[str, Any] = {"rows": (shape, "int64", landmarks.GROUP)}
+    return arrays | ({"distances": (shape, "float64", landmarks.GROUP)} if is_approximate(job) else {})
+
+
+def _cost(sizes: Sizes) -> StagePlan:
+    groups = sizes.landmark_groups
+    parts = sizes.merged_tasks / groups if sizes.merged_tasks else merge_neighbors.parts_counted(sizes)
+    return StagePlan(
+        "neighborhoods",
+        groups,
+        reads=parts * sizes.m * sizes.sought * 16.0,
+        writes=sizes.m * sizes.k * 8.0,
+        memory=-(-sizes.m // groups) * sizes.k * 80.0,
+    )
+
+
+NEIGHBORHOODS = Stage(
+    "neighborhoods",
+    settle,
+    after=[landmarks.POINTS, merge_neighbors.MERGED],
+    options=["neighborhoods", "window", "n_neighbors", "neighbor_index"],
+    constants=[landmarks.GROUP],
+    n_blocks=landmarks.n_groups,
+    arrays=_arrays,
+    says=says,
+    cost=_cost,
+    reads="all parts of a group of landmarks",
+    leaves="row numbers of its neighborhoods",
+)
+#: How much of the truth an approximate search found, at some landmarks.
+RECALL = Stage(
+    "recall",
+    after=[NEIGHBORHOODS],
+    is_needed=is_approximate,
+    says=says,
+    drive=_measure,
+    reads="a block of samples",
+    leaves="the share of true neighbours that an approximate search found",
+)

@@ -1,50 +1,67 @@
-"""All stages of a run, in their order."""
+"""All stages of a fit, in their order: the one list of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from dlcca.engine.planning import Sizes, StagePlan
+from dlcca.engine.stage import Stage
 from dlcca.engine.work import Tell
 from dlcca.fitting import (
     axes,
     bandwidth,
     checks,
+    draft_model,
     embed,
+    gram,
     index_queries,
     indexes,
     kernel,
     lanczos,
     landmarks,
     links,
+    merge_neighbors,
     metric,
     neighborhood_rows,
     neighbors,
     scan,
     sharing,
     spectrum,
+    units,
 )
 from dlcca.fitting.job import Job
-from dlcca.recordings import input_integrity as inputs
+from dlcca.recordings import input_integrity
 from dlcca.storage import places
 from dlcca.storage.run import FORM
 
-STAGES: dict[str, Callable[..., Any]] = {
-    "scan": scan.run,
-    "landmarks": landmarks.run,
-    "axes": axes.run,
-    "near": links.run,
-    "shards": index_queries.run,
-    "neighborhoods": neighbors.run,
-    "members": neighborhood_rows.run,
-    "metric": metric.run,
-    "chance": sharing.run,
-    "units": bandwidth.run_units,
-    "kernel": kernel.run,
-    "spectrum": spectrum.run,
-    "embedding": embed.run,
-    "checks": checks.run,
-}
+STAGES: tuple[Stage, ...] = (
+    scan.SCAN,
+    scan.MOMENTS,
+    landmarks.LANDMARKS,
+    landmarks.POINTS,
+    axes.AXES,
+    links.LINKS,
+    index_queries.INDEX_QUERIES,
+    merge_neighbors.MERGED,
+    neighbors.NEIGHBORHOODS,
+    neighbors.RECALL,
+    neighborhood_rows.SURVEY,
+    neighborhood_rows.MEMBERS,
+    metric.METRIC,
+    sharing.CHANCE,
+    units.UNITS,
+    kernel.KERNEL,
+    bandwidth.BANDWIDTH,
+    gram.GRAM,
+    spectrum.SPECTRUM,
+    embed.COORDINATES,
+    embed.SIGNS,
+    embed.EMBEDDING,
+    checks.CHECKS,
+)
+
+#: Names on disk in the order of the stages, each after what it leaves on the way.
+ON_DISK = tuple(name for stage in STAGES for name in (*stage.scratch, stage.name))
 
 
 def refuse_place(job: Job) -> None:
@@ -55,13 +72,13 @@ def refuse_place(job: Job) -> None:
 
 
 def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
-    """Do what is missing of every stage. An input that has changed since it was first read is refused."""
+    """Compute what is missing of every stage. An input that has changed since it was first read is refused."""
     refuse_place(job)
-    if scan.moments_stage(job).missing():  # the views may have changed since they were read in another run
+    if scan.MOMENTS.of(job).missing():  # the views may have changed since they were read in another run
         forget(client)
-    for stage in STAGES.values():
-        stage(job, client, tell)
-    inputs.confirm(job, client, tell)  # it may have changed on the way
+    for stage in STAGES:
+        stage.run(job, client, tell)
+    input_integrity.confirm(job, client, tell)  # it may have changed on the way
 
 
 def forget(client: Any = None) -> None:
@@ -71,5 +88,15 @@ def forget(client: Any = None) -> None:
     """
     if client is not None:
         client.run(forget)
-    for kept in (landmarks.forget, axes.forget, indexes.forget, kernel.forget, lanczos.forget):
+    for kept in (landmarks.forget, axes.forget, indexes.forget, draft_model.forget, lanczos.forget):
         kept()
+
+
+def costs(sizes: Sizes) -> list[StagePlan]:
+    """What each stage will take; the seal at the end is written by the client."""
+    counted = [stage.cost(sizes) for stage in STAGES if stage.cost is not None]
+    return [plan for plan in (*counted, _seal_cost(sizes)) if plan.tasks]
+
+
+def _seal_cost(sizes: Sizes) -> StagePlan:
+    return StagePlan("finish", 1, reads=float(sizes.n) * sizes.q * sizes.itemsize, writes=sizes.n * 8.0)

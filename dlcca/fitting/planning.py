@@ -10,29 +10,34 @@ from dlcca.engine import planning as arithmetic
 from dlcca.engine.planning import Plan, Rates, Sizes, refuse_too_large
 from dlcca.engine.row_blocks import rows_of_block
 from dlcca.fitting import (
-    bandwidth,
+    draft_model,
     embed,
+    gram,
     index_queries,
-    kernel,
     landmarks,
     links,
     merge_neighbors,
     metric,
     neighborhood_rows,
-    spectrum,
+    pipeline,
+    quantiles,
 )
 from dlcca.fitting.job import Job
 from dlcca.numerics.landmarks import CANDIDATES
-from dlcca.numerics.quantiles import levels
 from dlcca.settings.auto import choose
 from dlcca.settings.fit import Settings
 
-__all__ = ["Plan", "Rates", "Sizes", "at_scale", "plan", "refuse_too_large", "sizes_of"]
+__all__ = ["Plan", "Rates", "Sizes", "at_scale", "plan", "plan_of", "refuse_too_large", "sizes_of"]
 
 
 def plan(job: Job, workers: int, rates: Rates | None = None) -> Plan:
     """The plan of a job; nothing is read or computed."""
-    return arithmetic.plan(sizes_of(job), workers, rates)
+    return plan_of(sizes_of(job), workers, rates)
+
+
+def plan_of(sizes: Sizes, workers: int, rates: Rates | None = None) -> Plan:
+    """The plan of a run of these sizes."""
+    return arithmetic.plan(sizes, pipeline.costs(sizes), workers, rates)
 
 
 def at_scale(job: Job, n: int, workers: int, rates: Rates | None = None, *, asked: Settings | None = None) -> Plan:
@@ -57,7 +62,7 @@ def sizes_of(job: Job) -> Sizes:
     """What the plan of a job follows from; the headers of the views are looked at."""
     n, m = job.n, landmarks.count(job)
     spread = job.options["landmark_rule"] in ("kmeans++", "farthest") and m < n
-    sparse = kernel.is_sparse(job)
+    sparse = draft_model.is_sparse(job)
     return Sizes(
         n=n,
         rows=job.rows,
@@ -74,31 +79,25 @@ def sizes_of(job: Job) -> Sizes:
         links=links.n_links(job),
         links_by=links.links_by(job),
         landmark_groups=landmarks.n_groups(job),
-        shard_tasks=index_queries.stage_of(job).n_blocks if index_queries.is_needed(job) else 0,
-        merged_tasks=merge_neighbors.stage_of(job).n_blocks
+        shard_tasks=index_queries.INDEX_QUERIES.n_blocks(job) if index_queries.is_needed(job) else 0,
+        merged_tasks=merge_neighbors.MERGED.n_blocks(job)
         if links.n_neighbors(job) and merge_neighbors.n_spans(job) > 1
         else 0,
         kept=(links.n_links(job) or min(int(job.options["n_links"]), m)) if sparse else 0,
         alternating=job.options["fusion"] == "alternating",
-        used_views=tuple(kernel.used_views(job)),
+        used_views=tuple(draft_model.used_views(job)),
         metric_landmarks=neighborhood_rows.per_task(job),
         solver=job.options["solver"],
-        gram_groups=len(spectrum.groups(job)),
-        gram_pairs=len(spectrum._pairs(job)),
-        bandwidth_passes=_bandwidth_passes(job, m),
-        unit_passes=_dense_passes(job, m) if job.options["fusion"] == "average" else 0,
+        gram_groups=len(gram.groups(job)),
+        gram_pairs=len(gram.pairs(job)),
+        bandwidth_passes=_bandwidth_passes(job),
+        unit_passes=quantiles.passes(job, dense=True) if job.options["fusion"] == "average" else 0,
         reach_rows=job.n_blocks * embed.rows_looked_at(job),
     )
 
 
-def _bandwidth_passes(job: Job, m: int) -> int:
+def _bandwidth_passes(job: Job) -> int:
     said = job.options["bandwidth"]
-    if not isinstance(said, str):
-        return 0
-    for_quantile = levels(np.dtype(job.dtype)) if kernel.is_sparse(job) else _dense_passes(job, m)
-    return for_quantile + (said == "slope")
-
-
-def _dense_passes(job: Job, m: int) -> int:
-    exact = levels(np.dtype(job.dtype))
-    return exact if job.n * m <= bandwidth.EXACT_ENTRIES else max(1, exact // 2)
+    return (
+        quantiles.passes(job, dense=not draft_model.is_sparse(job)) + (said == "slope") if isinstance(said, str) else 0
+    )

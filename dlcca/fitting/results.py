@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dlcca.engine.fingerprint import fingerprint
 from dlcca.engine.work import read_or_computed
-from dlcca.fitting import checks, embed, landmarks, metric, neighborhood_rows, neighbors, sharing, spectrum
+from dlcca.fitting import bandwidth, checks, embed, landmarks, metric, neighborhood_rows, neighbors, sharing, spectrum
 from dlcca.fitting.checks import model_of
 from dlcca.fitting.job import Job
 from dlcca.settings.auto import Choices
@@ -28,7 +28,7 @@ from dlcca.views import transposed
 
 def quality_of(job: Job, choices: Choices | None = None) -> Quality:
     """How far the result can be trusted; the choices tell whether the user or "auto" chose the metric."""
-    found = sharing.common(job, metric.stage_of(job))
+    found = sharing.common(job, metric.METRIC.of(job))
     quality = assess(
         metric.result(job),
         neighborhood_rows.width(job),
@@ -88,7 +88,7 @@ def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
 
 def _write_model(group: Any, job: Job, choices: Choices, quality: Quality, small: dict[str, NDArray]) -> str:
     """The model as a group of its own, for new recordings; the checksum of its header."""
-    sigma = spectrum.sigmas(job)
+    sigma = bandwidth.sigmas(job)
     made = recordings_of(job.clock) if job.clock else None
     arrays = {
         "eigenvalues": small["eigenvalues"],
@@ -126,7 +126,7 @@ def _emptied(job: Job) -> Any:
 
 def _embedding_digest(job: Job) -> str:
     """The digest that the store's reader asks for, made block by block."""
-    stage, q = embed.stage_of(job), int(job.options["n_components"])
+    stage, q = embed.EMBEDDING.of(job), int(job.options["n_components"])
     made = hashlib.sha256(f"{np.dtype(job.dtype).str}{(job.n_moments, q)}".encode())
     for block in range(stage.n_blocks):
         X = read_or_computed(embed.finish, job, stage, "/embedding", block)

@@ -11,6 +11,7 @@ from dlcca.engine.work import Tell
 from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import pipeline, results
 from dlcca.fitting.job import Job, array_sources, settled
+from dlcca.fitting.pipeline import ON_DISK
 from dlcca.fitting.window import chosen_job
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings
@@ -27,35 +28,6 @@ Say = Callable[[str], None]
 
 def silence(text: str) -> None:
     """Where nobody has asked to be told."""
-
-
-#: Stages in the order in which they are done, under their names on disk.
-ON_DISK = (
-    "scan",
-    "moments",
-    "landmarks",
-    "points",
-    "axes",
-    "near",
-    "shards",
-    "merged",
-    "neighborhoods",
-    "recall",
-    "asked",
-    "members",
-    "metric",
-    "chance",
-    "units",
-    "kernel",
-    "bandwidth",
-    "gram",
-    "lanczos",
-    "spectrum",
-    "coordinates",
-    "signs",
-    "embedding",
-    "checks",
-)
 
 
 def prepared(

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.work import Tell, do_missing
+from dlcca.engine.planning import FILE_SELECTIONS, Sizes, StagePlan
+from dlcca.engine.stage import Blocks, Stage
 from dlcca.errors import DataError
 from dlcca.fitting.job import Job
 from dlcca.numerics.moments import Moments, combined
 from dlcca.recordings import input_integrity
-from dlcca.storage.blocks import Stage
 from dlcca.views import LEAST_CHANGE, check_change, check_largest, in_range
 
 
@@ -25,31 +24,12 @@ class Scan:
     spreads: list[float]  # per view: root of the total variance
 
 
-def stage_of(job: Job) -> Stage:
-    return job.first_read
-
-
-def moments_stage(job: Job) -> Stage:
-    """All blocks together: later stages ask for it in every task, and must not read a file for each block there."""
-    return job.moments_of_views
-
-
-def run(job: Job, client: Any = None, tell: Tell | None = None) -> Scan:
-    """Look at every block that was not looked at yet, and put the results together in the order of the blocks."""
-    stage = stage_of(job).prepare({}, says=f"{job.n} samples of {job.K} views")
-    input_integrity.confirm(job, client, tell)
-    do_missing(compute, job, stage, client, tell)
-    together = moments_stage(job).prepare({}, says=f"{job.n} samples of {job.K} views")
-    do_missing(combine, job, together, client, tell)
-    return result(job)
-
-
 def result(job: Job) -> Scan:
-    found = moments_stage(job).facts(0)
+    found = MOMENTS.of(job).facts(0)
     return Scan([np.array(mean) for mean in found["means"]], found["spreads"])
 
 
-def compute(job: Job, stage: Stage, block: int) -> None:
+def compute(job: Job, stage: Blocks, block: int) -> None:
     first, _last = job.bounds(block)
     views = job.block(block)
     for source, X in zip(job.sources, views, strict=True):
@@ -64,8 +44,8 @@ def compute(job: Job, stage: Stage, block: int) -> None:
     stage.write(block, {}, facts)
 
 
-def combine(job: Job, stage: Stage, block: int) -> None:
-    scanned = stage_of(job)
+def combine(job: Job, stage: Blocks, block: int) -> None:
+    scanned = SCAN.of(job)
     facts = [scanned.facts(b) for b in range(scanned.n_blocks)]
     means, spreads = [], []
     for v, source in enumerate(job.sources):
@@ -97,3 +77,39 @@ def _refuse_gaps(X: NDArray, name: str, first: int, block: int) -> None:
             f"{int(bad.any(axis=1).sum())} rows of the block are touched); all must be finite."
         )
     check_largest(X, name, X.dtype, first=first)
+
+
+def _says(job: Job) -> str:
+    return f"{job.n} samples of {job.K} views"
+
+
+def _scan_cost(sizes: Sizes) -> StagePlan:
+    held = sizes.reading_bytes + 1.5 * sizes.block_bytes
+    return StagePlan("scan", sizes.n_blocks, reads=sizes.pass_bytes, memory=held)
+
+
+def _moments_cost(sizes: Sizes) -> StagePlan:
+    blocks = sizes.n_blocks
+    return StagePlan("moments", 1, selections=FILE_SELECTIONS * blocks, memory=blocks * sizes.width * 64.0)
+
+
+SCAN = Stage(
+    "scan",
+    compute,
+    n_blocks=lambda job: job.n_blocks,
+    says=_says,
+    cost=_scan_cost,
+    on_start=input_integrity.confirm,
+    reads="a block of samples",
+    leaves="means and variances; refuses NaN with its place",
+)
+#: All blocks together: later stages read it in every task, and must not open a record for each block.
+MOMENTS = Stage(
+    "moments",
+    combine,
+    after=[SCAN],
+    says=_says,
+    cost=_moments_cost,
+    reads="all records of `scan`",
+    leaves="means and spreads of the views",
+)

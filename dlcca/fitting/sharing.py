@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.work import Tell, do_missing
+from dlcca.engine.planning import Sizes, StagePlan
+from dlcca.engine.stage import Blocks, Stage
 from dlcca.fitting import landmarks, neighborhood_rows, neighbors
 from dlcca.fitting.job import Job
-from dlcca.storage.blocks import Stage
 from dlcca.trust.components import n_directions
 from dlcca.trust.quality import Common
 from dlcca.trust.sharing import (
@@ -46,18 +46,7 @@ class _View:
         return self.job.read(self.v, np.ravel(rows)).reshape(*np.shape(rows), self.shape[1])
 
 
-def stage_of(job: Job) -> Stage:
-    return job.stage("chance", neighbors.depends(job), 1)
-
-
-def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
-    """Hold the views against surrogates, if there are several and it was not done yet."""
-    if job.K > 1:
-        stage = stage_of(job).prepare({}, says=neighbors.says(job))
-        do_missing(compute, job, stage, client, tell)
-
-
-def compute(job: Job, stage: Stage, block: int) -> None:
+def compute(job: Job, stage: Blocks, block: int) -> None:
     views = [_View(job, v) for v in range(job.K)]
     found = chance_of(views, neighborhood_rows.width(job), job.settings, job.segments, _given(job))
     stage.write(block, {}, asdict(found))
@@ -105,14 +94,14 @@ def _steps(job: Job) -> int:
     return max(min(pair) for pair in combinations(directions, 2))
 
 
-def common(job: Job, metrics: Stage) -> Common | None:
+def common(job: Job, metrics: Blocks) -> Common | None:
     """What the views share, from both stages; None for one view."""
     if job.K < 2:
         return None
     tests, s = np.moveaxis(metrics.read_all(TESTS), 1, 0), _steps(job)
     test = Tested(tests[:, :, :s], tests[:, :, s : 2 * s], tests[:, :, 2 * s : 3 * s], tests[:, :, -2], tests[:, :, -1])
     found = AtLandmarks(test, metrics.read_all(RADIUS), metrics.read_all(CONDITION))
-    return common_of(Chance(**stage_of(job).facts(0)), found)
+    return common_of(Chance(**CHANCE.of(job).facts(0)), found)
 
 
 def strength(job: Job, found: Common) -> NDArray[np.float64]:
@@ -129,3 +118,31 @@ def strength(job: Job, found: Common) -> NDArray[np.float64]:
     whole = np.full(job.n_moments, np.nan)
     whole[job.moments.rows] = told
     return whole
+
+
+def _cost(sizes: Sizes) -> StagePlan:
+    """Shifted views: nearest neighbours of a few samples among some stretches, anew for each shift; or windows."""
+    shifts, looked_at, stretches = 39.0, 64, min(sizes.n, 20_000)
+    width = sum(min(d, 24) for d in sizes.dims)
+    rows = stretches if sizes.sought else 512 * sizes.k
+    return StagePlan(
+        "chance",
+        1 if len(sizes.dims) > 1 else 0,
+        products=shifts * 2.0 * looked_at * stretches * width if sizes.sought else 0.0,
+        selections=shifts * looked_at * stretches * 4.0 if sizes.sought else 0.0,
+        decompositions=(shifts if sizes.sought else 1.0) * 64 * sum(20.0 * min(sizes.k, d) ** 3 for d in sizes.dims),
+        reads=min(float(rows), float(sizes.n)) * sizes.width * sizes.itemsize,
+        memory=rows * sizes.width * 3.0 * 8 + looked_at * stretches * 4.0 * (len(sizes.dims) + 1),
+    )
+
+
+CHANCE = Stage(
+    "chance",
+    compute,
+    after=[neighbors.NEIGHBORHOODS],
+    is_needed=lambda job: job.K > 1,
+    says=neighbors.says,
+    cost=_cost,
+    reads="samples here and there",
+    leaves="what the views would share by chance",
+)

@@ -18,7 +18,7 @@ import numpy as np
 
 from dlcca.engine import given_rows
 from dlcca.errors import DamagedBlock, StoreFileError
-from dlcca.fitting import runner
+from dlcca.fitting import pipeline
 from dlcca.recordings import ingest_status, input_integrity
 from dlcca.storage import comparison, event_log, groups, lock_owner, transformed, views
 from dlcca.storage import model as model_store
@@ -174,7 +174,7 @@ def _look_at_stages(
         kind is not None and kind.form is views.FORM
     )
     expected = kind.stages(header) if kind is not None and header else []
-    for name in (*runner.ON_DISK, *(ingest_status.ON_DISK if is_views else ()), "transform"):
+    for name in (*pipeline.ON_DISK, *(ingest_status.ON_DISK if is_views else ()), "transform"):
         try:
             content = known_stage(address, name)
         except DamagedBlock as error:

@@ -1,6 +1,7 @@
 """Tables of settings, read from the code, so that a page cannot say anything else than the code does.
 
 ``{settings} module.Class`` has a row for each field: the key, its default and the sentence under it.
+``{stages}`` has a row for each stage of a fit, from its declaration.
 ``{flat-options}`` has the names under which `LocalCCA` takes the same settings.
 """
 
@@ -40,6 +41,19 @@ class FlatOptions(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         rows = [(f"`{option}`", f"`[{section}] {key}`") for option, (section, key) in OPTIONS.items()]
         return table(self, ("option", "in a file"), rows)
+
+
+class StageTable(SphinxDirective):
+    """The stages of a fit in their order."""
+
+    def run(self) -> list[nodes.Node]:
+        from dlcca.fitting.pipeline import STAGES
+
+        rows = [
+            (f"`{stage.name}`", stage.reads, stage.leaves, ", ".join(f"`{option}`" for option in stage.options))
+            for stage in STAGES
+        ]
+        return table(self, ("stage", "a task reads", "and leaves", "options"), rows)
 
 
 def table(directive: SphinxDirective, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[nodes.Node]:
@@ -87,4 +101,5 @@ def sentences(settings: type) -> dict[str, str]:
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("settings", SettingsTable)
     app.add_directive("flat-options", FlatOptions)
+    app.add_directive("stages", StageTable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

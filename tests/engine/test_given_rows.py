@@ -7,6 +7,7 @@ import pytest
 
 from dlcca.engine import given_rows
 from dlcca.errors import DamagedBlock
+from dlcca.fitting import neighbors
 from tests.fitting.jobs import KNN, recordings, small_job
 
 ROWS = np.random.default_rng(0).integers(0, 150, (45, 60))
@@ -36,7 +37,7 @@ def test_the_same_rows_in_another_form_are_the_same_work(form, tmp_path):
     usual = job_with(tmp_path / "usual", neighborhoods=ROWS)
     other = job_with(tmp_path / "other", neighborhoods=form(ROWS))
     prints = [
-        job.stage("metric", [job.options["neighborhoods"]], 1).fingerprint
+        neighbors.NEIGHBORHOODS.fingerprint(job)
         for job in (usual, given_rows.carried(usual), other, given_rows.carried(other))
     ]
     assert len(set(prints)) == 1
@@ -44,7 +45,7 @@ def test_the_same_rows_in_another_form_are_the_same_work(form, tmp_path):
 
 def test_other_rows_are_other_work(tmp_path):
     jobs = [job_with(tmp_path / name, neighborhoods=rows) for name, rows in (("one", ROWS), ("two", ROWS[::-1]))]
-    one, two = (job.stage("metric", [job.options["neighborhoods"]], 1).fingerprint for job in jobs)
+    one, two = (neighbors.NEIGHBORHOODS.fingerprint(job) for job in jobs)
     assert one != two
 
 

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from dlcca.engine.planning import TASK_S, Rates, Sizes, StageRate, plan, refuse_too_large
+from dlcca.engine.planning import TASK_S, Rates, Sizes, StageRate, refuse_too_large
 from dlcca.errors import SettingsError
+from dlcca.fitting.planning import plan_of as plan
 
 #: Two views of 64 channels, nearest neighbours, sparse alternating kernels.
 SIZES = Sizes(

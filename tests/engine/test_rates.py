@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.engine.planning import TASK_S, Rates, StageRate, counted_stages, plan
+from dlcca.engine.planning import TASK_S, Rates, StageRate
 from dlcca.engine.rates import Measured, Trial, fitted, fixed_and_growing
+from dlcca.fitting.pipeline import costs as counted_stages
+from dlcca.fitting.planning import plan_of as plan
 from tests.engine.test_planning import SIZES
 from tests.numerics.cases import quick
 
@@ -35,7 +37,7 @@ def test_the_cost_of_a_task_and_that_of_its_rows_are_told_apart(name, fixed, fac
     task_factor = fixed * factor * few.work_s / few.tasks / few.task_s
     rate = StageRate(task_factor=task_factor, factor=factor, client_s=client_s, client_task_s=0.01, rest_bytes=1e8)
     trials = [Trial(sizes, 2, {name: measured(sizes, rate, name)}) for sizes in (FEW, MANY)]
-    found = Rates(fitted(trials))
+    found = Rates(fitted(trials, counted_stages))
     planned, true = (plan(SIZES, 2, rates) for rates in (found, Rates({name: rate})))
     stage = next(s for s in counted_stages(SIZES) if s.name == name)
     assert planned.seconds_of(stage) == pytest.approx(true.seconds_of(stage), rel=1e-3)
@@ -47,7 +49,7 @@ def test_what_depends_on_landmarks_alone_is_taken_as_measured(name):
     rate = StageRate(task_factor=0.0, factor=2.0, client_s=0.5, rest_bytes=1e8)
     trials = [Trial(sizes, 2, {name: measured(sizes, rate, name)}) for sizes in (FEW, MANY)]
     stage = next(s for s in counted_stages(FEW) if s.name == name)
-    assert plan(FEW, 2, Rates(fitted(trials))).seconds_of(stage) == pytest.approx(
+    assert plan(FEW, 2, Rates(fitted(trials, counted_stages))).seconds_of(stage) == pytest.approx(
         trials[0].stages[name].wall_s, rel=0.1
     )
 
@@ -56,7 +58,7 @@ def test_more_tasks_than_are_counted_are_planned_in_the_same_proportion():
     lanczos = [replace(sizes, solver="lanczos") for sizes in (FEW, MANY)]
     counted = [next(s for s in counted_stages(sizes) if s.name == "spectrum").tasks for sizes in lanczos]
     met = [Measured(3 * tasks, tasks * 0.3, tasks * 0.2) for tasks in counted]
-    rates = fitted([Trial(sizes, 2, {"spectrum": m}) for sizes, m in zip(lanczos, met, strict=True)])
+    rates = fitted([Trial(sizes, 2, {"spectrum": m}) for sizes, m in zip(lanczos, met, strict=True)], counted_stages)
     assert rates["spectrum"].repeats == 3
 
 
@@ -66,14 +68,16 @@ def test_a_stage_that_is_not_counted_keeps_its_tasks():
             sizes, 2, {"polish": Measured(3, 0.3, 0.5), "pass": Measured(sizes.n_blocks, sizes.n_blocks * 0.1, 0.4)}
         )
 
-    rates = fitted([trial(FEW), trial(MANY)])
+    rates = fitted([trial(FEW), trial(MANY)], counted_stages)
     assert (rates["polish"].tasks, rates["polish"].per_block) == (3, False)
     assert rates["polish"].task_factor == pytest.approx(0.1 / TASK_S)
     assert rates["pass"].per_block
 
 
 def test_unknown_memory_leaves_the_guess():
-    rate = fitted([Trial(sizes, 2, {"scan": Measured(sizes.n_blocks, 1.0, 1.0)}) for sizes in (FEW, MANY)])["scan"]
+    rate = fitted(
+        [Trial(sizes, 2, {"scan": Measured(sizes.n_blocks, 1.0, 1.0)}) for sizes in (FEW, MANY)], counted_stages
+    )["scan"]
     assert (rate.rest_bytes, rate.extra_bytes) == (StageRate().rest_bytes, 0)
 
 
@@ -97,7 +101,7 @@ def test_the_first_task_of_a_worker_is_told_apart_from_the_later_ones():
         wall = 0.5 + sizes.n_blocks / 2 * task
         return Trial(sizes, 2, {"scan": Measured(sizes.n_blocks, sum(each), wall, each=tuple(each))})
 
-    rate = fitted([met(FEW), met(MANY)])["scan"]
+    rate = fitted([met(FEW), met(MANY)], counted_stages)["scan"]
     assert rate.opening_s == pytest.approx(0.5)
     stage = next(s for s in counted_stages(SIZES) if s.name == "scan")
     truth = 0.5 + -(-stage.tasks // 2) * (0.01 + 2e-6 * SIZES.rows)

@@ -211,7 +211,7 @@ def test_a_gap_is_named_by_view_row_channel_and_block_and_what_is_finished_is_ke
     message = rf"view 'view 2' holds {value} in row {row}, channel 2 \(block 2; 1 rows of the block are touched\)"
     with pytest.raises(DataError, match=message):
         pipeline.run(job)
-    assert scan.stage_of(job).missing() == [2, 3]
+    assert scan.SCAN.of(job).missing() == [2, 3]
     mend()
     counted.clear()
     pipeline.run(job)
@@ -260,7 +260,7 @@ def test_a_chunk_damaged_on_the_way_is_named_by_view_and_rows_and_what_is_finish
     damage(chunk)
     with pytest.raises(DataError, match=r"view 'view 2' cannot be read in rows 42 to 83: "):
         pipeline.run(job)
-    assert scan.stage_of(job).missing() == [1, 2, 3]
+    assert scan.SCAN.of(job).missing() == [1, 2, 3]
     chunk.write_bytes(whole)
     pipeline.run(job)
     np.testing.assert_array_equal(embedding(job), undisturbed())

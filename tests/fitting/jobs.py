@@ -1,12 +1,16 @@
 """Small recordings in Zarr and jobs on them, for the tests of stages and of their faults."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 import zarr
 from zarr.codecs import Crc32cCodec
 
 from dlcca.engine import row_blocks
+from dlcca.fitting import pipeline
 from dlcca.fitting.job import Job, Source, make_job, settled
 from dlcca.settings.fit import Settings
 
@@ -60,3 +64,19 @@ def job_on(place: Path, sources: tuple[Source, ...], *, block_rows: int = 40, **
 
 def embedding(job: Job) -> np.ndarray:
     return zarr.open_array(f"{job.address}/embedding", mode="r")[...]
+
+
+def run_until(job: Job, last: str) -> None:
+    """Run the stages up to one of them."""
+    for stage in pipeline.STAGES:
+        stage.run(job)
+        if stage.name == last:
+            return
+    raise ValueError(f"{last!r} is no stage")
+
+
+def patch_stage(monkeypatch: pytest.MonkeyPatch, name: str, **changed: Any) -> None:
+    """Have `pipeline` run a stage with other functions."""
+    assert name in pipeline.ON_DISK
+    stages = [replace(stage, **changed) if stage.name == name else stage for stage in pipeline.STAGES]
+    monkeypatch.setattr(pipeline, "STAGES", tuple(stages))

@@ -53,7 +53,7 @@ def test_a_plan_counts_the_tasks_that_a_run_does(options, tmp_path):
 def test_every_stage_that_a_run_leaves_is_known_by_name(job):
     pipeline.run(job)
     left = {place.name for place in (files_at(job.address).folder / "stages").iterdir() if place.is_dir()}
-    assert left <= set(runner.ON_DISK)
+    assert left <= set(pipeline.ON_DISK)
 
 
 def test_a_measured_run_is_finished_and_knows_time_and_memory_of_every_stage(job):
@@ -79,7 +79,7 @@ def test_calibration_looks_at_the_first_rows_alone_and_leaves_nothing_behind(job
 
 def test_calibration_meets_few_large_and_many_small_blocks(job, monkeypatch):
     met = []
-    monkeypatch.setattr(calibration, "fitted", lambda trials: met.extend(trials) or {})
+    monkeypatch.setattr(calibration, "fitted", lambda trials, count: met.extend(trials) or {})
     calibration.calibrate(job, nullcontext, workers=2)
     assert [(trial.sizes.n, trial.sizes.rows, trial.sizes.n_blocks) for trial in met] == [(150, 75, 2), (150, 10, 15)]
     assert {trial.sizes.m for trial in met} == {45}

@@ -8,9 +8,8 @@ from sklearn.base import clone
 
 from dlcca import LocalCCA, open_model
 from dlcca.errors import SettingsError, StaleStage
-from dlcca.fitting import pipeline
 from dlcca.storage import run as run_store
-from tests.fitting.jobs import KNN, recordings, written
+from tests.fitting.jobs import KNN, patch_stage, recordings, written
 
 pytestmark = pytest.mark.filterwarnings("ignore::dlcca.errors.Untrusted")
 
@@ -55,17 +54,16 @@ def test_zarr_arrays_on_disk_are_not_copied_into_the_store(here, tmp_path):
 @pytest.mark.parametrize("random_state", [0, None])
 def test_a_second_fit_does_only_what_is_missing(lazy, tmp_path, monkeypatch, random_state):
     store = tmp_path / "fit"
-    kernel = pipeline.STAGES["kernel"]
 
     def dies(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(pipeline.STAGES, "kernel", dies)
-    with pytest.raises(KeyboardInterrupt):
-        LocalCCA(**KNN, random_state=random_state, store=store).fit(lazy)
+    with monkeypatch.context() as patched:
+        patch_stage(patched, "kernel", compute=dies)
+        with pytest.raises(KeyboardInterrupt):
+            LocalCCA(**KNN, random_state=random_state, store=store).fit(lazy)
     before = blocks(store)
     assert before
-    monkeypatch.setitem(pipeline.STAGES, "kernel", kernel)
     first = LocalCCA(**KNN, random_state=random_state, store=store).fit(lazy)
     after = blocks(store)
     assert {file: after[file] for file in before} == before

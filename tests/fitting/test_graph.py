@@ -7,7 +7,7 @@ from dlcca.engine import work
 from dlcca.fitting import embed, pipeline
 from dlcca.storage.blocks import Stage
 from tests.fitting.graphs import GraphWatch
-from tests.fitting.jobs import KNN, TIME, recordings, small_job
+from tests.fitting.jobs import KNN, TIME, patch_stage, recordings, small_job
 
 KINDS = {
     "alternating, float32": (2, "float32", KNN),
@@ -76,7 +76,7 @@ def test_a_task_reads_no_more_records_when_there_are_more_blocks(tmp_path, monke
             finish(job, stage, block)
         asked.setdefault(str(job.n_blocks), []).append(len(reads))
 
-    monkeypatch.setattr(embed, "finish", counting)
+    patch_stage(monkeypatch, "embedding", compute=counting)
     for block_rows in (14, 42):
         folder = tmp_path / str(block_rows)
         folder.mkdir()

@@ -24,6 +24,7 @@ from dlcca.recordings.formats import open_recording
 from dlcca.recordings.input_integrity import confirm
 from dlcca.settings.recipe import ViewRecipe
 from dlcca.storage import inputs
+from tests.fitting import jobs
 from tests.fitting.jobs import KNN, TIME, embedding, job_on, recordings, small_job, written
 
 RUN = """
@@ -314,7 +315,7 @@ def test_a_finished_run_is_not_taken_for_that_of_a_changed_input(folder):
 
 def test_a_block_that_was_not_read_yet_may_change(tmp_path):
     job = small_job(tmp_path, recordings(2), 10, **KNN)
-    stage = scan.stage_of(job).prepare({}, says="")
+    stage = scan.SCAN.of(job).prepare({}, says="")
     confirm(job)
     scan.compute(job, stage, 0)
     row = not_sampled(job)
@@ -392,7 +393,7 @@ def test_of_a_web_server_chunks_cannot_be_counted_and_that_is_noted(tmp_path):
         sources = [Source(f"view {v}", f"http://127.0.0.1:{server.server_port}/view{v}.zarr") for v in (1, 2)]
         assert "cannot be counted" in sources[0].check_complete()
         job = job_on(tmp_path / "run.zarr", tuple(sources), **KNN)
-        scan.run(job)
+        jobs.run_until(job, "moments")
         changed(tmp_path / "view1.zarr", slice(not_sampled(job), not_sampled(job) + 1))
         with pytest.raises(DataError, match=r"view 'view 1' has changed in rows 80 to 119"):
             pipeline.run(job)

@@ -11,7 +11,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from dlcca.errors import SettingsError
-from dlcca.fitting import lanczos, landmarks, pipeline, runner, spectrum
+from dlcca.fitting import gram, lanczos, landmarks, pipeline, runner, spectrum
 from dlcca.storage.blocks import Stage
 from tests.fitting.jobs import KNN, TIME, embedding, job_on, recordings, small_job, written
 
@@ -208,7 +208,7 @@ def test_passes_that_are_damaged_or_of_other_vectors_are_made_again(counted, tmp
     counted.end = None
     counted.clear()
     pipeline.run(job)
-    assert counted["lanczos/00001-0"] == 1 + len(spectrum.groups(job))
+    assert counted["lanczos/00001-0"] == 1 + len(gram.groups(job))
     assert counted["lanczos/00002-0"] == 0
     S, _, coordinates = found(job)
     again = found(solved_again(job, "gram"))

@@ -31,7 +31,7 @@ from dlcca.settings import auto
 from dlcca.settings.auto import choose, exact_seconds, index_seconds, search_by
 from dlcca.settings.fit import Settings
 from dlcca.storage.blocks import Stage
-from tests.fitting.jobs import KNN, TIME, embedding, recordings, small_job
+from tests.fitting.jobs import KNN, TIME, embedding, recordings, run_until, small_job
 
 ALL = {**KNN, "landmarks": "all", "solver": "gram"}
 
@@ -124,7 +124,7 @@ def test_members_are_copied_where_they_are_few_and_the_answer_is_the_same(every,
     neighborhood_rows.LANDMARKS = 2  # as the fixture, which puts it back
     job = small_job(tmp_path, recordings(2), 7, **options)
     pipeline.run(job)
-    facts = neighborhood_rows.survey_stage(job).facts(0)
+    facts = neighborhood_rows.SURVEY.of(job).facts(0)
     rows = np.unique(all_neighbors(job))
     assert (facts["members"], facts["copied"]) == (len(rows), copied)
     assert (tmp_path / "run.zarr/stages/members").exists() == copied
@@ -144,8 +144,7 @@ def test_no_task_after_the_search_reads_more_than_a_group_of_landmarks(in_groups
 
     monkeypatch.setattr(Stage, "read", watched)
     job = small_job(tmp_path, recordings(2), 7, **ALL)
-    for name in ("scan", "landmarks", "axes", "near", "shards", "neighborhoods", "members", "metric"):
-        pipeline.STAGES[name](job)
+    run_until(job, "metric")
     landmarks_read_whole = largest.pop("landmarks")  # their row numbers
     assert landmarks_read_whole == 150
     assert set(largest) >= {"points", "near", "merged", "neighborhoods"}
@@ -177,7 +176,8 @@ def test_a_part_that_is_lost_is_the_only_one_found_again(kind, in_groups, reques
 
 def test_the_moments_are_read_from_one_file_whatever_the_number_of_blocks(tmp_path, monkeypatch):
     job = small_job(tmp_path, recordings(2), 7, block_rows=14, **KNN)
-    scan.run(job)
+    for stage in (scan.SCAN, scan.MOMENTS):
+        stage.run(job)
     asked = []
     entry = Stage._entry
     monkeypatch.setattr(Stage, "_entry", lambda stage, block: asked.append(stage.name) or entry(stage, block))
@@ -268,8 +268,7 @@ def test_links_by_an_index_of_the_landmarks_are_nearly_the_true_ones(tmp_path, m
     monkeypatch.setattr(landmarks, "GROUP", 256)
     views = recordings(2, 2000)
     job = small_job(tmp_path, views, 500, block_rows=500, **{**ALL, "neighbor_index": "pynndescent"})
-    for name in ("scan", "landmarks", "axes", "near"):
-        pipeline.STAGES[name](job)
+    run_until(job, "near")
     assert links.links_by(job) == "pynndescent"
     assert links.link_recall(job) > 0.95
 

@@ -11,8 +11,8 @@ from distributed import Client, LocalCluster
 from dlcca import LocalCCA
 from dlcca.engine import work
 from dlcca.errors import SettingsError, StaleStage, Untrusted
+from dlcca.fitting import bandwidth, gram, landmarks, pipeline, spectrum
 from dlcca.fitting import embed as embedding_stage
-from dlcca.fitting import landmarks, pipeline, spectrum
 from dlcca.fitting.job import Job
 from dlcca.storage.blocks import Stage
 from tests.fitting.jobs import KNN, TIME, embedding, job_on, recordings, small_job, written
@@ -108,17 +108,17 @@ def test_the_answer_does_not_depend_on_the_number_of_blocks(block_rows, tmp_path
 
 
 def test_more_blocks_than_groups_and_more_landmarks_than_a_block_of_them_give_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr(spectrum, "FEWEST_GROUPS", 3)
-    monkeypatch.setattr(spectrum, "BLOCKS_OF_GROUP", 2)
+    monkeypatch.setattr(gram, "FEWEST_GROUPS", 3)
+    monkeypatch.setattr(gram, "BLOCKS_OF_GROUP", 2)
     monkeypatch.setattr("dlcca.fitting.neighborhood_rows.LANDMARKS", 16)
     job = small_job(tmp_path, recordings(2), 7, block_rows=28, **KNN)
     pipeline.run(job)
-    assert spectrum.gram_stage(job).n_blocks == 3
+    assert gram.GRAM.of(job).n_blocks == 3
     assert_same(job, fitted("knn alternating", 150))
 
 
 def test_dense_rows_made_in_many_tiles_give_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr("dlcca.fitting.kernel.TILE_ENTRIES", 60 * 8)
+    monkeypatch.setattr("dlcca.fitting.draft_model.TILE_ENTRIES", 60 * 8)
     job = small_job(tmp_path, recordings(2), 7, **TIME)
     pipeline.run(job)
     assert_same(job, fitted("time view dense", 150))
@@ -162,7 +162,7 @@ def test_a_number_for_the_bandwidth_is_used_as_it_is(tmp_path):
     options = {**TIME, "bandwidth": 2.5}
     job = small_job(tmp_path, recordings(2), 7, **options)
     pipeline.run(job)
-    assert spectrum.sigmas(job) == [2.5]
+    assert bandwidth.sigmas(job) == [2.5]
     assert_same(job, in_memory(recordings(2), options))
 
 
@@ -321,7 +321,7 @@ def test_two_stores_with_one_client_do_not_take_each_others_blocks_for_their_own
     for name in ("one.zarr", "two.zarr"):
         job = job_on(tmp_path / name, sources, **TIME)
         pipeline.run(job, client)
-        assert embedding_stage.stage_of(job).missing() == []
+        assert embedding_stage.EMBEDDING.of(job).missing() == []
         assert_same(job, fitted("time view dense", 150))
 
 

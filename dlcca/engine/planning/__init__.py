@@ -14,18 +14,17 @@ from dlcca.engine.planning.corrections import BASE_BYTES, Rates, StageRate
 from dlcca.engine.planning.limits import refuse_too_large
 from dlcca.engine.planning.plan import Plan, plan
 from dlcca.engine.planning.sizes import Sizes
-from dlcca.engine.planning.stage import TASK_S, StagePlan, repeated
-from dlcca.engine.planning.stages import counted_stages
+from dlcca.engine.planning.stage import FILE_SELECTIONS, TASK_S, StagePlan, repeated
 
 __all__ = [
     "BASE_BYTES",
+    "FILE_SELECTIONS",
     "TASK_S",
     "Plan",
     "Rates",
     "Sizes",
     "StagePlan",
     "StageRate",
-    "counted_stages",
     "plan",
     "refuse_too_large",
     "repeated",

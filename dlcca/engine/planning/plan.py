@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dlcca.engine.planning.corrections import Rates
 from dlcca.engine.planning.sizes import Sizes
 from dlcca.engine.planning.stage import StagePlan, repeated
-from dlcca.engine.planning.stages import counted_stages
 from dlcca.engine.scheduler import WAVE
 
 
@@ -77,10 +77,10 @@ class Plan:
         return min(WAVE, max(stage.tasks for stage in self.stages))
 
 
-def plan(sizes: Sizes, workers: int, rates: Rates | None = None) -> Plan:
-    """The plan of a run of these sizes; nothing is read or computed."""
+def plan(sizes: Sizes, stages: Sequence[StagePlan], workers: int, rates: Rates | None = None) -> Plan:
+    """The plan of a run of these sizes from what its stages cost; nothing is read or computed."""
     rates = rates or Rates()
-    counted = [repeated(stage, rates.of(stage.name).repeats) for stage in counted_stages(sizes)]
+    counted = [repeated(stage, rates.of(stage.name).repeats) for stage in stages]
     return Plan(sizes, [*counted, *_only_measured(sizes, rates, {stage.name for stage in counted})], workers, rates)
 
 

@@ -69,3 +69,22 @@ class Sizes:
     def reading_bytes(self) -> float:
         """What a task holds that reads a block of the views: the block, and a chunk on its way to it, packed or not."""
         return self.block_bytes + 2.0 * min(self.chunk_rows, self.n) * max(self.dims) * self.itemsize
+
+    @property
+    def model_bytes(self) -> float:
+        """The landmarks and their metrics."""
+        return float(self.m) * self.width * (self.r + 1) * self.itemsize
+
+    @property
+    def dense_tile(self) -> float:
+        """A tile of dense distances, with what it takes to make it."""
+        return 4.0 * min((4 << 20), self.rows * self.m) * self.itemsize
+
+    @property
+    def used_width(self) -> int:
+        return sum(self.dims[v] for v in self.used_views)
+
+    @property
+    def dense_products(self) -> float:
+        """Operations of the distances of all samples to all landmarks."""
+        return 2.0 * self.n * self.m * self.r * self.used_width

@@ -1,0 +1,105 @@
+"""A stage of a run, declared: what it reads and leaves, which options it looks at, what it costs, how it is computed.
+
+Order, fingerprints, plan, resumption, verification and progress are derived from the declarations; nothing else lists
+the stages. `dlcca.fitting.pipeline` has them in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dlcca.engine.fingerprint import stage_fingerprint
+from dlcca.engine.planning.stage import StagePlan
+from dlcca.engine.work import Tell, do_missing
+from dlcca.storage.blocks import Stage as Blocks
+
+__all__ = ["Arrays", "Blocks", "Stage"]
+
+#: By name: shape, dtype and rows of a block of an array.
+Arrays = Mapping[str, tuple[Any, ...]]
+
+
+def _one(job: Any) -> int:
+    return 1
+
+
+def _no_arrays(job: Any) -> Arrays:
+    return {}
+
+
+def _always(job: Any) -> bool:
+    return True
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One step of a run.
+
+    A stage is a map over blocks, each of which ``compute`` makes and writes. One that needs several passes over the
+    blocks of the samples gives ``drive`` instead, which is called where the run was started and leaves one block.
+    """
+
+    name: str
+    """Its name on disk and in messages."""
+    compute: Callable[[Any, Blocks, int], None] | None = None
+    """Makes a block and writes it: (job, blocks, number) -> None. A function of a module, so that workers find it."""
+    after: Sequence[Stage] = ()
+    """The stages whose arrays it reads."""
+    options: Sequence[str] = ()
+    """The options that it looks at, by the names of `LocalCCA`; "seed" is the seed of the job."""
+    constants: Sequence[Any] = ()
+    """Numbers of the code on which its arrays depend."""
+    n_blocks: Callable[[Any], int] = _one
+    arrays: Callable[[Any], Arrays] = _no_arrays
+    is_needed: Callable[[Any], bool] = _always
+    """Whether a job has this stage."""
+    says: Callable[[Any], str] = lambda job: ""
+    """What it depends on, in words, for the message on a stale stage."""
+    cost: Callable[[Any], StagePlan] | None = None
+    """What it will take, from the sizes of a job: for `dlcca plan`."""
+    drive: Callable[[Any, Blocks, Any, Tell | None], None] | None = None
+    on_start: Callable[[Any, Any, Tell | None], None] | None = None
+    """Called when the stage is begun or resumed, with the job, the client and the progress."""
+    before: Callable[[Any, Any], None] | None = None
+    """Called before missing blocks are computed, with the job and the client: to compile what tasks need."""
+    afterwards: Callable[[Any, Any], None] | None = None
+    """Called when blocks have been computed, with the job and the client: to give memory back."""
+
+    scratch: Sequence[str] = ()
+    """Names of folders beside its own that it needs on the way, and removes."""
+
+    reads: str = ""
+    """What a task reads, for the table of stages in the documentation."""
+    leaves: str = ""
+    """What it leaves, likewise."""
+
+    def fingerprint(self, job: Any) -> str:
+        """What tells the arrays of this stage from those of other inputs and settings."""
+        known = job.fingerprints
+        if self.name not in known:
+            options = [job.seed if name == "seed" else job.options[name] for name in self.options]
+            below = [stage.fingerprint(job) for stage in self.after]
+            known[self.name] = stage_fingerprint(job, self.name, options, self.constants, below)
+        return known[self.name]
+
+    def of(self, job: Any) -> Blocks:
+        """The blocks of this stage in the store of a job."""
+        return job.blocks(self.name, self.fingerprint(job), self.n_blocks(job))
+
+    def run(self, job: Any, client: Any = None, tell: Tell | None = None) -> None:
+        """Compute the blocks that are missing."""
+        if not self.is_needed(job):
+            return
+        blocks = self.of(job).prepare(self.arrays(job), says=self.says(job))
+        if self.on_start is not None:
+            self.on_start(job, client, tell)
+        if self.drive is not None:
+            self.drive(job, blocks, client, tell)
+            return
+        assert self.compute is not None
+        if self.before is not None and blocks.missing():
+            self.before(job, client)
+        if do_missing(self.compute, job, blocks, client, tell) and self.afterwards is not None:
+            self.afterwards(job, client)

@@ -1,0 +1,120 @@
+"""Gram matrices (m, m) of the kernels, added up over groups of blocks in a fixed order."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.engine.planning import Sizes, StagePlan
+from dlcca.engine.stage import Arrays, Blocks, Stage
+from dlcca.fitting import bandwidth, draft_model, kernel, landmarks, units
+from dlcca.fitting.job import Job
+from dlcca.numerics.affinity import inverse_root, relative_rows
+from dlcca.numerics.alternating import gram_pairs
+from dlcca.numerics.grams import add_gram
+
+#: Groups of blocks whose matrices are kept: few, because each is m x m, but enough for a cluster to share.
+FEWEST_GROUPS, MOST_GROUPS, BLOCKS_OF_GROUP = 4, 64, 4
+
+
+def groups(job: Job) -> list[range]:
+    """Neighbouring blocks that are added up by one task: the same ones whatever the cluster."""
+    wanted = int(np.clip(job.n_blocks // BLOCKS_OF_GROUP, FEWEST_GROUPS, MOST_GROUPS))
+    edges = np.linspace(0, job.n_blocks, min(wanted, job.n_blocks) + 1).astype(int)
+    return [range(a, b) for a, b in pairwise(edges)]
+
+
+def pairs(job: Job) -> list[tuple[int, int]]:
+    """The kernels whose products are needed, two by two."""
+    return gram_pairs(job.K) if job.options["fusion"] == "alternating" else [(0, 0)]
+
+
+def add_group(job: Job, stage: Blocks, group: int) -> None:
+    """The matrices RᵀR of a group's blocks, with R the kernels whose rows sum to one."""
+    m = landmarks.count(job)
+    grams = {pair: np.zeros((m, m)) for pair in pairs(job)}
+    columns = [np.zeros(m) for _ in draft_model.kernels(job)]
+    for block in groups(job)[group]:
+        add = _add_sparse if draft_model.is_sparse(job) else _add_dense
+        add(job, block, grams, columns)
+    parts: dict[str, tuple[int, NDArray]] = {f"gram_{u}_{v}": (group * m, G) for (u, v), G in grams.items()}
+    parts |= {f"columns_{v}": (group, c[None]) for v, c in enumerate(columns)}
+    stage.write(group, parts, {})
+
+
+def _add_sparse(job: Job, block: int, grams: dict[tuple[int, int], NDArray], columns: list[NDArray]) -> None:
+    known = []
+    for v, sigma in enumerate(bandwidth.sigmas(job)):
+        links, D = kernel.rows(job, v, block)
+        R = normalized(D, sigma)
+        known.append((links, R))
+        columns[v] += np.bincount(links.ravel(), weights=R.ravel(), minlength=len(columns[v]))
+    for (u, v), G in grams.items():
+        add_gram(G, *known[u], *known[v])
+
+
+def _add_dense(job: Job, block: int, grams: dict[tuple[int, int], NDArray], columns: list[NDArray]) -> None:
+    sigma = bandwidth.sigmas(job)[0]
+    for D in draft_model.tiles(units.model(job), job.block(block)):
+        R = normalized(D, sigma)
+        columns[0] += R.sum(axis=0)
+        grams[0, 0] += R.T @ R
+
+
+def normalized(D: NDArray, sigma: float) -> NDArray[np.float64]:
+    """Kernel rows that sum to one."""
+    W = relative_rows(D, sigma).astype(np.float64)
+    W /= W.sum(axis=1, keepdims=True)
+    return W
+
+
+def totals(job: Job) -> tuple[dict[tuple[int, int], NDArray], list[NDArray], list[NDArray]]:
+    """Sums of all groups in their order: the matrices of the balanced kernels, the columns, and their inverse roots."""
+    many, parts = GRAM.of(job), range(GRAM.of(job).n_blocks)
+    columns = [np.asarray(sum(many.read(f"columns_{v}", g)[0] for g in parts)) for v in draft_model.kernels(job)]
+    roots = [inverse_root(C) for C in columns]
+    grams = {}
+    for u, v in pairs(job):
+        total = np.asarray(sum(many.read(f"gram_{u}_{v}", g) for g in parts))
+        grams[u, v] = total * roots[u][:, None] * roots[v]
+    return grams, columns, roots
+
+
+def _arrays(job: Job) -> Arrays:
+    m, many = landmarks.count(job), len(groups(job))
+    grams = {f"gram_{u}_{v}": ((many * m, m), "float64", m) for u, v in pairs(job)}
+    return {**grams, **{f"columns_{v}": ((many, m), "float64", 1) for v in draft_model.kernels(job)}}
+
+
+def _cost(sizes: Sizes) -> StagePlan:
+    n, m, s, pairs, groups = sizes.n, sizes.m, sizes.kept, sizes.gram_pairs, sizes.gram_groups
+    one = float(m) * m * 8
+    b = min(sizes.rows, n)
+    return StagePlan(
+        "gram",
+        groups if sizes.solver == "gram" else 0,
+        additions=float(n) * s * s * pairs,
+        products=0 if s else 2.0 * n * m * m + sizes.dense_products,
+        reads=n * s * float(4 + sizes.itemsize) * sizes.kernels if s else sizes.pass_bytes,
+        writes=groups * pairs * one,
+        fixed=pairs * one,
+        memory=(pairs + 1) * one
+        + (b * s * 20.0 * sizes.kernels if s else sizes.reading_bytes + sizes.model_bytes + 3 * sizes.dense_tile),
+    )
+
+
+GRAM = Stage(
+    "gram",
+    add_group,
+    after=[bandwidth.BANDWIDTH],
+    constants=[FEWEST_GROUPS, MOST_GROUPS, BLOCKS_OF_GROUP],
+    n_blocks=lambda job: len(groups(job)),
+    arrays=_arrays,
+    is_needed=lambda job: job.options["solver"] == "gram",
+    says=lambda job: f"{landmarks.count(job)} landmarks",
+    cost=_cost,
+    reads="some blocks of samples",
+    leaves="their part of the L x L matrices, for the solver `gram`",
+)
