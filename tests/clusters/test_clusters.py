@@ -79,11 +79,11 @@ def test_the_settings_of_dask_follow_the_profile_and_go_with_it():
 
 def test_in_a_fresh_process_the_settings_of_dask_are_left_whole():
     code = (
-        "from dlcca import clients\n"
+        "from dlcca import clusters\n"
         "from dlcca.clusters.profile import of\n"
         "from dlcca.errors import ClusterError\n"
         "nowhere = of({'kind': 'existing', 'address': 'nonsense://127.0.0.1:9'})\n"
-        "try: clients.client_of(nowhere).__enter__()\n"
+        "try: clusters.client_of(nowhere).__enter__()\n"
         "except ClusterError: pass\n"
         "import dask, distributed\n"
         "assert 'ciphers' in dask.config.get('distributed.comm.tls')"
