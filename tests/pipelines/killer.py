@@ -21,14 +21,8 @@ from tests.pipelines.nights import morning_after
 
 #: What a night imports when it needs it; here, before the forks.
 EARLY = ("pipelines.models", "pipelines.partition", "pipelines.training", "pipelines.probe", "pipelines.comparison")
-EARLY += (
-    "estimator",
-    "recordings.recorded_views",
-    "recordings.formats.edf",
-    "recordings.new_recordings",
-    "pipelines.retention",
-    "pipelines.embed",
-)
+EARLY += ("estimator", "recordings.recorded_views", "recordings.formats.edf", "recordings.new_recordings")
+EARLY += ("pipelines.retention", "pipelines.embed")
 
 #: What Python tells of when something happens to a file.
 WATCHED = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.symlink", "shutil.rmtree", "os.truncate"}
