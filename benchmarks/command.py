@@ -26,7 +26,7 @@ source = "left.zarr"
 source = "right.zarr"
 
 [landmarks]
-choice = 200
+count = 200
 
 [neighborhoods]
 kind = "knn"

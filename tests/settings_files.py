@@ -34,7 +34,7 @@ COMMON = {**STAGES, "cluster": ["workers", "memory_gib"]}
 ARRAYS = {
     "store": {"path": "run.zarr", "seed": 3},
     "views": {"left": {"source": "left.zarr"}, "right": {"source": "right.zarr"}},
-    "landmarks": {"choice": 20},
+    "landmarks": {"count": 20},
     "cluster": {"workers": 1},
 }
 RECORDINGS = {
@@ -43,7 +43,7 @@ RECORDINGS = {
         "left": {"source": "sound.wav", "channels": ["0"], "window_s": 0.05, "step_s": 0.05},
         "right": {"source": ["sound.wav"], "channels": "1", "features": {"kind": "bandpower"}},
     },
-    "landmarks": {"choice": 20},
+    "landmarks": {"count": 20},
     "cluster": {"workers": 1},
 }
 CONTAINERS = {
@@ -52,13 +52,13 @@ CONTAINERS = {
         "left": {"source": "left.zarr", "window_s": 0.05, "reader": {"rate": 400}},
         "right": {"source": "right.csv", "reader": {"rate": 400}},
     },
-    "landmarks": {"choice": 20},
+    "landmarks": {"count": 20},
     "cluster": {"workers": 1},
 }
 NIGHTS = {
     "sources": {"files": "incoming/*.edf", "settle_s": 0},
     "views": {"left": {"channels": ["L1"], "window_s": 0.0625}, "right": {"channels": ["R1"]}},
-    "landmarks": {"choice": 20},
+    "landmarks": {"count": 20},
     "cluster": {"workers": 1},
 }
 CLUSTERS = {

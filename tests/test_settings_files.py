@@ -86,7 +86,7 @@ def test_a_settings_file_with_random_values_ends_with_a_sentence_and_a_known_cod
     [
         ("[neighborhoods]\nkind = []", r"neighborhoods is an array (0,) of float64; row numbers (L, k) are needed"),
         ("[neighborhoods]\nkind = [1, 2]", r"neighborhoods is an array (2,) of int64; row numbers (L, k) are needed"),
-        ("[landmarks]\nchoice = [[1], [2, 3]]", "landmarks=[[1], [2, 3]]; row numbers (L,) are needed"),
+        ("[landmarks]\ncount = [[1], [2, 3]]", "landmarks=[[1], [2, 3]]; row numbers (L,) are needed"),
         ("[cluster]\nworkers = true", "[cluster] workers = True; a whole number of at least 1 is needed"),
         ("[cluster]\nmemory_gib = 'much'", "[cluster] memory_gib = 'much'; a number above 0 is needed"),
         ("[spectrum]\nn_components = 1" + "0" * 30, "at most 9223372036854775807 is possible"),

@@ -178,7 +178,7 @@ def pick_landmarks(
     n: int, settings: Settings, rng: np.random.Generator, joint: Callable[[NDArray], NDArray]
 ) -> NDArray[np.int64]:
     """Row numbers of the landmarks among n samples; ``joint`` gives the rows asked for in the joint space."""
-    wanted = settings.landmarks.choice
+    wanted = settings.landmarks.count
     if not isinstance(wanted, int | np.integer):
         return given_landmarks(wanted, n)
     if wanted > n:

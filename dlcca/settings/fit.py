@@ -111,19 +111,19 @@ def _check_number(option: str, value: Any, *, positive: bool) -> None:
 class LandmarkSettings:
     """The samples at which local metrics are fitted."""
 
-    choice: Any = "auto"
+    count: Any = "auto"
     """"auto", "all", how many, or row numbers."""
     rule: str = "auto"
     """How that many are chosen: "even" in time, at "random", by "kmeans++" or by "farthest" point."""
 
     def __post_init__(self) -> None:
-        if _is_rows(self.choice):
-            _check_rows("landmarks", self.choice, "L")
+        if _is_rows(self.count):
+            _check_rows("landmarks", self.count, "L")
         else:
-            if isinstance(self.choice, str):
-                _check_name("landmarks", self.choice, ("auto", "all"))
+            if isinstance(self.count, str):
+                _check_name("landmarks", self.count, ("auto", "all"))
             else:
-                _check_count("landmarks", self.choice, 2)
+                _check_count("landmarks", self.count, 2)
         _check_name("landmark_rule", self.rule, ("auto", "even", "random", "kmeans++", "farthest"))
 
 
@@ -298,7 +298,7 @@ OPTIONS = {
     "neighbor_index": ("neighborhoods", "neighbor_index"),
     "lags": ("neighborhoods", "lags"),
     "max_lag": ("neighborhoods", "max_lag"),
-    "landmarks": ("landmarks", "choice"),
+    "landmarks": ("landmarks", "count"),
     "landmark_rule": ("landmarks", "rule"),
     "metric": ("metric", "kind"),
     "ridge": ("metric", "ridge"),

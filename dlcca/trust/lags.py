@@ -106,7 +106,7 @@ def _most(said: int | None, n: int) -> int:
 def settled_lags(views: Views, settings: Settings) -> Lags:
     """The lags that the settings give, or that are estimated if they say so."""
     asked = settings.neighborhoods
-    if not isinstance(asked.kind, str) or not isinstance(settings.landmarks.choice, str | int | np.integer):
+    if not isinstance(asked.kind, str) or not isinstance(settings.landmarks.count, str | int | np.integer):
         raise SettingsError(
             "lags with landmarks or neighborhoods given by row numbers; ask for a count, 'time' or 'knn'."
         )

@@ -25,7 +25,7 @@ source = "left.zarr"
 source = "right.zarr"
 
 [landmarks]
-choice = 150
+count = 150
 
 [neighborhoods]
 kind = "knn"

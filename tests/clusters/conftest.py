@@ -20,7 +20,7 @@ source = "left.zarr"
 source = "right.zarr"
 
 [landmarks]
-choice = 120
+count = 120
 
 [cluster]
 workers = 2

@@ -365,7 +365,7 @@ source = "left.zarr"
 source = "right.zarr"
 
 [landmarks]
-choice = 300
+count = 300
 """
 
 

@@ -128,7 +128,7 @@ def test_a_block_takes_fewer_than_twenty_tasks_and_a_wave_is_bounded():
 @pytest.mark.parametrize(
     ("sizes", "worst", "advice"),
     [
-        (replace(SIZES, m=20_000), "spectrum", r"\[landmarks\] choice \(fewer\)"),
+        (replace(SIZES, m=20_000), "spectrum", r"\[landmarks\] count \(fewer\)"),
         (replace(DENSE, rows=10**6, chunk_rows=10**6, dims=(4000, 4000)), "scan", "smaller chunks"),
     ],
 )

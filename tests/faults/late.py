@@ -44,7 +44,7 @@ source = "{views}/view1.zarr"
 source = "{views}/view2.zarr"
 
 [landmarks]
-choice = 60
+count = 60
 
 [neighborhoods]
 kind = "knn"

@@ -30,7 +30,7 @@ source = "left.zarr"
 [views.right]
 source = "right.zarr"
 [landmarks]
-choice = 60
+count = 60
 [neighborhoods]
 kind = "knn"
 n_neighbors = 20

@@ -38,7 +38,7 @@ source = "left.zarr"
 source = "right.zarr"
 
 [landmarks]
-choice = 60
+count = 60
 
 [neighborhoods]
 kind = "knn"

@@ -30,7 +30,7 @@ features = "raw"
 channels = ["R1", "R2", "R3"]
 
 [landmarks]
-choice = 120
+count = 120
 
 [neighborhoods]
 kind = "knn"

@@ -118,7 +118,7 @@ def check_consistent(folder):
 def fresh(arrived, folder):
     shutil.copytree(arrived, folder)
     file = pipeline_file(folder, more=SETTINGS)
-    file.write_text(file.read_text().replace("choice = 120", "choice = 60"))
+    file.write_text(file.read_text().replace("count = 120", "count = 60"))
     return file
 
 

@@ -34,7 +34,7 @@ def test_paths_are_relative_to_the_file_and_defaults_are_kept(tmp_path):
     assert made.address("s3://bucket/model.zarr") == "s3://bucket/model.zarr"
     assert (made.pipeline.busy, made.refit.drift_alarms, made.gate.least_valid_share) == ("leave", 1, 0.5)
     assert list(made.recipes) == ["left", "right"]
-    assert made.fit.landmarks.choice == 120
+    assert made.fit.landmarks.count == 120
 
 
 def test_a_run_file_may_hold_the_views_and_the_fit(tmp_path):

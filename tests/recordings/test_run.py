@@ -37,7 +37,7 @@ reader = { rate = 50.0 }
 window = 6
 
 [landmarks]
-choice = 60
+count = 60
 
 [cluster]
 workers = 1

@@ -155,7 +155,7 @@ source = "ADDRESS/right.zarr"
 window_s = 0.2
 
 [landmarks]
-choice = 60
+count = 60
 
 [neighborhoods]
 window = 9

@@ -262,7 +262,7 @@ PAGE = doc_pages.ROOT / "docs/how-to/object-storage.md"
 #: To be added to the run file of the page, which leaves all this to itself.
 SMALL = """
 [landmarks]
-choice = 150
+count = 150
 
 [neighborhoods]
 kind = "knn"

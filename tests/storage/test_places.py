@@ -30,7 +30,7 @@ source = "left.zarr"
 source = "right.zarr"
 
 [landmarks]
-choice = 20
+count = 20
 
 [neighborhoods]
 window = 8

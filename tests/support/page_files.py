@@ -34,7 +34,7 @@ window_s = 0.125
 step_s = 0.125
 
 [landmarks]
-choice = 60
+count = 60
 
 [neighborhoods]
 kind = "knn"
@@ -55,7 +55,7 @@ source = "left.zarr"
 source = "right.zarr"
 
 [landmarks]
-choice = 60
+count = 60
 
 [neighborhoods]
 window = 9

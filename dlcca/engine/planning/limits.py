@@ -10,7 +10,7 @@ def refuse_too_large(made: Plan, memory_bytes: float) -> None:
     """An error, before anything runs, if a task will not fit a worker; it names the setting to change."""
     worst = max(made.stages, key=made.memory_of)
     if made.memory_per_worker > memory_bytes:
-        fewer = "[landmarks] choice (fewer)"
+        fewer = "[landmarks] count (fewer)"
         advice = {"gram": fewer, "spectrum": fewer, "landmarks": fewer, "metric": fewer}
         advice["near"] = f"{fewer} or smaller chunks of the views"
         raise SettingsError(

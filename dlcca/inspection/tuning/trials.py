@@ -120,7 +120,7 @@ class Trials:
         return self._metric_s * metrics / (2 * few) + entries + gram_seconds(self.n, m, links, K)
 
     def n_landmarks(self, settings: Settings) -> int:
-        choice = settings.landmarks.choice
+        choice = settings.landmarks.count
         return int(choice) if isinstance(choice, int | np.integer) else len(choice)
 
     def metric(self, h: int, settings: Settings) -> LocalMetric:
