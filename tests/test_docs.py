@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 
 from dlcca import Settings
+from dlcca.numerics import metrics
 from dlcca.recordings import formats
 from dlcca.recordings.formats import opening
 from tests.support import doc_pages
@@ -48,7 +49,8 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path / "dlcca" / "recordings" / "formats")])
     monkeypatch.setattr(opening, "READERS", dict(opening.READERS))
-    with mock.patch.dict(os.environ, XDG_CACHE_HOME=str(tmp_path / "cache")):  # what a page exports is forgotten
+    # What a page exports, or adds to a table, is forgotten.
+    with mock.patch.dict(os.environ, XDG_CACHE_HOME=str(tmp_path / "cache")), mock.patch.dict(metrics.METRICS):
         yield
 
 

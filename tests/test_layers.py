@@ -18,8 +18,8 @@ ANYTHING = None
 PICTURE: dict[str, set[str] | None] = {
     "errors": set(),
     "views": {"errors"},
-    "settings": {"errors"},
     "numerics": {"errors"},
+    "settings": {"errors", "numerics"},
     "simulate": {"errors", "numerics"},
     "model": {"errors", "numerics"},
     "baselines": {"errors", "numerics", "views"},

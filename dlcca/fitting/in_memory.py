@@ -20,15 +20,14 @@ from dlcca.numerics.affinity import closest_links, kernel_rows, nearest_links, r
 from dlcca.numerics.alternating import alternating_spectrum
 from dlcca.numerics.axes import Axes, evened
 from dlcca.numerics.bandwidth import by_rule
-from dlcca.numerics.cca import LocalMetric, cca_metric, mahalanobis_metric
+from dlcca.numerics.cca import LocalMetric
 from dlcca.numerics.connected_components import n_pieces
 from dlcca.numerics.distances import landmark_distances, linked_distances
 from dlcca.numerics.extension import extend
-from dlcca.numerics.maxvar import maxvar_metric
+from dlcca.numerics.metrics import METRICS
 from dlcca.numerics.neighborhoods import joint_neighbors, joint_space
 from dlcca.numerics.signs import signs
 from dlcca.numerics.spectrum import balanced_spectrum, landmark_spectrum
-from dlcca.numerics.tcca import tcca_metric
 from dlcca.numerics.windows import roomy, time_windows
 from dlcca.settings.auto import Choices, choose, search_by
 from dlcca.settings.fit import Settings
@@ -296,14 +295,7 @@ def fit_metric(arrays: list[NDArray], neighbors: NDArray[np.int64], settings: Se
     parts = []
     for first in range(0, len(neighbors), batch):
         local = [X[neighbors[first : first + batch]] for X in arrays]
-        if kind == "cca":
-            parts.append(cca_metric(local[0], local[1], ridge=ridge))
-        elif kind == "maxvar":
-            parts.append(maxvar_metric(local, ridge=ridge, rank=r))
-        elif kind == "tcca":
-            parts.append(tcca_metric(local, ridge=ridge, rng=np.random.default_rng(0))[0])
-        else:
-            parts.append(mahalanobis_metric(local[0], ridge=ridge))
+        parts.append(METRICS[kind].compute(local, ridge, r))
     return LocalMetric(
         factors=[np.concatenate([p.factors[v][:, :, :r] for p in parts]) for v in range(len(parts[0].factors))],
         correlations=np.concatenate([p.correlations[:, :r] for p in parts]),

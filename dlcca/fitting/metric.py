@@ -12,15 +12,13 @@ from dlcca.fitting.in_memory import fit_metric, refuse_degenerate
 from dlcca.fitting.job import Job
 from dlcca.fitting.neighborhood_rows import LANDMARKS as LANDMARKS  # of a task, at least
 from dlcca.numerics.cca import LocalMetric
+from dlcca.numerics.metrics import METRICS
 
 
 def rank(job: Job) -> int:
     """Directions of a metric: what `fit_metric` gives for these shapes."""
     k = neighborhood_rows.width(job)
-    sizes = [min(k, d) for d in job.dims]
-    if job.options["metric"] == "tcca":
-        return 1
-    most = sizes[0] if job.K == 1 else sum(sizes) - max(sizes)
+    most = METRICS[job.options["metric"]].directions([min(k, d) for d in job.dims])
     return min(most, int(job.options["rank"]))
 
 

@@ -251,16 +251,30 @@ _IN_ORDER: dict[str, Callable[[_Known], Choice]] = {
 }
 
 
+def _check_views(metric: str, K: int) -> None:
+    """Refuse a metric that is not for so many views."""
+    from dlcca.numerics.metrics import METRICS
+
+    wanted = METRICS[metric]
+    if K < wanted.fewest_views:
+        given = "one was" if K == 1 else f"{K} were"
+        raise SettingsError(
+            f"metric={metric!r} needs {_views(wanted.fewest_views)} or more and {given} given; use 'mahalanobis'."
+        )
+    if wanted.most_views is not None and K > wanted.most_views:
+        other = "'maxvar', or 'auto'" if wanted.most_views > 1 else "'auto'"
+        raise SettingsError(f"metric={metric!r} is for {_views(wanted.most_views)} and {K} were given; use {other}.")
+
+
+def _views(count: int) -> str:
+    return {1: "one view", 2: "two views"}.get(count, f"{count} views")
+
+
 def _check_together(known: _Known) -> None:
     """Refuse options that do not go together."""
     options, K = known.options, known.K
     metric, fusion = options["metric"], options["fusion"]
-    if metric == "cca" and K != 2:
-        raise SettingsError(f"metric='cca' is for two views and {K} were given; use 'maxvar', or 'auto'.")
-    if metric in ("maxvar", "tcca") and K < 2:
-        raise SettingsError(f"metric={metric!r} needs two views or more and one was given; use 'mahalanobis'.")
-    if metric == "mahalanobis" and K != 1:
-        raise SettingsError(f"metric='mahalanobis' is for one view and {K} were given; use 'auto'.")
+    _check_views(metric, K)
     if fusion != "view" and K == 1:
         raise SettingsError(f"fusion={fusion!r} needs two views or more and one was given; use 'view'.")
     if fusion == "alternating" and options["normalization"] == "paper":

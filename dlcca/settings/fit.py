@@ -17,7 +17,6 @@ from typing import Any
 from dlcca.errors import SettingsError, suggest
 
 NEIGHBORHOODS = ("time", "knn")
-METRICS = ("auto", "cca", "maxvar", "tcca", "mahalanobis")
 FUSIONS = ("auto", "view", "average", "alternating")
 MISSING_CHUNKS = ("refuse", "fill")
 BANDWIDTHS = ("auto", "median", "quantile", "neighbor", "slope")
@@ -175,7 +174,9 @@ class MetricSettings:
     """Directions kept at a landmark, those of the largest correlations; the rest weighs next to nothing."""
 
     def __post_init__(self) -> None:
-        _check_name("metric", self.kind, METRICS)
+        from dlcca.numerics.metrics import METRICS  # needs NumPy, which `dlcca --help` does without
+
+        _check_name("metric", self.kind, ("auto", *METRICS))
         _check_number("ridge", self.ridge, positive=False)
         _check_count("rank", self.rank, 1)
 
