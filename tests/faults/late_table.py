@@ -11,10 +11,12 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from unittest import mock
 
 from tests.faults.late import Stall, survive, undisturbed
+from tests.storage.buckets import forget_storages
 
 
 def main() -> int:
@@ -38,6 +40,7 @@ def stores(storage: str, scratch: Path) -> Iterator[str]:
     if storage == "local":
         yield str(scratch)
         return
+    import fsspec
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for every request
@@ -46,14 +49,16 @@ def stores(storage: str, scratch: Path) -> Iterator[str]:
     host, port = server.get_host_and_port()
     known = {"ACCESS_KEY_ID": "testing", "SECRET_ACCESS_KEY": "testing", "DEFAULT_REGION": "us-east-1"}
     known |= dict.fromkeys(("CONFIG_FILE", "SHARED_CREDENTIALS_FILE"), str(scratch / "none"))
-    os.environ |= {f"AWS_{key}": value for key, value in known.items()} | {"AWS_ENDPOINT_URL": f"http://{host}:{port}"}
-    import fsspec
-
-    fsspec.filesystem("s3").mkdir("late")
-    try:
-        yield "s3://late"
-    finally:
-        server.stop()
+    known |= {"ENDPOINT_URL": f"http://{host}:{port}"}
+    forget_storages()
+    with mock.patch.dict(os.environ, {f"AWS_{key}": value for key, value in known.items()}):
+        with suppress(FileExistsError):  # servers of one process share their buckets
+            fsspec.filesystem("s3").mkdir("late")
+        try:
+            yield "s3://late"
+        finally:
+            forget_storages()  # else a later test would be connected to this server, which is gone
+            server.stop()
 
 
 def _made(folder: Path) -> Path:

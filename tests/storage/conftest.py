@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from tests.storage.buckets import SECRET, storage
+from tests.storage.buckets import SECRET, forget_storages, storage
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +33,7 @@ def bucket(object_server, credentials, monkeypatch, request):
     """An address in a bucket that no other test writes to."""
     host, port = object_server
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    forget_storages()
     fs = storage()
     if not fs.exists("recordings"):
         fs.mkdir("recordings")
