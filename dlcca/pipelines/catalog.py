@@ -29,7 +29,7 @@ def refuse_other_state(state: Path) -> None:
     """An error if the folder for the state of a pipeline holds something else: parts of it are removed by name."""
 
     def is_ours(folder: Path) -> bool:
-        return (folder / FILE).is_file() or [file.name for file in folder.iterdir()] == [OWNER]
+        return (folder / FILE).is_file() or {file.name for file in folder.iterdir()} <= {OWNER, CRON_LOG}
 
     places.refuse_folder(state, is_ours=is_ours, noun="the state of a pipeline", setting="[pipeline] state")
 
@@ -38,6 +38,8 @@ def refuse_other_state(state: Path) -> None:
 FILE = "catalog.sqlite"
 #: In each folder of a pipeline: a file with two lines, the pipeline it belongs to and where the folder was then.
 OWNER = ".dlcca-pipeline"
+#: In the folder of the state: what cron keeps of the output of runs, which it begins before there is a catalog.
+CRON_LOG = "cron.log"
 
 
 class Catalog:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dlcca.errors import SettingsError
 from dlcca.pipelines import settings
+from dlcca.pipelines.catalog import CRON_LOG
 from dlcca.pipelines.schedule import Schedule
 
 #: For whoever reads a crontab or a unit and wonders.
@@ -55,7 +56,7 @@ def job(
     made = Job(
         name=asked.pipeline.name,
         file=asked.path,
-        log=asked.state / "cron.log",
+        log=asked.state / CRON_LOG,
         command=tuple(command),
         schedule=schedule,
         # Schedulers start with next to nothing. A night has workers for its cores, and each does its own arithmetic.

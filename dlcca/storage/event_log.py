@@ -119,7 +119,7 @@ class Recorder:
 
     def _write(self) -> None:
         with self._guard:
-            if not self._had_lines and not self.counts["stage started"]:
+            if not self._had_lines and not self.counts["stage started"] and not self.counts["finished"]:
                 return  # nothing was done yet: whoever is refused leaves nothing behind
             if len(self._lines) > MOST_LINES:
                 self._lines = _shortened(self._lines)

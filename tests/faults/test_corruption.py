@@ -12,8 +12,8 @@ from dlcca import open_model
 from dlcca.cli import app
 from dlcca.engine import given_rows
 from dlcca.errors import DlccaError
+from dlcca.fitting import draft_model, landmarks, transform, verification
 from dlcca.fitting import job as job_module
-from dlcca.fitting import kernel, landmarks, transform, verification
 from dlcca.recordings import view_array
 from dlcca.report import page
 from dlcca.storage import blocks, checksummed_json, chunks, comparison, lock_owner
@@ -95,7 +95,7 @@ def test_files_that_are_gone_or_empty_are_found(intact):
 
 def forget_what_this_process_knows():
     """As if the next thing were done by another process."""
-    for cache in (blocks._METADATA, chunks._OPENED, kernel._KEPT, landmarks._FOUND):
+    for cache in (blocks._METADATA, chunks._OPENED, draft_model._KEPT, landmarks._FOUND):
         cache.clear()
     for function in (view_array._opened, job_module._clock, transform._opened, given_rows._read):
         function.cache_clear()

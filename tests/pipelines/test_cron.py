@@ -77,7 +77,8 @@ def test_the_commands_of_the_page_on_scheduling_install_and_remove(tmp_path, pri
     if not Path("/etc/systemd/system").is_dir():
         pytest.skip("there is no /etc/systemd/system that could be hidden, where root's units would go")
     file = pipeline_file(tmp_path / "laboratory")
-    tell = "import subprocess as s; from tests import doc_pages as d; d.do(d.ROOT / 'docs/how-to/scheduling.md')"
+    page = "d.do(d.ROOT / 'docs/how-to/scheduling.md')"
+    tell = f"import subprocess as s; from tests.support import doc_pages as d; {page}"
     done = subprocess.run(
         [*private, sys.executable, "-c", f"{tell}; print(s.run(['crontab', '-l']).returncode)"],
         env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(tmp_path / "config")},

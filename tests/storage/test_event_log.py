@@ -139,3 +139,17 @@ def test_a_report_is_kept_and_its_damage_is_found(store):
     assert event_log.damages(store, expected=True) == {}
     files_at(store).put(event_log.REPORT, b"<html><html>")
     assert "is damaged" in event_log.damages(store, expected=True)[event_log.REPORT]
+
+
+def test_a_run_that_only_seals_what_a_killed_one_has_done_leaves_its_events(tmp_path):
+    """The killed one may have been too quick to write any."""
+    with event_log.recording(str(tmp_path), "a run") as recorder:
+        recorder.far("scan", 3, 3)
+    assert [event["event"] for event in event_log.read(str(tmp_path))][-1] == "finished"
+    assert event_log.damages(str(tmp_path), expected=True) == {}
+
+
+def test_a_run_that_is_refused_leaves_no_events(tmp_path):
+    with pytest.raises(ValueError, match="refused"), event_log.recording(str(tmp_path), "a run"):
+        raise ValueError("refused")
+    assert list(tmp_path.iterdir()) == []
