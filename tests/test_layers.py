@@ -1,6 +1,7 @@
 """Which part of dlcca may import which: read from the source, held against one picture."""
 
 import ast
+import graphlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -148,6 +149,46 @@ def _complaints(part: str, imported: Import, parts: set[str]) -> Iterator[str]:
 
 def test_imports_point_the_way_of_the_picture():
     assert violations(ROOT) == []
+
+
+def circles(root: Path) -> list[list[str]]:
+    """Modules of root/dlcca that import each other in a circle, also inside functions or for types only."""
+    paths = {_module_of(path, root): path for path in (root / "dlcca").rglob("*.py")}
+    known = {
+        module: {
+            name if name in paths else name.rpartition(".")[0]
+            for imported in imports(path.read_text("utf-8"), module, is_package=path.name == "__init__.py")
+            if (name := imported.name).startswith("dlcca.")
+        }
+        for module, path in paths.items()
+    }
+    sorter = graphlib.TopologicalSorter({module: names & paths.keys() - {module} for module, names in known.items()})
+    try:
+        sorter.prepare()
+    except graphlib.CycleError as error:
+        return [error.args[1]]
+    return []
+
+
+def _module_of(path: Path, root: Path) -> str:
+    return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert circles(ROOT) == []
+
+
+def test_a_circle_is_found_also_inside_a_function(tmp_path):
+    (tmp_path / "dlcca").mkdir()
+    (tmp_path / "dlcca" / "a.py").write_text("from dlcca import b\n")
+    (tmp_path / "dlcca" / "b.py").write_text("def f():\n    from dlcca.a import g\n")
+    assert circles(tmp_path)
+
+
+def test_a_room_imports_only_rooms_above_it_in_the_picture():
+    rooms = list(PICTURE)
+    for place, (room, allowed) in enumerate(PICTURE.items()):
+        assert allowed is ANYTHING or allowed <= {*rooms[:place]}, room
 
 
 @pytest.mark.parametrize("module", ["dlcca", "dlcca.errors", "dlcca.settings.fit", "dlcca.cli"])
