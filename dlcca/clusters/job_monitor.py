@@ -25,6 +25,8 @@ FIRST_EVERY_S = 2.0
 SILENT_S = 120.0
 #: Before a queue that refused a job is asked again, while others run; doubled each time up to the second.
 ASK_AGAIN_S = (60.0, 600.0)
+KEPT = "What was finished is kept: run the same command again to go on."
+ALL_LOST = f"all workers are gone, and if_all_lost = 'stop'. {KEPT}"
 
 
 class Keeper:
@@ -67,6 +69,7 @@ class Keeper:
         start = time.monotonic()
         while not self._over.wait(FIRST_EVERY_S):
             if self._workers():
+                self._note_served()  # it may be gone again before the next look
                 return
             self._look()
             if self.failure is not None:
@@ -107,8 +110,12 @@ class Keeper:
             dead |= gone & self._missed  # twice in a row: a queue may be slow to list what it took
             self._missed = gone - dead
             dead |= self._silent(known, working)
+        stops = self.profile.if_all_lost == "stop" and self.profile.fewest > 0
+        all_lost = stops and bool(self._served) and dead >= {*self._jobs()}
         for name in dead:
             self._count(name)
+        if all_lost and self.failure is None:  # what Dask knows of its workers may be older than what the queue says
+            self.failure = ALL_LOST
         if dead and self.failure is None:
             self._replace(dead)
 
@@ -191,17 +198,16 @@ class Keeper:
         is_news = self._alone_since is None
         self._alone_since = self._alone_since or now
         waited = now - self._alone_since > 60 * self.profile.start_wait_min
-        kept = "What was finished is kept: run the same command again to go on."
         if not (self._served or self.replaced):
             self.failure = self._never_started() if waited else None
         elif self.profile.if_all_lost == "stop":
             # A cluster that may have none has none for a moment while the last one is let go.
             if self.profile.fewest or not is_news:
-                self.failure = f"all workers are gone, and if_all_lost = 'stop'. {kept}"
+                self.failure = ALL_LOST
         elif waited:
             self.failure = (
                 f"all workers are gone, and none came for {self.profile.start_wait_min:g} minutes (start_wait_min). "
-                f"{queues.reasons(self.reader, self._numbers().values())} {kept}"
+                f"{queues.reasons(self.reader, self._numbers().values())} {KEPT}"
             )
 
     # What Dask knows.
