@@ -11,7 +11,7 @@ from benchmarks.large import gemm_rate
 from benchmarks.measure import Row, share, timed
 from dlcca.fitting import draft_model
 from dlcca.model import Model
-from dlcca.numerics.affinity import relative_rows
+from dlcca.numerics.kernels import relative_rows
 from dlcca.settings.fit import Settings
 
 LANDMARKS, CHANNELS = 2000, 64

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measure import Row, timed, times_faster
-from dlcca.numerics.cca import cca_metric
+from dlcca.numerics.metrics.cca import cca_metric
 from tests.reference import cca as literal
 
 

@@ -23,8 +23,8 @@ from benchmarks.dense_kernel import model_and_samples
 from benchmarks.measure import GIB, Row, left_out, share, single_threaded, timed, times_faster
 from dlcca import LocalCCA, simulate
 from dlcca.fitting import draft_model
-from dlcca.numerics.affinity import relative_rows
-from dlcca.numerics.sparse_distances import linked_distances
+from dlcca.numerics.distances import linked_distances
+from dlcca.numerics.kernels import relative_rows
 from dlcca.numerics.topk import near_both_ways
 from dlcca.settings.fit import Settings
 from tests.support.scores import recovery

@@ -24,6 +24,8 @@ Make = Callable[[int], Views]
 KNN: dict[str, Any] = {"neighborhoods": "knn"}
 TIME: dict[str, Any] = {"neighborhoods": "time"}
 LEVEL = 0.05
+#: Sensor noise of three views of which two share a variable, or all do.
+NOISE_LEVELS = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 
 def rows(quick: bool) -> Iterator[Row]:
@@ -69,13 +71,15 @@ def fitted(views: Views, options: dict[str, Any]) -> LocalCCA:
 
 
 def simulated_unrelated() -> dict[str, tuple[Make, dict[str, Any]]]:
-    """Pairs (and a triple) of views that share nothing, and how they are fitted."""
+    """Views that have nothing in common, all of them together, and how they are fitted."""
     made: dict[str, tuple[Make, dict[str, Any]]] = {}
     for smoothness, word in ((0.0, "white"), (0.9, "smooth"), (0.99, "very smooth")):
         for kind, options in (("nearest", KNN), ("windows of 8", TIME), ("windows of 31", {**TIME, "window": 31})):
             made[f"{word}, {kind}"] = (noise(smoothness), options)
     made["white, three views, nearest"] = (noise(0.0, n_views=3), KNN)
     made["oscillations of different speeds, windows of 8"] = (oscillations, TIME)
+    for level in NOISE_LEVELS:
+        made[f"two of three views, noise {level}, nearest"] = (overlapping([(0, 1)], level), KNN)
     return made
 
 
@@ -95,6 +99,10 @@ def recorded_unrelated() -> dict[str, tuple[Make, dict[str, Any]]]:
 
 def noise(smoothness: float, n_views: int = 2) -> Make:
     return lambda seed: simulate.independent(1000, n_views=n_views, smoothness=smoothness, random_state=seed)[0]
+
+
+def overlapping(shared: list[tuple[int, ...]], level: float) -> Make:
+    return lambda seed: simulate.overlapping(1000, shared=shared, noise=level, random_state=seed)[0]
 
 
 def oscillations(seed: int) -> Views:
@@ -146,6 +154,8 @@ def related() -> dict[str, tuple[Make, dict[str, Any]]]:
     made["spiral"] = (lambda seed: simulate.spiral(2000, random_state=seed)[0], KNN)
     made["swiss roll"] = (lambda seed: simulate.swiss_roll(2000, random_state=seed)[0], KNN)
     made["linear"] = (lambda seed: simulate.linear(2000, random_state=seed)[0], KNN)
+    for level in NOISE_LEVELS:
+        made[f"all of three views, noise {level}"] = (overlapping([(0, 1, 2)], level), KNN)
     made["linear, three views"] = (lambda seed: simulate.linear(2000, n_views=3, random_state=seed)[0], KNN)
     return made
 

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.measure import Row, share
 from dlcca import LocalCCA, simulate
-from dlcca.simulate.icons import SPEEDS
+from dlcca.simulate.movies import SPEEDS
 from tests.support.scores import likeness, power_shares
 
 COMMON, PRIVATE, FOUND = 0.9, 0.05, 16 / 20

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dlcca import simulate
 from dlcca.errors import Untrusted
 from dlcca.estimator import LocalCCA
-from dlcca.report import figures, overview, page
+from dlcca.report import overview, page
 from dlcca.report.figures import COLORS, INK, WIDE, Panel, drawn
 from dlcca.simulate import Truth
 from dlcca.storage import model as model_store
@@ -90,7 +90,7 @@ def finished(model: LocalCCA, views: dict[str, NDArray], time: NDArray) -> Run:
 
 
 def pendulums(truth: Truth) -> dict[str, NDArray]:
-    """Displacements (n,) of the pendulums that the first coordinate is held against."""
+    """Displacements (n,) of the pendulums that the first coordinate is compared with."""
     return {
         "common pendulum": truth.z[:, 0],
         "private pendulum of movie 1": truth.nuisance[0][:, 0],
@@ -144,7 +144,7 @@ def movies(truth: Truth) -> Panel:
 
     caption = (
         "The left pendulums of the two movies are coupled by a spring; the right ones are private, slow in the first "
-        "movie and fast in the second. The method sees 200 random projections of each frame, and is told nothing else."
+        "movie and fast in the second. The method sees 200 random projections of each frame, and nothing else."
     )
     picture = drawn(paint, "Frames of the two movies", size=(WIDE[0], 2.75))
     return Panel("What the two cameras see", caption, picture, wide=True)
@@ -178,7 +178,7 @@ def together(result: Run, truth: Truth) -> Panel:
         ax = figure.subplots()
         ax.plot(result.time, z, color=INK, alpha=0.35, linewidth=5, label="common pendulum")
         ax.plot(result.time, sign * coordinate, color=COLORS[0], linewidth=1.6, label="coordinate 1")
-        ax.set(xlabel=figures.time_label(result), ylabel="in standard deviations")
+        ax.set(xlabel="time [s]", ylabel="in standard deviations")
         ax.margins(x=0.01)
         figure.legend(*ax.get_legend_handles_labels(), loc="outside upper right", ncols=2)
 

@@ -18,7 +18,7 @@ from dlcca.fitting import lazy
 from dlcca.fitting.in_memory import Fit, fit_views
 from dlcca.fitting.refit import Known, aligned, refit_alone, refit_together
 from dlcca.model import Model, Recordings
-from dlcca.numerics.alignment import change, rotation
+from dlcca.numerics.coordinates import change, rotation
 from dlcca.settings.fit import OPTIONS, Settings
 from dlcca.storage import model as model_store
 from dlcca.storage import run as run_store
@@ -60,6 +60,9 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     bandwidth : the kernel's σ, a number or the rule "median", "quantile", "neighbor" or "slope"
     normalization : "balanced", or "paper" for Algorithm 2 as printed
     solver : "gram" or "lanczos"
+    coordinates : "diffusion" for eigenfunctions, "potential" for principal components of powers of the transition
+        probabilities, or "auto"
+    diffusion_time : round trips along all views of "potential" coordinates, or "auto"
     random_state : seed for the choice of landmarks; the fit is the same for the same seed
     client : a Dask client; arrays in memory are fitted without one
     store : for Dask, Zarr and xarray arrays, an address that this machine and all workers read and write: a folder on a
@@ -74,9 +77,9 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     landmarks_ : (L,) row numbers
     correlations_ : (L, r) local canonical correlations, falling
     bandwidth_ : σ; with alternating fusion one for each view
-    n_common_ : common dimensions at the typical landmark: directions in which the views change together, none of them a
-        function of the others; 0 if the views are not known to share anything, and for one view
-    quality_ : measures of trust, ``p_common`` among them: the chance that views which share nothing look like these
+    n_common_ : dimensions common to all views, none of them a function of the others: the median over the significant
+        landmarks, or 1 if none of them is significant by itself; 0 if nothing is significant, and for one view
+    quality_ : measures of trust, ``p_common`` among them: the p-value of the test for something common to all views
     local_quality_ : the same of every landmark, arrays (L,) or (L, K) by name: n_common, p_value, strength, rank,
         null_edge, radius, condition
     common_strength_ : (n,) how much the views share around each sample beyond chance, from 0 to 1
@@ -118,6 +121,8 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         bandwidth: Any = "auto",
         normalization: str = "balanced",
         solver: str = "auto",
+        coordinates: str = "auto",
+        diffusion_time: Any = "auto",
         random_state: Any = None,
         client: Any = None,
         store: Any = None,
@@ -141,6 +146,8 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         self.bandwidth = bandwidth
         self.normalization = normalization
         self.solver = solver
+        self.coordinates = coordinates
+        self.diffusion_time = diffusion_time
         self.random_state = random_state
         self.client = client
         self.store = store
@@ -167,22 +174,20 @@ class LocalCCA(TransformerMixin, BaseEstimator):
             clock = "" if made is None else made.store
             seed, chunks = _seed(self.random_state), self.missing_chunks
             self._take(lazy.fit(lazy_views, settings, seed, self.client, clock, self.store, chunks), made)
-            for reason in self.warnings_:
-                warnings.warn(reason, Untrusted, stacklevel=2)
-            return self
+            return self._warned()
         views = checked(views)
         check_varies(views)
         segments = None if made is None else made.segments
         if self.lags is not None:
             return self._fit_in_step(views, settings, segments, made)
-        self._take(fit_views(views, settings, _generator(self.random_state), segments=segments), made)
-        return self
+        self._take(fit_views(views, settings, _any_seed(self.random_state), segments=segments), made)
+        return self._warned()
 
     def _fit_in_step(self, views: Views, settings: Settings, segments: NDArray | None, made: Any) -> LocalCCA:
         """The fit to views that run behind each other; results are told by the rows of the first."""
         found = settled_lags(views, settings)
         views, rows, segments = paired(views, found.rows, segments)
-        result = fit_views(views, settings, _generator(self.random_state), segments=segments)
+        result = fit_views(views, settings, _any_seed(self.random_state), segments=segments)
         quality, choices = result.quality, result.choices
         told = replace(
             result,
@@ -202,6 +207,11 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         )
         self._take(told, made)
         self.lags_ = found.rows
+        return self._warned()
+
+    def _warned(self) -> LocalCCA:
+        for reason in self.warnings_:
+            warnings.warn(reason, Untrusted, stacklevel=3)
         return self
 
     def fit_transform(self, views: Any, y: Any = None, **_: Any) -> NDArray:
@@ -286,9 +296,9 @@ class LocalCCA(TransformerMixin, BaseEstimator):
             return refit_alone(known, new), known.model.coordinates(known.model.points)
         old = checked(old)
         known.model.check(old.arrays)
-        return refit_together(known, old, new, _generator(self.random_state)), known.model.coordinates(old.arrays)
+        return refit_together(known, old, new, _any_seed(self.random_state)), known.model.coordinates(old.arrays)
 
-    def _refit_lazily(self, known: Known, new: Any, old: Any) -> tuple[lazy.LazyFit, NDArray]:
+    def _refit_lazily(self, known: Known, new: Any, old: Any) -> tuple[Fit, NDArray]:
         if old is None:
             raise SettingsError(
                 "refit of Dask, Zarr or xarray arrays needs the old views too; give them as the second argument, or "
@@ -297,7 +307,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         seed, chunks = _seed(self.random_state), self.missing_chunks
         return lazy.refit(known, named(new), named(old), seed, self.client, self.store, chunks)
 
-    def _appended(self, result: Fit | lazy.LazyFit, before: NDArray, align: str) -> LocalCCA:
+    def _appended(self, result: Fit, before: NDArray, align: str) -> LocalCCA:
         """The fit as an estimator, its axes laid on those of this one."""
         after = np.asarray(result.embedding[: len(before)], dtype=np.float64)
         R = np.eye(after.shape[1]) if align == "none" else rotation(after, before, only_signs=align == "sign")
@@ -369,21 +379,20 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         if len(self.model_.names) == 1:
             return [f"{size}, one view."]  # what that means is among the warnings or the notes
         tells = self.quality_["null_edge"] < UNDECIDABLE
+        p, share = self.quality_.get("p_common"), self.quality_.get("landmarks_common", 0.0)
+        where = "" if p is None or not self.n_common_ else f", significant at {share:.0%} of the landmarks"
+        if where and not share:
+            where = ", significant over all landmarks together (at none of them alone)"
         lines = [
-            f"{size}, {self.n_common_} common dimension{'s' * (self.n_common_ != 1)} at the typical landmark.",
+            f"{size}, {self.n_common_} common dimension{'s' * (self.n_common_ != 1)}{where}.",
             f"Top correlation {self.quality_['top_correlation']:.2f}; independent views would reach "
             f"{self.quality_['null_edge']:.2f} by chance"
             + ("." if tells else ", so neighborhoods this small cannot by themselves prove that it is common."),
         ]
-        p = self.quality_.get("p_common")
         if p is None:
             return lines
         others = {"shifted": "shifted in time", "speeds": "at other speeds"}[self.quality_["common_against"]]
-        return [
-            *lines,
-            f"Views that share nothing would look like these with p = {p:.3f} (against the same views {others}); "
-            f"{self.quality_['landmarks_common']:.0%} of the landmarks show something common by themselves.",
-        ]
+        return [*lines, f"Test for a variable common to all views: p = {p:.3f} (surrogates: the same views {others})."]
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model as a Zarr group with JSON attributes; `open_model` reads it.
@@ -416,7 +425,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
             arrays["common_strength"] = self.common_strength_
         return model, arrays, facts
 
-    def _take(self, result: Fit | lazy.LazyFit, recorded: Any = None) -> None:
+    def _take(self, result: Fit, recorded: Any = None) -> None:
         """The results of a fit, under the names that users know."""
         self.stability_: Any = None  # of an earlier fit, if `dlcca.stability` was asked
         self.model_ = result.model
@@ -558,6 +567,12 @@ def _seed(random_state: Any) -> int | None:
     if isinstance(random_state, int | np.integer):
         return int(random_state)
     return int(_generator(random_state).integers(np.iinfo(np.int64).max))
+
+
+def _any_seed(random_state: Any) -> int:
+    """A seed; a new one if none was given."""
+    seed = _seed(random_state)
+    return int(np.random.default_rng().integers(np.iinfo(np.int64).max)) if seed is None else seed
 
 
 def _generator(random_state: Any) -> np.random.Generator:

@@ -11,11 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.numerics.affinity import closest_links, nearest_links, relative_rows, sparse_rows
-from dlcca.numerics.axes import Axes as Axes
+from dlcca.numerics.coordinates import extend
+from dlcca.numerics.distances import Axes as Axes
 from dlcca.numerics.distances import landmark_distances, linked_distances
-from dlcca.numerics.extension import extend
-from dlcca.numerics.novelty import Away, nearest_distances, reach
+from dlcca.numerics.kernels import relative_rows, sparse_rows
+from dlcca.numerics.landmarks import Exclusion, coverage_radius, nearest_distances
+from dlcca.numerics.potential import Components as Components
+from dlcca.numerics.potential import features, potential_coordinates
+from dlcca.numerics.topk import closest_links, nearest_links
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,10 @@ class Model:
     weights: list[NDArray]  # per kernel, (m,)
     values: list[NDArray]  # per kernel, (m, q)
     scale: NDArray  # (q,) makes the mean of all readings have mean square one
-    reach: NDArray | None = None  # (K,) see `numerics.novelty`; None in models saved before there was one
+    reach: NDArray | None = None  # (K,) see `numerics.landmarks`; None in models saved before there was one
     axes: Sequence[Axes | None] = ()  # per view, along which links are nearest; none: the channels as they are
+    arrivals: Sequence[NDArray] = ()  # per kernel, (m, a): of potential coordinates, see `numerics.potential`
+    components: Components | None = None  # of these
     rotation: NDArray | None = None  # (q, q) lays the axes on those of an earlier fit; None for the axes as they come
 
     @property
@@ -96,20 +101,32 @@ class Model:
         ``landmarks`` are their row numbers, ``rows`` those of the samples if they are not all; landmarks fewer than
         ``apart`` rows away do not count.
         """
-        away = Away(np.arange(len(views[0])) if rows is None else rows, landmarks, apart)
+        exclusion = Exclusion(np.arange(len(views[0])) if rows is None else rows, landmarks, apart)
         found = np.zeros(len(self.names))
         for v in self.needed:
-            found[v] = reach(nearest_distances(views[v], self.points[v], away), self.points[v])
+            found[v] = coverage_radius(nearest_distances(views[v], self.points[v], exclusion), self.points[v])
         return found
 
     def _block(self, views: Sequence[NDArray | None]) -> NDArray:
         present = [v for v in self.needed if views[v] is not None]
+        if self.components is not None:
+            return self._potential(views)
         if self.fusion != "alternating":
             W = fused_rows(self.distances(views), self.n_links)
             return extend(W, self.weights[0], self.values[0])
         readings = [extend(self.view_rows(v, views[v]), self.weights[v], self.values[v]) for v in present]
         # The mean of all views' readings was scaled in the fit; the reading of one view has mean square one itself.
         return np.mean(readings, axis=0) * (self.scale if len(present) == len(self.needed) else 1)
+
+    def _potential(self, views: Sequence[NDArray | None]) -> NDArray:
+        assert self.components is not None
+        if self.fusion != "alternating":
+            W = fused_rows(self.distances(views), self.n_links)
+            return potential_coordinates([features(W, self.arrivals[0])], self.components)
+        parts = [
+            None if views[v] is None else features(self.view_rows(v, views[v]), B) for v, B in enumerate(self.arrivals)
+        ]
+        return potential_coordinates(parts, self.components)
 
     def distances(self, views: Sequence[NDArray | None]) -> NDArray:
         """Distances (n, m) to the landmarks in units of the kernel's width, averaged over the views present."""

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.report import axes
-from dlcca.report.moments import Moments
-from dlcca.report.spectrum import Rhythms
-from dlcca.report.strength import of_landmarks
+from dlcca.report import figures
+from dlcca.report.landmarks import strengths
+from dlcca.report.spectrum import SpectrumEstimator
+from dlcca.report.time_axis import TimeAxis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,8 +46,8 @@ class Plots:
     ) -> Axes:
         """The samples in two of their coordinates, or in three on axes with ``projection="3d"``.
 
-        If `dlcca.stability` was asked before, some of them have a cross of one standard error each way, and the axes
-        say how much of their coordinate comes again from halves of the samples.
+        After `dlcca.stability`, some of them have a cross of one standard error each way, and the axes show the share
+        of their coordinate that fits to halves of the samples reproduce.
 
         Parameters
         ----------
@@ -63,13 +63,15 @@ class Plots:
         _check_coordinates(shown, q, 3 if in_space else 2)
         rows = np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int))
         values = rows if color is None else _of_rows(color, n, rows)
-        points = axes.draw_embedding(ax, np.asarray(self._model.embedding_[rows]), values, coordinates=shown, **style)
+        points = figures.draw_embedding(
+            ax, np.asarray(self._model.embedding_[rows]), values, coordinates=shown, **style
+        )
         stability = getattr(self._model, "stability_", None)
         if stability is not None and not in_space:
             some = np.flatnonzero(np.isfinite(np.asarray(self._model.embedding_).sum(axis=1)))
             some = some[np.unique(np.linspace(0, len(some) - 1, min(len(some), MOST_CROSSES)).round().astype(int))]
             E, band = np.asarray(self._model.embedding_[some]), stability.band[some]
-            axes.draw_bands(ax, E, band, stability.reproducibility, coordinates=shown)
+            figures.draw_bands(ax, E, band, stability.reproducibility, coordinates=shown)
         if "c" not in style and ax.figure is not None:
             ax.figure.colorbar(points, ax=ax, label=label or ("sample" if color is None else ""))
         return ax
@@ -77,13 +79,13 @@ class Plots:
     def eigenvalues(self, ax: Axes | None = None) -> Axes:
         """The eigenvalues of the coordinates, without the trivial 1, and the largest gap between two of them."""
         ax = _axes(ax)
-        axes.draw_eigenvalues(ax, np.asarray(self._model.eigenvalues_, float))
+        figures.draw_eigenvalues(ax, np.asarray(self._model.eigenvalues_, float))
         return ax
 
     def spectrum(
         self, ax: Axes | None = None, *, step: float | None = None, marks: Mapping[str, float] | None = None
     ) -> Axes:
-        """Which oscillations the coordinates hold; see `dlcca.report.spectrum`.
+        """Amplitude spectrum of the coordinates; see `dlcca.report.spectrum`.
 
         Parameters
         ----------
@@ -94,13 +96,13 @@ class Plots:
             raise SettingsError(f"step={step}; the time between two samples in seconds is needed, more than 0.")
         ax = _axes(ax)
         n, q = self._model.embedding_.shape
-        rhythms = Rhythms(n, q)
+        estimator = SpectrumEstimator(n, q)
         for block in self._blocks():
-            rhythms.take(block)
-        found = rhythms.finished(step or 1.0)
+            estimator.take(block)
+        found = estimator.finished(step or 1.0)
         if found is None:
             raise DataError("the embedding has no samples without gaps, of which a spectrum could be made.")
-        axes.draw_spectrum(ax, found, "cycles per sample" if step is None else "Hz", marks=marks, most=q)
+        figures.draw_spectrum(ax, found, "cycles per sample" if step is None else "Hz", marks=marks, most=q)
         ax.legend()
         return ax
 
@@ -112,17 +114,17 @@ class Plots:
         model = self._model
         landmarks = np.asarray(model.landmarks_)
         n = model.embedding_.shape[0]
-        moments = Moments("sample", 0, n - 1)
+        time_axis = TimeAxis("sample", 0, n - 1)
         at = landmarks.astype(float)
         if time is not None:
             at = _of_rows(time, n, landmarks)
-            moments = Moments("s", float(np.min(at)), float(np.max(at)))
+            time_axis = TimeAxis("s", float(np.min(at)), float(np.max(at)))
         edge = model.quality_.get("null_edge")
-        found = of_landmarks(at, np.asarray(model.correlations_), getattr(model, "local_quality_", {}), edge)
+        found = strengths(at, np.asarray(model.correlations_), getattr(model, "local_quality_", {}), edge)
         if not found or len(model.model_.names) < 2:
             raise DataError("strength is of two or more views; this model has one.")
         ax = _axes(ax)
-        axes.draw_strength(ax, found[0], moments)
+        figures.draw_strength(ax, found[0], time_axis)
         ax.legend()
         return ax
 

@@ -25,7 +25,7 @@ SCALARS: tuple[Any, ...] = (
 )
 
 #: Section -> its keys. A key that is not known belongs to each of them.
-STAGES = {f.name: [key.name for key in fields(f.default_factory)] for f in fields(fit.Settings)}  # type: ignore[arg-type]
+STAGES = {name: [key.name for key in fields(stage)] for name, stage in fit.STAGES.items()}
 VIEW = [field.name for field in fields(recipe.ViewRecipe)]
 FEATURES = [field.name for field in fields(recipe.FeatureRecipe)]
 READER = sorted({name for reader in (csv_table, wav, zarr_arrays) for name in signature(reader.open).parameters})

@@ -13,7 +13,7 @@ import pytest
 from dlcca import Settings
 from dlcca.numerics import metrics
 from dlcca.recordings import formats
-from dlcca.recordings.formats import opening
+from dlcca.recordings.formats import registry
 from tests.support import doc_pages
 from tests.support.doc_pages import NOT_RUN, PAGES, ROOT
 from tests.support.page_files import PREPARED
@@ -48,7 +48,7 @@ def elsewhere(tmp_path, monkeypatch):
     """A folder of its own; files that a page puts among the formats are read from there, and forgotten after it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path / "dlcca" / "recordings" / "formats")])
-    monkeypatch.setattr(opening, "READERS", dict(opening.READERS))
+    monkeypatch.setattr(registry, "READERS", dict(registry.READERS))
     # What a page exports, or adds to a table, is forgotten.
     with mock.patch.dict(os.environ, XDG_CACHE_HOME=str(tmp_path / "cache")), mock.patch.dict(metrics.METRICS):
         yield

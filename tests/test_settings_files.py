@@ -84,8 +84,11 @@ def test_a_settings_file_with_random_values_ends_with_a_sentence_and_a_known_cod
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("[neighborhoods]\nkind = []", r"neighborhoods is an array (0,) of float64; row numbers (L, k) are needed"),
-        ("[neighborhoods]\nkind = [1, 2]", r"neighborhoods is an array (2,) of int64; row numbers (L, k) are needed"),
+        ("[neighborhoods]\nkind = []", r"neighborhoods=[] is an array (0,) of float64; row numbers (L, k) are needed"),
+        (
+            "[neighborhoods]\nkind = [1, 2]",
+            r"neighborhoods=[1, 2] is an array (2,) of int64; row numbers (L, k) are needed",
+        ),
         ("[landmarks]\ncount = [[1], [2, 3]]", "landmarks=[[1], [2, 3]]; row numbers (L,) are needed"),
         ("[cluster]\nworkers = true", "[cluster] workers = True; a whole number of at least 1 is needed"),
         ("[cluster]\nmemory_gib = 'much'", "[cluster] memory_gib = 'much'; a number above 0 is needed"),

@@ -12,11 +12,9 @@ The first three hold n x n matrices and refuse more than 10 000 samples.
 
 from collections.abc import Callable
 
-from dlcca.baselines.alternating_diffusion import alternating_diffusion
-from dlcca.baselines.diffusion_maps import diffusion_maps
-from dlcca.baselines.kernel_cca import kernel_cca
-from dlcca.baselines.linear_cca import linear_cca
-from dlcca.baselines.result import Baseline
+from dlcca.baselines.cca import kernel_cca, linear_cca
+from dlcca.baselines.diffusion import alternating_diffusion, diffusion_maps
+from dlcca.baselines.interface import Baseline
 
 #: Every baseline by its name.
 ALL: dict[str, Callable[..., Baseline]] = {
@@ -26,11 +24,4 @@ ALL: dict[str, Callable[..., Baseline]] = {
     "linear_cca": linear_cca,
 }
 
-__all__ = [
-    "ALL",
-    "Baseline",
-    "alternating_diffusion",
-    "diffusion_maps",
-    "kernel_cca",
-    "linear_cca",
-]
+__all__ = ["ALL", "Baseline", "alternating_diffusion", "diffusion_maps", "kernel_cca", "linear_cca"]

@@ -7,75 +7,59 @@ from typing import Annotated
 
 import typer
 
-from dlcca.cli.console import speaking
-from dlcca.cli.options import AsJson, Debug, Help, Quiet
-
-clusters = typer.Typer(
-    help="Where runs may run. Try: dlcca cluster profiles",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+from dlcca.cli.verb import Console, CopyTo, group, verb
 
 
-@clusters.callback()
-def cluster_verbs(
-    help: Help = False,
-) -> None:
-    """Where runs may run. Try: dlcca cluster profiles"""
-
-
-@clusters.command("profiles", epilog="Example: dlcca cluster profiles --out my-cluster")
-def cluster_profiles(
-    out: Annotated[Path | None, typer.Option(help="Folder to copy them to, for you to change.")] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
-    """Say where the ready cluster files are, or copy them.
+@verb(example="dlcca cluster profiles --out my-cluster")
+def profiles(console: Console, out: CopyTo = None) -> None:
+    """Print where the ready cluster files are, or copy them.
 
     One for each kind of queue, for Kubernetes and for clouds, a Containerfile and a batch script. Files that are there
     already are not replaced.
     """
-    with speaking(as_json, quiet, debug) as voice:
-        from dlcca.clusters import profiles_included
-        from dlcca.storage import places
+    from dlcca.clusters.profile import included_folder
 
-        if out is not None:
-            places.refuse_folder(out)
-        files = profiles_included.copied(out) if out is not None else profiles_included.files()
-        for file in files:
-            voice.say(f"{file!s:<40} {profiles_included.first_words(file)}")
-        voice.finish({"files": [str(file) for file in files]})
+    list_or_copy(console, included_folder(), out)
 
 
-@clusters.command("check", epilog="Example: dlcca cluster check my-cluster/local.toml --store run.zarr")
-def cluster_check(
+def list_or_copy(console: Console, folder: Path, out: Path | None) -> None:
+    """Print the files in a folder that comes with the package, or copy them."""
+    from dlcca.clusters.profile import copy_files, files_below, first_words
+    from dlcca.storage import places
+
+    if out is not None:
+        places.refuse_folder(out)
+    files = files_below(folder) if out is None else copy_files(folder, out)
+    for file in files:
+        console.say(f"{file!s:<40} {first_words(file)}")
+    console.finish({"files": [str(file) for file in files]})
+
+
+@verb(example="dlcca cluster check my-cluster/local.toml --store run.zarr")
+def check(
+    console: Console,
     file: Annotated[str, typer.Argument(metavar="FILE|ADDRESS", help="A cluster file, or a Dask scheduler.")],
     store: Annotated[str | None, typer.Option(help="A place that every worker must read and write.")] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
-    """Start a cluster and see whether it can do a run.
+    """Start a cluster and check whether it can do a run.
 
-    Starts the workers, sends a task to each, compares the versions of packages, and has every worker read and write
-    the store. What is wrong is said in words, with exit code 4, or 2 if it is the file.
+    Starts the workers, sends a task to each, compares the versions of packages, and lets every worker read and write
+    the store. Problems are printed, with exit code 4, or 2 if the file is wrong.
     """
-    with speaking(as_json, quiet, debug) as voice:
-        from dlcca.clusters import check, profile_for
-        from dlcca.errors import ClusterError
+    from dlcca.clusters import check as checks
+    from dlcca.clusters import profile_for
+    from dlcca.errors import ClusterError
 
-        place = store if store is None or "://" in store else str(Path(store).resolve())
-        with voice.progress() as step:
-            step(f"starting the workers of {file}")
-            found = check.check(profile_for(file, None, None), place, voice.warn)
-        for text in found.well:
-            voice.say(f"  well    {text}")
-        for text in found.wrong:
-            voice.warn(f"  WRONG   {text}")
-        code = ClusterError.exit_code if found.wrong else 0
-        voice.document({**vars(found), "exit_code": code})
-        if found.wrong:
-            raise typer.Exit(code)
-        voice.say(f"{file} is fit for a run.")
+    place = store if store is None or "://" in store else str(Path(store).resolve())
+    console.step(f"starting the workers of {file}")
+    found = checks.check(profile_for(file, None, None), place, console.warn)
+    for text in found.well:
+        console.say(f"  well    {text}")
+    for text in found.wrong:
+        console.warn(f"  WRONG   {text}")
+    if not found.wrong:
+        console.say(f"{file} is fit for a run.")
+    console.finish(vars(found), code=ClusterError.exit_code if found.wrong else 0)
+
+
+clusters = group("Where runs may run. Try: dlcca cluster profiles", profiles, check)

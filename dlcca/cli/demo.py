@@ -1,50 +1,44 @@
-"""`dlcca demo`: finds the pendulum that two simulated movies share."""
+"""`dlcca demo` and `dlcca reproduce`: simulated movies, and the paper's experiments."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dlcca.cli.console import speaking
-from dlcca.cli.options import AsJson, Debug, Quiet
-
-EXAMPLE = "Example: dlcca demo --out demo-output"
+from dlcca.cli.verb import Console, verb
 
 
+@verb(example="dlcca demo --out demo-output")
 def demo(
+    console: Console,
     out: Annotated[Path, typer.Option(help="Folder for run.zarr and report.html.")] = Path("demo-output"),
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Find the pendulum that two simulated movies share.
 
     Simulates two movies of coupled pendulums, each with a private pendulum in it, fits them with the default settings,
     and leaves run.zarr and report.html in the folder. An earlier demo there is replaced; other files are left alone.
     """
-    with speaking(as_json, quiet, debug) as voice:
-        from dlcca import demo as demonstration
+    from dlcca import demo as demonstration
 
-        with voice.progress() as step:
-            made = demonstration.run(out, step)
-        voice.say(made.summary)
-        voice.say(f"\n{demonstration.sentence(made.found)}\n")
-        voice.next_steps(
-            {
-                "look at the report": str(made.report),
-                "find what your recordings share": "from dlcca import LocalCCA; LocalCCA().fit([X, Y]).embedding_",
-                "rerun the paper's experiments": "dlcca reproduce",
-            }
-        )
-        found = {"store": str(made.store), "report": str(made.report), "correlations": made.found}
-        voice.finish({**found, **_result(made.run)}, made.run.warnings)
-
-
-def _result(run: Any) -> dict[str, Any]:
-    """What a run found, for machines."""
-    return {
+    made = demonstration.run(out, console.step)
+    console.say(made.summary)
+    console.say(f"\n{demonstration.sentence(made.found)}\n")
+    console.next_steps(
+        {
+            "look at the report": str(made.report),
+            "find what your recordings share": "from dlcca import LocalCCA; LocalCCA().fit([X, Y]).embedding_",
+            "rerun the paper's experiments": "dlcca reproduce",
+        }
+    )
+    run = made.run
+    document = {
+        "store": str(made.store),
+        "report": str(made.report),
+        "correlations": made.found,
         "samples": len(run.embedding),
         "landmarks": len(run.landmarks),
         "n_common": run.n_common,
@@ -53,3 +47,45 @@ def _result(run: Any) -> dict[str, Any]:
         "warnings": run.warnings,
         "fingerprint": run.fingerprint,
     }
+    console.finish(document, run.warnings)
+
+
+@verb(example="dlcca reproduce --out reproduce-output")
+def reproduce(
+    console: Console,
+    out: Annotated[Path, typer.Option(help="Folder for the figures and the table.")] = Path("reproduce-output"),
+) -> None:
+    """Run the paper's experiments beside the baselines.
+
+    Leaves figures and a table in the folder, and compares every number with what is expected of it.
+    """
+    import warnings
+
+    from dlcca import reproduce as experiments
+    from dlcca.errors import Untrusted
+
+    # Some experiments show how a method fails; it is their table that says whether they went as expected.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Untrusted)
+        rows = experiments.run(out, console.step)
+    console.say(_table(rows))
+    console.say(f"The figures are in {out}.")
+    document = [{name: getattr(row, name) for name in ("figure", "expected", "got", "met")} for row in rows]
+    missed = [f"{row.figure}: expected {row.expected}, got {row.got}" for row in rows if row.met is False]
+    console.finish({"out": str(out), "rows": document}, missed)
+
+
+def _table(rows: Sequence[Any]) -> str:
+    """The numbers beside what is expected of them."""
+    from rich.console import Console as Terminal
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("figure", "expected", "got", "met")
+    for row in rows:
+        met = {True: Text("yes", "green"), False: Text("no", "bold red")}.get(row.met, Text("reported"))
+        table.add_row(Text(str(row.figure)), Text(str(row.expected)), Text(str(row.got)), met)
+    terminal = Terminal(width=None if sys.stdout.isatty() else 120)
+    with terminal.capture() as text:
+        terminal.print(table)
+    return text.get().rstrip("\n")

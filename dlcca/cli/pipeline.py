@@ -8,174 +8,304 @@ from typing import Annotated, Any
 
 import typer
 
-from dlcca.cli.console import Voice, speaking
-from dlcca.cli.options import AsJson, Cluster, Debug, Help, Quiet
-from dlcca.errors import StorageError
+from dlcca.cli.cluster import list_or_copy
+from dlcca.cli.verb import Cluster, Console, CopyTo, group, verb
+from dlcca.errors import SettingsError, StorageError
 
-pipelines = typer.Typer(
-    help="Recordings of every night, embedded by morning. Try: dlcca pipeline run pipeline.toml",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 File = Annotated[Path, typer.Argument(metavar="pipeline.toml", help="Sources, settings, model, outputs, policies.")]
+At = Annotated[str | None, typer.Option(metavar="HH:MM", help="Every day at this time. Default: 02:00.")]
+When = Annotated[str | None, typer.Option("--schedule", metavar="CRON", help="An expression of cron instead.")]
 
 
-@pipelines.callback()
-def pipeline_verbs(
-    help: Help = False,
-) -> None:
-    """Recordings of every night, embedded by morning. Try: dlcca pipeline run pipeline.toml"""
+# Runs.
 
 
-@pipelines.command("run", epilog="Example: dlcca pipeline run pipeline.toml")
-def run(
-    file: File, cluster: Cluster = None, as_json: AsJson = False, quiet: Quiet = False, debug: Debug = False
-) -> None:
+@verb(example="dlcca pipeline run pipeline.toml")
+def run(console: Console, file: File, cluster: Cluster = None) -> None:
     """Embed what is new, publish it, check for drift, and refit the model if that is due.
 
     Run it as often as you like: it does only what is missing. Exit code 3 if a recording was refused, 4 if something
     could not be stored and is tried again, 5 if a recording was held back or is unlike what the model has seen, or if
     the model is not trusted.
     """
-    with speaking(as_json, quiet, debug) as voice:
-        from dlcca.pipelines import nightly_run
+    from dlcca.pipelines import nightly_run
 
-        with voice.progress() as step:
-            _finish(voice, file, lambda: nightly_run.run(file, cluster, step))
+    _finish(console, file, lambda: nightly_run.run(file, cluster, console.step))
 
 
-@pipelines.command("backfill", epilog="Example: dlcca pipeline backfill pipeline.toml --from 2026-01-10")
+@verb(example="dlcca pipeline backfill pipeline.toml --from 2026-01-10")
 def backfill(
+    console: Console,
     file: File,
-    first: Annotated[str | None, typer.Option("--from", metavar="DAY", help="The first day; all if not said.")] = None,
+    first: Annotated[str | None, typer.Option("--from", metavar="DAY", help="The first day. Default: all.")] = None,
     last: Annotated[str | None, typer.Option("--to", metavar="DAY", help="The last day.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Also try what was refused or held back.")] = False,
     anew: Annotated[
         bool, typer.Option("--anew", help="Fit a new model, of other settings too, and do all days.")
     ] = False,
     cluster: Cluster = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Embed days again with the model in use, as far as another made them.
 
     What is published stands until the new rows are there. New files are embedded as well, as by dlcca pipeline run.
     """
-    with speaking(as_json, quiet, debug) as voice:
-        from dlcca.pipelines import backfill as filling
+    from dlcca.pipelines import nightly_run
 
-        with voice.progress() as step:
-            _finish(
-                voice,
-                file,
-                lambda: filling.run(file, first, last, again=again, anew=anew, cluster=cluster, say=step),
-            )
+    options: dict[str, Any] = {"again": again, "anew": anew, "cluster": cluster, "say": console.step}
+    _finish(console, file, lambda: nightly_run.backfill(file, first, last, **options))
 
 
-def _finish(voice: Voice, file: Path, work: Callable[[], Any]) -> None:
-    """Have a night done, and say what came of it; or that another is at it."""
-    from dlcca.pipelines import lock, reports, settings
+def _finish(console: Console, file: Path, work: Callable[[], Any]) -> None:
+    """Do the work of a run and print its summary, or that another run is in progress."""
+    from dlcca.pipelines import page, settings
+    from dlcca.pipelines.catalog import Busy
 
     try:
         summary = work()
-        reports.draw(file, lambda text: None)
-    except lock.Busy as busy:
+        page.update_reports(file, lambda text: None)
+    except Busy as busy:
         code = busy.exit_code if settings.read(file).pipeline.busy == "fail" else 0
-        text = f"{file}: {busy}; this one leaves."
-        voice.document({"busy": True, "text": text, "exit_code": code})
-        voice.warn(text) if code else voice.say(text)
-        raise typer.Exit(code) from None
-    code = summary.exit_code
-    voice.document(summary.document())
+        text = f"{file}: {busy}; this one ends."
+        console.warn(text) if code else console.say(text)
+        console.finish({"busy": True, "text": text}, code=code)
+        return
     for line in summary.lines():
-        voice.warn(line) if code and not voice.as_json else voice.say(line)
-    if code:
-        raise typer.Exit(code)
+        console.warn(line) if summary.exit_code and not console.as_json else console.say(line)
+    console.finish(summary.document(), code=summary.exit_code)
 
 
-@pipelines.command("status", epilog="Example: dlcca pipeline status pipeline.toml --json")
-def status(file: File, as_json: AsJson = False, quiet: Quiet = False, debug: Debug = False) -> None:
-    """Say where a pipeline stands: recordings, model, published days, the last run."""
-    with speaking(as_json, quiet, debug) as voice:
-        from dlcca.pipelines import messages
-        from dlcca.pipelines.context import opened
-
-        with opened(file) as flow:
-            found = messages.status(flow)
-        for line in messages.status_lines(found):
-            voice.say(line)
-        voice.finish(found)
+# State.
 
 
-@pipelines.command("history", epilog="Example: dlcca pipeline history pipeline.toml --file night-3.edf")
+@verb(example="dlcca pipeline status pipeline.toml --json")
+def status(console: Console, file: File) -> None:
+    """Print where a pipeline stands: recordings, model, published days, the last run."""
+    from dlcca.pipelines import summary
+    from dlcca.pipelines.context import opened
+
+    with opened(file) as pipeline:
+        found = summary.status(pipeline)
+    for line in summary.status_lines(found):
+        console.say(line)
+    console.finish(found)
+
+
+@verb(example="dlcca pipeline history pipeline.toml --file night-3.edf")
 def history(
+    console: Console,
     file: File,
     limit: Annotated[int, typer.Option(min=1, help="Lines at most, the latest.")] = 50,
     day: Annotated[str | None, typer.Option(metavar="DAY", help="Of this day only.")] = None,
     name: Annotated[str | None, typer.Option("--file", metavar="TEXT", help="Of files with this in the path.")] = None,
     kind: Annotated[str | None, typer.Option(help="Of this kind only, as refused, drift or published.")] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
-    """Say what has happened, line by line: files, results, days, drift, models."""
-    with speaking(as_json, quiet, debug) as voice:
-        from dlcca.pipelines import invalid_config, messages
+    """Print what has happened, line by line: files, results, days, drift, models."""
+    from dlcca.pipelines import nightly_run, summary
 
-        catalog, wrong = invalid_config.catalog_of(file)
-        with catalog:
-            lines = messages.history(catalog, limit, day, name, kind)
-        for line in lines:
-            voice.say(f"{line['at'][:19]}  {line['kind']:<11} {line['text']}")
-        if wrong:
-            voice.warn(f"dlcca: no run can begin as it is: {wrong}")
-        voice.finish({"lines": lines})
+    catalog, wrong = nightly_run.catalog_of(file)
+    with catalog:
+        lines = summary.history(catalog, limit, day, name, kind)
+    for line in lines:
+        console.say(f"{line['at'][:19]}  {line['kind']:<11} {line['text']}")
+    if wrong:
+        console.warn(f"dlcca: no run is possible with this file: {wrong}")
+    console.finish({"lines": lines})
 
 
-@pipelines.command("rollback", epilog="Example: dlcca pipeline rollback pipeline.toml --to 1")
-def rollback(
+@verb(example="dlcca pipeline page pipeline.toml")
+def page(
+    console: Console,
     file: File,
-    to: Annotated[int | None, typer.Option(help="The version to use; the one before if not said.")] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    out: Annotated[Path | None, typer.Option(help="The HTML file. Default: [outputs] page.")] = None,
+) -> None:
+    """Write the page of a pipeline: runs, failures and their reasons, drift, models, links to reports.
+
+    It is one HTML file that needs no network; dlcca pipeline run writes it as well.
+    """
+    from dlcca.pipelines import page as pages
+    from dlcca.pipelines.context import opened
+
+    with opened(file, say=console.step) as pipeline:
+        place = pages.page_place(pipeline, out)
+        pages.write_reports(pipeline, place)
+        pages.write(pipeline, place)
+    console.say(f"The page is {place}.")
+    console.finish({"page": str(place)})
+
+
+# Models and storage.
+
+
+@verb(example="dlcca pipeline rollback pipeline.toml --to 1")
+def rollback(
+    console: Console,
+    file: File,
+    to: Annotated[int | None, typer.Option(help="The version to use. Default: the one before.")] = None,
 ) -> None:
     """Use an earlier model again.
 
     A model that is not trusted is used only if --to names it; every run then ends with exit code 5.
     Days that are published stay as they are; dlcca pipeline backfill embeds them with the model in use.
     """
-    with speaking(as_json, quiet, debug) as voice:
-        from dlcca.pipelines import nightly_run, versions
+    from dlcca.pipelines import nightly_run, versions
 
-        with nightly_run.begun(file, "rollback") as (flow, _):
-            found = versions.rollback(flow, to)
-        place = f", in place of model {found['from']}" if found["from"] is not None else ""
-        voice.say(f"Model {found['to']} is in use{place}.")
-        voice.finish(found)
+    with nightly_run.begun(file, "rollback") as (pipeline, _):
+        found = versions.rollback(pipeline, to)
+    place = f", in place of model {found['from']}" if found["from"] is not None else ""
+    console.say(f"Model {found['to']} is in use{place}.")
+    console.finish(found)
 
 
-@pipelines.command("retain", epilog="Example: dlcca pipeline retain pipeline.toml --dry-run")
+@verb(example="dlcca pipeline retain pipeline.toml --dry-run")
 def retain(
+    console: Console,
     file: File,
-    dry: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    dry: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
 ) -> None:
     """Remove what [retention] does not keep; dlcca pipeline run does so as well."""
-    with speaking(as_json, quiet, debug) as voice:
-        from dlcca.pipelines import nightly_run, retention
+    from dlcca.pipelines import nightly_run, retention
 
-        with nightly_run.begun(file, "retain") as (flow, _):
-            found = retention.retain(flow, dry=dry)
-        would = "would be " if dry else ""
-        voice.say(
-            f"Views of {found.views} recordings, {len(found.models)} models, {found.lines} lines of the history and "
-            f"{len(found.paths)} replaced results {would}removed."
-        )
-        if found.refused:
-            raise StorageError(" ".join(found.refused))
-        voice.finish(vars(found))
+    with nightly_run.begun(file, "retain") as (pipeline, _):
+        found = retention.retain(pipeline, dry=dry)
+    console.say(
+        f"Views of {found.views} recordings, {len(found.models)} models, {found.lines} lines of the history and "
+        f"{len(found.paths)} replaced results {'would be ' if dry else ''}removed."
+    )
+    if found.refused:
+        raise StorageError(" ".join(found.refused))
+    console.finish(vars(found))
+
+
+# Set-up.
+
+
+@verb(example="dlcca pipeline examples --out my-settings")
+def examples(console: Console, out: CopyTo = None) -> None:
+    """Print where the example settings are, or copy them.
+
+    A run.toml, pipelines for a folder and for object storage, and files for schedulers. Files that are there already
+    are not replaced.
+    """
+    from dlcca.pipelines.settings import examples_folder
+
+    list_or_copy(console, examples_folder(), out)
+
+
+@verb(example="dlcca pipeline install pipeline.toml --cron --at 02:30")
+def install(
+    console: Console,
+    file: File,
+    cron: Annotated[bool, typer.Option("--cron", help="A line for the crontab.")] = False,
+    systemd: Annotated[bool, typer.Option("--systemd", help="A service and a timer.")] = False,
+    at: At = None,
+    schedule: When = None,
+    environment: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Lines NAME=value that a run is given, for secrets.")
+    ] = None,
+    apply: Annotated[bool, typer.Option("--apply", "--yes", help="Install it; else it is only printed.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Uninstall it (with --apply).")] = False,
+    cluster: Cluster = None,
+) -> None:
+    """Print what runs a pipeline every night: a line for cron, or units of systemd. With --apply, install it.
+
+    Installing twice is the same as once. Cron: the crontab of this user. Systemd: units of this user, or of the system
+    if this is root.
+    """
+    from dlcca.pipelines import schedule as schedules
+
+    if cron == systemd:
+        raise SettingsError("give one of --cron or --systemd.")
+    job = schedules.job(file, _schedule(at, schedule), cluster, environment)
+    found = _install_cron(job, apply, remove) if cron else _install_systemd(job, apply, remove)
+    for text in found["files"].values():
+        console.say(text.rstrip("\n"))
+    for line in found["lines"]:
+        console.say(line) if apply else console.warn(line)
+    console.finish({**found, "applied": apply})
+
+
+@verb(example="dlcca pipeline serve pipeline.toml --at 02:30")
+def serve(
+    console: Console,
+    file: File,
+    at: At = None,
+    schedule: When = None,
+    timezone: Annotated[str, typer.Option(metavar="ZONE", help="Of these times, as Europe/Berlin.")] = "UTC",
+    cluster: Cluster = None,
+) -> None:
+    """Let Prefect start the runs of a pipeline, and do them; ends when it is stopped.
+
+    Needs dlcca[prefect] and a Prefect server (prefect server start) at PREFECT_API_URL. Every step is a task there.
+    """
+    from dlcca.pipelines import settings
+
+    when = _schedule(at, schedule).expression
+    name = settings.read(file).pipeline.name
+    try:
+        from dlcca.pipelines import prefect_flow
+    except ImportError as error:
+        raise SettingsError(
+            f"Prefect is not installed here ({error}): pip install 'dlcca[prefect]'. Cron and systemd need "
+            "nothing: dlcca pipeline install."
+        ) from error
+    console.say(f"{name}: runs start at {when} ({timezone}), as the deployment dlcca-night/{name}.")
+    prefect_flow.serve(file, when, cluster, timezone)
+    console.finish({"deployment": f"dlcca-night/{name}", "schedule": when, "timezone": timezone})
+
+
+def _schedule(at: str | None, schedule: str | None) -> Any:
+    """The schedule that these options mean."""
+    from dlcca.pipelines.schedule import Schedule
+
+    if at is not None and schedule is not None:
+        raise SettingsError("--at and --schedule are both given; give one of them.")
+    return Schedule.of(schedule) if schedule is not None else Schedule.at(at or "02:00")
+
+
+def _install_cron(job: Any, apply: bool, remove: bool) -> dict[str, Any]:
+    from dlcca.pipelines import schedule
+
+    if not apply:
+        files = {} if remove else {"crontab": schedule.cron_entry(job)}
+        return {"files": files, "changed": False, "lines": [_preview("the crontab of this user", remove)]}
+    before = schedule.read_crontab()
+    after = schedule.without_entry(job, before) if remove else schedule.with_entry(job, before)
+    if after != before:
+        job.log.parent.mkdir(parents=True, exist_ok=True)  # the shell opens it before the first run
+        schedule.write_crontab(after)
+    return {"files": {}, "changed": after != before, "lines": [_outcome("crontab", remove, after != before)]}
+
+
+def _install_systemd(job: Any, apply: bool, remove: bool) -> dict[str, Any]:
+    from dlcca.pipelines import schedule
+
+    for_all = schedule.is_for_all()
+    place = schedule.unit_folder(for_all)
+    if not apply:
+        units = {} if remove else schedule.units(job, for_all)
+        lines = [_preview(str(place), remove), *schedule.unit_errors(units)]
+        files = {name: f"# {place / name}\n{text}" for name, text in units.items()}
+        return {"files": files, "changed": False, "lines": lines}
+    changed, left = (schedule.remove_units if remove else schedule.install_units)(job, place, for_all)
+    lines = [_outcome(f"{place}/{job.unit}.timer", remove, changed), *([left] if left else [])]
+    if not remove and not for_all:
+        lines.append("So that it runs while you are not logged in: loginctl enable-linger")
+    return {"files": {}, "changed": changed, "lines": lines}
+
+
+def _preview(where: str, remove: bool) -> str:
+    if remove:
+        return f"Nothing was changed; with --apply it is removed from {where}."
+    return f"Nothing was installed; with --apply this goes to {where}."
+
+
+def _outcome(where: str, remove: bool, changed: bool) -> str:
+    if remove:
+        return f"Removed from {where}." if changed else f"It was not in {where}."
+    return f"Installed: {where}." if changed else f"It was there already: {where}."
+
+
+pipelines = group(
+    "Recordings of every night, embedded by morning. Try: dlcca pipeline run pipeline.toml",
+    *(run, backfill, status, history, rollback, retain, examples, page, install, serve),
+)

@@ -1,4 +1,4 @@
-"""`dlcca report`: the HTML report of a finished run."""
+"""`dlcca report`, `dlcca compare`, `dlcca export`: a finished run as a page, beside baselines, for other tools."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from dlcca.cli.console import speaking
-from dlcca.cli.options import AsJson, Debug, Quiet, Store
-
-EXAMPLE = "Example: dlcca report demo-output/run.zarr --out report.html"
+from dlcca.cli.verb import Console, RunToml, Store, verb
 
 
+@verb(example="dlcca report demo-output/run.zarr --out report.html")
 def report(
+    console: Console,
     store: Store,
-    out: Annotated[
-        Path | None, typer.Option(help="The HTML file; beside the store and named like it if not said.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The HTML file. Default: beside the store, named like it.")] = None,
     color: Annotated[
         list[str] | None,
         typer.Option(
@@ -25,54 +22,114 @@ def report(
             help="A value or a label for each row, to colour by: .npy, an array of .npz, a column of .csv. Repeatable.",
         ),
     ] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Draw the report of a finished run.
 
     It is one HTML file that needs no network. A report that is there already is replaced. Rows may be coloured by time,
     by the channels at the landmarks, by the annotations of the recordings, and by whatever --color names.
     """
-    with speaking(as_json, quiet, debug) as voice:
-        from dlcca.report import overview, page
-        from dlcca.storage import comparison
-        from dlcca.storage import run as run_store
+    from dlcca.report import overview, page
+    from dlcca.storage import comparison
+    from dlcca.storage import run as run_store
 
-        name = Path(store).name
-        beside = Path() / name if "://" in store else Path(store)  # a report on a remote run is written here
-        place = out if out is not None else beside.with_suffix(".html")
-        page.refuse_foreign(place, [store, *(each.partition(":")[0] for each in color or [])])
-        known = _known(color or [])
-        with voice.progress() as step:
-            step(f"reading {store}")
-            compared = comparison.of_run(store, run_store.describe(store)["fingerprint"])
-            found = overview.of_store(store, known=known, also=() if compared is None else compared.rows)
-            step(f"drawing {place}")
-            page.write(place, page.render(found, title=f"dlcca report of {name}", compared=compared))
-        headline = page.headline(found)
-        voice.say(f"{headline}.")
-        voice.say(f"The report is {place}.")
-        voice.next_steps(
-            {
-                "open it in a browser": str(place),
-                "for other tools": f"dlcca export {store} --to parquet --out {Path(name).stem}.parquet",
-                "new recordings into it": f"dlcca transform {store} FILE... --out new.zarr",
-            }
-        )
-        voice.finish({"store": store, "report": str(place), "headline": headline})
+    name = Path(store).name
+    beside = Path(name) if "://" in store else Path(store)  # a report on a remote run is written here
+    place = beside.with_suffix(".html") if out is None else out
+    page.refuse_foreign(place, [store, *(each.partition(":")[0] for each in color or [])])
+    colors = _read_colors(color or [])
+    console.step(f"reading {store}")
+    compared = comparison.of_run(store, run_store.describe(store)["fingerprint"])
+    found = overview.of_store(store, known=colors, also=() if compared is None else compared.rows)
+    console.step(f"drawing {place}")
+    page.write(place, page.render(found, title=f"dlcca report of {name}", compared=compared))
+    headline = page.headline(found)
+    console.say(f"{headline}.")
+    console.say(f"The report is {place}.")
+    console.next_steps(
+        {
+            "open it in a browser": str(place),
+            "for other tools": f"dlcca export {store} --to parquet --out {Path(name).stem}.parquet",
+            "new recordings into it": f"dlcca transform {store} FILE... --out new.zarr",
+        }
+    )
+    console.finish({"store": store, "report": str(place), "headline": headline})
 
 
-def _known(said: list[str]) -> dict[str, Any]:
-    """What is known of every row, by name."""
+def _read_colors(files: list[str]) -> dict[str, Any]:
+    """Values or labels of all rows, by name."""
     from dlcca.compare.truth import read_truth
     from dlcca.errors import DlccaError
 
     found: dict[str, Any] = {}
-    for each in said:
+    for file in files:
         try:
-            truth = read_truth(each, "label")
+            truth = read_truth(file, "label")
         except DlccaError as error:
             raise type(error)(str(error).replace("--truth", "--color")) from error
         found[truth.name] = truth.values
     return found
+
+
+@verb(example="dlcca compare run.toml --truth breaths.npz:phase --circular")
+def compare(
+    console: Console,
+    runfile: RunToml,
+    out: Annotated[Path, typer.Option(help="Folder for compare.json and compare.html.")] = Path("compare-output"),
+    rows: Annotated[int, typer.Option(help="Compare at most this many rows, evenly spaced.")] = 5000,
+    truth: Annotated[
+        str | None,
+        typer.Option(metavar="FILE[:NAME]", help="A value for each row: .npy, an array of .npz, a column of .csv."),
+    ] = None,
+    circular: Annotated[bool, typer.Option("--circular", help="The truth is a phase, in radians.")] = False,
+    labels: Annotated[bool, typer.Option("--labels", help="The truth is a label, a number or a text.")] = False,
+    folds: Annotated[str, typer.Option(help="How rows are held out for the truth: auto, blocked or random.")] = "auto",
+) -> None:
+    """Compare a finished run with the baselines, on the same views.
+
+    Diffusion maps, kernel CCA, alternating diffusion and linear CCA; each also on views that are shifted in time, as a
+    control. Prints how far they agree, the R² of each predicted from every view, and, with --truth, how well the truth
+    is predicted from each. The comparison is kept in the run, where dlcca report finds it.
+    """
+    from dlcca import compare as comparing
+    from dlcca.compare import output
+    from dlcca.compare import truth as truths
+    from dlcca.settings import runfile as files
+
+    requested = files.read(runfile)
+    known = truths.truth_of_options(truth, circular, labels, folds)
+    output.refuse_occupied(out, [runfile, requested.store, *requested.inputs])
+    made = comparing.compare(requested, rows=rows, truth=known, folds=folds, say=console.step)
+    console.step(f"drawing {out / output.PAGE}")
+    output.write(out, requested.store, made)
+    for line in output.lines(made):
+        console.say(line)
+    console.say(f"The comparison is in {out / output.PAGE} and {out / output.TABLE}.")
+    console.next_steps(
+        {
+            "open it in a browser": str(out / output.PAGE),
+            "see it beside the result": f"dlcca report {requested.store}",
+            "compare with a known variable": f"dlcca compare {runfile} --truth FILE:NAME",
+        }
+    )
+    console.finish({"store": requested.store, "out": str(out), **output.document(made)})
+
+
+@verb(example="dlcca export run.zarr --to parquet --out run.parquet")
+def export(
+    console: Console,
+    store: Annotated[str, typer.Argument(metavar="STORE", help="A finished run, or what dlcca transform wrote.")],
+    to: Annotated[str, typer.Option("--to", help="parquet, csv, xarray (netcdf or zarr), or mne (fif).")],
+    out: Annotated[Path, typer.Option(help="The file that is written; an earlier export there is replaced.")],
+    rate: Annotated[float | None, typer.Option(help="Rows in a second, for mne where rows are counted.")] = None,
+) -> None:
+    """Write the coordinates for other tools.
+
+    With the time of every row, the reason where it has no coordinates, and whether it is outside what the fit saw.
+    """
+    from dlcca.export import formats
+
+    kind = formats.format_of(to, out)
+    console.step(f"writing {out}")
+    formats.write(store, kind, out, rate=rate)
+    console.say(f"The coordinates of {store} are in {out}.")
+    console.finish({"store": store, "out": str(out), "format": kind})

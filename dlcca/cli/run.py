@@ -1,110 +1,386 @@
-"""`dlcca run`: all stages; a second run does only what is missing."""
+"""`dlcca ingest`, `dlcca plan` and `dlcca run`: from recordings to a finished run."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dlcca.cli.console import Voice, speaking
-from dlcca.cli.estimate import foreseen, workers_of
-from dlcca.cli.options import AsJson, Cluster, Debug, Quiet, RunToml
-from dlcca.cli.views import ingested
+from dlcca.cli.progress import format_bytes, format_duration
+from dlcca.cli.verb import Cluster, Console, MissingChunks, RunToml, verb
+from dlcca.errors import SettingsError
 
-EXAMPLE = "Example: dlcca run run.toml"
+#: With so few blocks, no cluster is started.
+FEW_BLOCKS = 8
+#: Every plan also has the costs of a recording of months, on a cluster.
+LARGE_ROWS, LARGE_WORKERS = 10**8, 100
 
 
+@verb(example="dlcca ingest night*.edf --out views.zarr --view eeg='EEG*' --view ecg=type:ecg")
+def ingest(
+    console: Console,
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Recordings, or one run.toml.")],
+    out: Annotated[str | None, typer.Option(help="The store that is written; in run.toml, the run has it.")] = None,
+    view: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=CHANNELS", help="A view: names, patterns or types of channels, with commas."),
+    ] = None,
+    features: Annotated[str, typer.Option(help="raw, delay, bandpower, spectrogram or covariance.")] = "raw",
+    window_s: Annotated[float | None, typer.Option(help="Seconds of a window. Default: about a second.")] = None,
+    step_s: Annotated[float | None, typer.Option(help="Seconds between windows. Default: a window.")] = None,
+    scaling: Annotated[str, typer.Option(help="Of each channel: robust, standard or none.")] = "robust",
+    resample: Annotated[str | None, typer.Option(help="Rates that do not fit: exact, nearest or linear.")] = None,
+    cluster: Cluster = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes of a local cluster; 1: no cluster. Default: one for each core.")
+    ] = None,
+    missing_chunks: MissingChunks = "refuse",
+) -> None:
+    """Turn recordings into aligned, windowed views in Zarr.
+
+    Several files make one recording, in the order of their starts, with the breaks kept. Windows that touch a gap, a
+    missing value, a BAD annotation or a flat or saturated channel are marked and left out. A second call does only what
+    is missing.
+    """
+    from dlcca.recordings import ingest as ingesting
+    from dlcca.recordings.recorded_views import default_views, views_from_arguments
+    from dlcca.settings.recipe import ViewRecipe
+    from dlcca.storage import lock, places, views
+    from dlcca.storage.run import FORM
+
+    if is_toml(files):
+        from dlcca.settings import runfile
+
+        requested = runfile.read(files[0])
+        if not requested.recordings:
+            raise SettingsError(f"{files[0]} names no recordings: its views are arrays, which need no ingesting.")
+        place, recipes, lenient = out or requested.ingested, requested.recordings, False
+        whole = out or requested.store  # a run and an ingestion for it are not to write at the same time
+        inputs = [*files, *requested.inputs]
+    else:
+        if out is None:
+            raise SettingsError("--out is missing: the store to write, for instance --out views.zarr.")
+        fit = resample or ("exact" if view or window_s or step_s else "nearest")  # defaults must not fail
+        given = {"features": features, "window_s": window_s, "step_s": step_s, "scaling": scaling, "resample": fit}
+        given = {key: value for key, value in given.items() if value is not None}
+        recipe = ViewRecipe.of({**given, "missing_chunks": missing_chunks}, "the command line:")
+        place, whole, lenient, inputs = out, out, not view, files
+        recipes = (
+            views_from_arguments(view, files, recipe) if view else default_views(files, recipe, ingesting.opener())
+        )
+    form, setting = (views.FORM, "--out") if whole == place else (FORM, "[store] path")
+    places.refuse_store(whole, form, inputs=inputs, setting=setting)
+    if recipes:
+        # Of a place of its own the ingestion first sees whether it is one of ours, and then locks it itself.
+        with nullcontext() if whole == place else lock.held(whole, "dlcca ingest"):
+            header = ingest_views(console, place, recipes, cluster, workers, None, lenient=lenient)
+    else:
+        header = ingesting.only_annotations(place, files)
+    for line in ingesting.summary(header):
+        console.say(line)
+    if recipes:
+        console.next_steps(_next_steps(files, place, next(iter(recipes))))
+    console.finish({"store": place, **header})
+
+
+def _next_steps(files: list[str], place: str, view: str) -> dict[str, str]:
+    """Views of a run are for the run; others are for a model that is there."""
+    in_python = {"use it in Python": f"dlcca.open_views({place!r})[{view!r}]"}
+    if files[0].endswith(".toml"):
+        return {"what a run will take": f"dlcca plan {files[0]}", "run it": f"dlcca run {files[0]}", **in_python}
+    stem = place.rstrip("/").removesuffix(".zarr")
+    return {
+        "what is in it": f"dlcca status {place}",
+        "coordinates of a model": f"dlcca transform run.zarr {place} --out {stem}-coordinates.zarr",
+        **in_python,
+    }
+
+
+def is_toml(files: list[str]) -> bool:
+    """Whether the FILE... of a verb is one run.toml."""
+    return len(files) == 1 and files[0].endswith(".toml")
+
+
+def ingest_views(
+    console: Console,
+    place: str,
+    recipes: Mapping[str, Any],
+    cluster: str | None,
+    workers: int | None,
+    memory_gib: float | None,
+    lenient: bool = False,
+) -> dict[str, Any]:
+    """The header of a store of views, after doing what was missing of it; a small one without a cluster."""
+    from dlcca.recordings import ingest as ingesting
+
+    job, line = ingesting.prepared(place, recipes, lenient=lenient)
+    wanted = client_if_worthwhile(console, cluster, workers, job.n_blocks, memory_gib)
+    with console.progress(job.rows * job.step_s) as progress, wanted as client:
+        return ingesting.run(job, line, client, progress)
+
+
+def client_if_worthwhile(
+    console: Console, cluster: str | None, workers: int | None, blocks: int | None, memory_gib: float | None = None
+) -> AbstractContextManager[Any]:
+    """A Dask client; or None, for work of so few blocks, or by one worker, that this process does it itself.
+
+    ``blocks`` is None where there are surely many.
+    """
+    if cluster is None and (workers == 1 or (blocks is not None and blocks <= FEW_BLOCKS)):
+        return nullcontext()
+    from dlcca.clusters import client_for
+
+    return client_for(cluster, workers, memory_gib, console.warn)
+
+
+@verb(example="dlcca plan run.toml --workers 100 --rows 100000000")
+def plan(
+    console: Console,
+    runfile: RunToml,
+    workers: Annotated[int | None, typer.Option(min=1, help="Plan for this many workers.")] = None,
+    rows: Annotated[int | None, typer.Option(min=2, help="Plan for this many samples.")] = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="First measure this machine on up to 10 000 rows, and keep the rates.")
+    ] = False,
+    rates: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where the rates are kept. Default: in your cache folder.")
+    ] = None,
+) -> None:
+    """Estimate what a run will take; nothing of it is computed.
+
+    Tasks, bytes read and written, memory of a worker, operations and the time, stage by stage. The time is a guess
+    until --calibrate has measured this machine. What will not fit the memory of the workers is refused here, with the
+    setting to change.
+    """
+    from dlcca.fitting import planning, rate_file
+    from dlcca.settings import runfile as files
+
+    requested = files.read(runfile)
+    job, choices, ingestion = _planned_job(requested, calibrate)
+    if calibrate:
+        if rates is not None:
+            rate_file.refuse_occupied(rates, [runfile, requested.store, *requested.inputs])
+        measured = _calibrate(console, job, requested.cluster)
+        rate_file.write(rates or rate_file.usual_place(job), measured)
+        known, origin = measured.rates, measured.sentence()
+    else:
+        known, origin = kept_rates(job, rates)
+    count = workers or requested.cluster.workers or os.cpu_count() or 1
+    made = planning.at_scale(job, rows or job.n, count, known, asked=requested.settings)
+    large = planning.at_scale(job, LARGE_ROWS, LARGE_WORKERS, known, asked=requested.settings)
+    views = (f"{source.name} ({d} channels)" for source, d in zip(job.sources, job.dims, strict=True))
+    console.say(f"{made.sizes.n} samples, {', '.join(views)}")
+    for line in choices.lines():
+        console.say(f"  {line}")
+    if ingestion is not None:
+        console.say(ingestion.sentence())
+    _print_plan(console, made)
+    console.say(f"The time is {origin}.")
+    console.say(
+        f"10^8 samples on {LARGE_WORKERS} workers: {format_duration(large.seconds)}, "
+        f"{format_bytes(large.memory_per_worker)} in each worker, {large.tasks} tasks, {format_bytes(large.reads)} "
+        f"read, {format_bytes(large.writes)} written."
+    )
+    if requested.cluster.memory_gib is not None:
+        planning.refuse_too_large(made, requested.cluster.memory_gib * 2**30)
+    document = {**_document(made), "rates": origin, "choices": choices.lines()}
+    if ingestion is not None:
+        document["ingestion"] = vars(ingestion)
+    console.finish({**document, "large": _document(large)})
+
+
+def _planned_job(requested: Any, calibrate: bool) -> tuple[Any, Any, Any]:
+    """The job, its choices, and what ingestion will take if it was not done yet."""
+    from dlcca.fitting import planned
+    from dlcca.storage.views import is_views
+
+    if not requested.recordings or is_views(requested.ingested):
+        return *prepared_job(requested), None
+    if calibrate:
+        raise SettingsError("--calibrate measures on the views, which are not made yet: dlcca ingest run.toml first.")
+    return planned.prepared(
+        requested.store, requested.ingested, requested.recordings, requested.settings, requested.seed
+    )
+
+
+def prepared_job(requested: Any) -> tuple[Any, Any]:
+    """The job of a run.toml whose views are there, and its choices."""
+    from dlcca.fitting import runner
+
+    clock = requested.ingested if requested.recordings else ""
+    views = requested.views, requested.settings, requested.seed, clock, requested.missing_chunks
+    return runner.prepared(requested.store, *views)
+
+
+def kept_rates(job: Any, file: Path | None = None) -> tuple[Any, str]:
+    """Rates that were measured before, and where they come from, in words; None and a reason if there are none.
+
+    It is an error if a ``file`` was given and has none.
+    """
+    from dlcca.fitting import rate_file
+
+    place = file or rate_file.usual_place(job)
+    if file is None and not place.exists():
+        return None, "a guess: run with --calibrate to measure this machine"
+    try:
+        found = rate_file.read(place)
+        rate_file.refuse_other(found, job, place)
+    except SettingsError as error:
+        if file is not None:
+            raise
+        return None, f"a guess: {error}"
+    return found.rates, found.sentence()
+
+
+def _calibrate(console: Console, job: Any, cluster: Any) -> Any:
+    from dlcca.clusters import client_for
+    from dlcca.fitting import calibration, rate_file
+
+    workers = cluster.workers or os.cpu_count() or 1
+    rates = calibration.calibrate(job, lambda: client_for(None, workers, cluster.memory_gib), workers, console.step)
+    return rate_file.new(rates, job, min(job.n, calibration.ROWS), workers)
+
+
+def _print_plan(console: Console, made: Any) -> None:
+    """A table of the stages, and what they come to."""
+    console.say(f"{'stage':<14}{'tasks':>8}{'read':>10}{'written':>10}{'memory':>10}{'Gflop':>10}{'seconds':>9}")
+    for stage in made.stages:
+        read, written, memory = (format_bytes(n) for n in (stage.reads, stage.writes, made.memory_of(stage)))
+        console.say(
+            f"{stage.name:<14}{stage.tasks:>8}{read:>10}{written:>10}{memory:>10}{stage.products / 1e9:>10.0f}"
+            f"{made.seconds_of(stage):>9.1f}"
+        )
+    console.say(
+        f"In all {made.tasks} tasks, {format_bytes(made.reads)} read, {format_bytes(made.writes)} written, "
+        f"{format_bytes(made.memory_per_worker)} in each of {made.workers} workers, {format_bytes(made.memory_in_all)} "
+        f"in all processes, about {format_duration(made.seconds)}."
+    )
+    console.say(
+        f"{made.tasks_per_block:.1f} tasks for each of {made.sizes.n_blocks} blocks of data, at most "
+        f"{made.largest_wave} at a time."
+    )
+
+
+def _document(made: Any) -> dict[str, Any]:
+    """A plan for machines."""
+    stages = [{**vars(s), "memory": made.memory_of(s), "seconds": made.seconds_of(s)} for s in made.stages]
+    names = ("memory_per_worker", "memory_in_all", "tasks", "tasks_per_block", "largest_wave", "reads", "writes")
+    return {
+        "samples": made.sizes.n,
+        "workers": made.workers,
+        "seconds": made.seconds,
+        "start_seconds": made.rates.start_s,
+        **{name: getattr(made, name) for name in names},
+        "flops": made.products,
+        "stages": stages,
+    }
+
+
+@verb(example="dlcca run run.toml")
 def run(
+    console: Console,
     runfile: RunToml,
     cluster: Cluster = None,
     again_from: Annotated[
         str | None, typer.Option("--from", metavar="STAGE", help="Do this stage and all later ones again.")
     ] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Run all stages; a second run does only what is missing.
 
     Killed at any moment, it goes on where it was: finished blocks are kept in the store and not computed again.
     """
-    with speaking(as_json, quiet, debug) as voice:
-        from dlcca.settings import runfile as files
-        from dlcca.storage import event_log, lock, places
-        from dlcca.storage.run import FORM
+    from dlcca.settings import runfile as files
+    from dlcca.storage import event_log, lock, places
+    from dlcca.storage.run import FORM
 
-        asked = files.read(runfile)
-        places.refuse_store(asked.store, FORM, inputs=[runfile, *asked.inputs], setting="[store] path")
-        doing = "dlcca run"
-        with lock.held(asked.store, doing), event_log.recording(asked.store, doing) as log:
-            job, choices, quality = _done(voice, asked, cluster, again_from, log)
-        voice.say(_found(job, quality))
-        for line in choices.lines():
-            voice.say(f"  {line}")
-        begun_again, lost = log.counts["retry"], log.counts["worker lost"]
-        if begun_again or lost:
-            voice.say(f"Work was begun again {begun_again} times, and {lost} workers were lost; all is done.")
-            voice.say(f"  see what happened when: {asked.store.rstrip('/')}/{event_log.FILE}")
-        voice.next_steps(
-            {
-                "look at the report": f"dlcca report {asked.store}",
-                "hold it against other methods": f"dlcca compare {runfile}",
-                "use it in Python": f"zarr.open_group({asked.store!r})['embedding']",
-            }
-        )
-        voice.finish(
-            {
-                "store": asked.store,
-                "samples": job.n,
-                "n_common": quality.n_common,
-                "quality": quality.measures,
-                "warnings": quality.reasons,
-                "choices": choices.lines(),
-                "retries": begun_again,
-                "workers_lost": lost,
-                "events": f"{asked.store.rstrip('/')}/{event_log.FILE}",
-            },
-            quality.reasons,
-        )
+    requested = files.read(runfile)
+    store = requested.store
+    places.refuse_store(store, FORM, inputs=[runfile, *requested.inputs], setting="[store] path")
+    with lock.held(store, "dlcca run"), event_log.recording(store, "dlcca run") as log:
+        job, choices, quality = _compute(console, requested, cluster, again_from, log)
+    console.say(_summary(job, quality))
+    for line in choices.lines():
+        console.say(f"  {line}")
+    retries, lost = log.counts["retry"], log.counts["worker lost"]
+    events = f"{store.rstrip('/')}/{event_log.FILE}"
+    if retries or lost:
+        console.say(f"Work was begun again {retries} times, and {lost} workers were lost; all is done.")
+        console.say(f"  see what happened when: {events}")
+    console.next_steps(
+        {
+            "look at the report": f"dlcca report {store}",
+            "compare it with other methods": f"dlcca compare {runfile}",
+            "use it in Python": f"zarr.open_group({store!r})['embedding']",
+        }
+    )
+    document = {
+        "store": store,
+        "samples": job.n,
+        "n_common": quality.n_common,
+        "quality": quality.measures,
+        "warnings": quality.reasons,
+        "choices": choices.lines(),
+        "retries": retries,
+        "workers_lost": lost,
+        "events": events,
+    }
+    console.finish(document, quality.reasons)
 
 
-def _found(job: Any, quality: Any) -> str:
+def _compute(
+    console: Console, requested: Any, cluster: str | None, again_from: str | None, log: Any
+) -> tuple[Any, Any, Any]:
+    """The job, its choices and its quality, after everything that was missing has been done."""
+    from dlcca.clusters import check, client_of, dask_config, profile_for
+    from dlcca.fitting import planning, runner
+
+    limits = requested.cluster
+    profile = profile_for(cluster, limits.workers, limits.memory_gib)
+    if requested.recordings:
+        if again_from == "ingest":
+            again_from = runner.forget_recordings(requested.store)
+        ingest_views(console, requested.ingested, requested.recordings, cluster, limits.workers, limits.memory_gib)
+    job, choices = prepared_job(requested)
+    rates, origin = kept_rates(job)
+    planned = planning.plan(job, 1, rates)
+    memory_gib = getattr(profile, "memory_gib", limits.memory_gib)
+    if memory_gib is not None:
+        planning.refuse_too_large(planning.plan(job, 1), memory_gib * 2**30)
+    if again_from is not None:
+        runner.forget(requested.store, again_from)
+    expected = {stage.name: planned.seconds_of(stage) for stage in planned.stages}
+    with console.progress(expected=expected) as progress, client_of(profile, log.warned(console.warn)) as client:
+        if cluster is not None:
+            check.refuse_unfit(client, requested.store)
+        workers = getattr(profile, "workers", None) or getattr(profile, "max_workers", None) or len(client.nthreads())
+        _log_plan(log, planning.plan(job, int(workers or 1), rates), "a guess" if rates is None else origin)
+        with dask_config.reported(client, log.keep_report, lambda text: log.note("warning", text=text)):
+            quality = runner.run(job, choices, client, progress, console.warn)
+    for doubt in quality.reasons:
+        log.note("warning", text=doubt)
+    return job, choices, quality
+
+
+def _log_plan(log: Any, planned: Any, origin: str) -> None:
+    """Write the plan into the log of the run, so that the report can compare it with what the run took."""
+    stages = {
+        stage.name: {"seconds": round(planned.seconds_of(stage), 3), "memory": round(planned.memory_of(stage))}
+        for stage in planned.stages
+    }
+    log.note("planned", seconds=round(planned.seconds, 3), rates=origin, workers=planned.workers, stages=stages)
+
+
+def _summary(job: Any, quality: Any) -> str:
     """What was found, in a sentence."""
     if job.K == 1:
         from dlcca.trust.quality import ONE_VIEW
 
         return f"{job.n} samples of one view: {ONE_VIEW}."
     count = quality.n_common
-    shared = "nothing" if count == 0 else f"{count} variable{'s' * (count != 1)}"
-    return f"{job.n} samples: at the typical landmark the {job.K} views share {shared}."
-
-
-def _done(voice: Voice, asked: Any, cluster: str | None, again_from: str | None, log: Any) -> tuple[Any, Any, Any]:
-    """The job, its choices and its quality, after everything that was missing has been done."""
-    from dlcca.clusters import check, client_of, performance, profile_for
-    from dlcca.fitting import runner
-
-    profile = profile_for(cluster, asked.cluster.workers, asked.cluster.memory_gib)
-    if asked.recordings:
-        if again_from == "ingest":
-            again_from = runner.forget_recordings(asked.store)
-        limits = asked.cluster.workers, asked.cluster.memory_gib
-        ingested(voice, asked.ingested, asked.recordings, cluster, *limits)
-    clock = asked.ingested if asked.recordings else ""
-    job, choices = runner.prepared(asked.store, asked.views, asked.settings, asked.seed, clock, asked.missing_chunks)
-    expected = foreseen(job)
-    memory_gib = getattr(profile, "memory_gib", asked.cluster.memory_gib)
-    if memory_gib is not None:
-        expected.refuse_too_large(memory_gib * 2**30)
-    if again_from is not None:
-        runner.forget(asked.store, again_from)
-    shown = voice.bars(expected=expected.stage_seconds())
-    with shown as tell, client_of(profile, log.warned(voice.warn)) as client:
-        if cluster is not None:
-            check.refuse_unfit(client, asked.store)
-        expected.note(log, workers_of(profile, client))
-        with performance.reported(client, log.keep_report, lambda text: log.note("warning", text=text)):
-            quality = runner.run(job, choices, client, tell, voice.warn)
-    for doubt in quality.reasons:
-        log.note("warning", text=doubt)
-    return job, choices, quality
+    nothing = "nothing" if job.K == 2 else "nothing that is common to all"
+    shared = nothing if count == 0 else f"{count} variable{'s' * (count != 1)}"
+    return f"{job.n} samples: the {job.K} views share {shared}."

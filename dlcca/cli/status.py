@@ -1,149 +1,169 @@
-"""`dlcca status`: what is in a store."""
+"""`dlcca status` and `dlcca verify`: what is in a store, and whether it is complete and unchanged."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Sequence, Sized
 from typing import Any
 
-from dlcca.cli.console import Voice, speaking
-from dlcca.cli.options import AsJson, Debug, Quiet, Store
-from dlcca.cli.units import size
+from dlcca.cli.progress import format_bytes
+from dlcca.cli.verb import Console, Store, verb
+from dlcca.errors import StoreFileError
 
-EXAMPLE = "Example: dlcca status demo-output/run.zarr"
+#: What is known of a store: lines for people, and a document for machines.
+Description = tuple[list[str], dict[str, Any]]
 
 
-def status(store: Store, as_json: AsJson = False, quiet: Quiet = False, debug: Debug = False) -> None:
-    """Say what is in a finished run.
+@verb(example="dlcca status demo-output/run.zarr")
+def status(console: Console, store: Store) -> None:
+    """Print what is in a finished run.
 
-    It looks at the headers alone; dlcca verify looks at the arrays too.
+    It reads the headers alone; dlcca verify reads the arrays too.
     """
-    with speaking(as_json, quiet, debug) as voice:
-        from dlcca.fitting import runner
-        from dlcca.storage import lock_owner
-        from dlcca.storage import run as run_store
-        from dlcca.storage.arrays import refuse_damaged_header
+    from dlcca.storage import lock
+    from dlcca.storage.formats import refuse_damaged_header
 
-        holder = lock_owner.holder(store)
-        if holder is not None:
-            dead = " It has died, and the next run takes over." if holder.is_dead else ""
-            voice.say(f"{store} is in use by {holder.sentence()}.{dead}")
-        refuse_damaged_header(store)
-        if _is_transformed(voice, store) or _is_model(voice, store) or _is_views(voice, store):
-            return
-        stages = [] if run_store.is_finished(store) else runner.progress(store)
-        if stages or (holder is not None and not run_store.is_finished(store)):
-            _say_unfinished(voice, store, stages)
-            return
-        found = run_store.describe(store)
-        n, q = found["shapes"]["embedding"]
-        voice.say(f"{store} is a finished run of {found['created']}, {size(found['bytes'])}.")
-        facts = {
-            "views": ", ".join(f"{name} ({channels} channels)" for name, channels in found["views"].items()),
-            "samples": n,
-            "coordinates": q,
-            "landmarks": found["shapes"]["landmarks"][0],
-            "common": _common(found["views"], found["n_common"]),
-            "fingerprint": found["fingerprint"],
-            "versions": ", ".join(f"{name} {number}" for name, number in found["versions"].items()),
-        }
-        if found["cost"]:
-            facts["seconds"] = _told_costs({name: cost["seconds"] for name, cost in found["cost"].items()})
-        for name, value in facts.items():
-            voice.say(f"  {name:<12} {value}")
-        for warning in found["warnings"]:
-            voice.say(f"  do not trust this result: {warning}")
-        voice.finish({"store": store, **_lock(store), **found})
+    holder = lock.holder(store)
+    if holder is not None:
+        dead = " It has died, and the next run takes over." if holder.is_dead else ""
+        console.say(f"{store} is in use by {holder.sentence()}.{dead}")
+    refuse_damaged_header(store)
+    lines, document = _transformed(store) or _model(store) or _views(store) or _run(store)
+    for line in lines:
+        console.say(line)
+    console.finish({"store": store, **document})
 
 
-def _common(views: Sized, count: int) -> str:
-    """How many variables the views share, in words."""
-    return "not tested: one view" if len(views) == 1 else f"{count} at the typical landmark"
-
-
-def _lock(store: str) -> dict[str, Any]:
-    """Who holds a store, for machines."""
-    from dlcca.storage import lock_owner
-
-    holder = lock_owner.holder(store)
-    return {"lock": None if holder is None else holder.facts()}
-
-
-def _is_views(voice: Voice, store: str) -> bool:
-    """Whether a store is one of views, or a run that has no more yet; if so, what is in it has been said."""
-    from dlcca.fitting import runner
-    from dlcca.recordings import ingest as ingesting
-    from dlcca.recordings import ingest_status
-    from dlcca.storage import run as run_store
-    from dlcca.storage import views
-
-    inner = f"{store.rstrip('/')}/recordings"
-    of_run = not (run_store.is_finished(store) or runner.begun(store))
-    place = inner if of_run and (views.is_views(inner) or ingest_status.begun(inner)) else store
-    if views.is_views(place):
-        found = views.describe(place)
-        voice.say(f"{place} has the views of recordings:")
-        for line in ingesting.summary(found):
-            voice.say(f"  {line}")
-        voice.finish({"store": place, "finished": True, **found})
-        return True
-    stages = ingest_status.progress(place)
-    if stages:
-        _say_unfinished(voice, place, stages, again="dlcca ingest or dlcca run")
-    return bool(stages)
-
-
-def _is_transformed(voice: Voice, store: str) -> bool:
-    """Whether a store is one that `transform` has written or begun; if so, what is in it has been said."""
+def _transformed(store: str) -> Description | None:
+    """A store that `transform` has written or begun."""
     from dlcca.fitting import transform as transforming
     from dlcca.storage import transformed
 
     if transformed.is_transformed(store):
         found = transformed.describe(store)
-        voice.say(
+        line = (
             f"{store} has the coordinates of {found['samples']} rows in the model {found['model']}; {found['valid']} "
             f"are valid, {found['outside']} outside what the fit saw."
         )
-        voice.finish({"store": store, "finished": True, **found})
-        return True
+        return [line], {"finished": True, **found}
     done = transforming.progress(store)
-    if done is not None:
-        voice.say(
-            f"{store} is not finished: {done[0]} of {done[1]} blocks. Run the same dlcca transform again to go on."
-        )
-        voice.finish({"store": store, **_lock(store), "finished": False, "done": done[0], "blocks": done[1]})
-    return done is not None
+    if done is None:
+        return None
+    line = f"{store} is not finished: {done[0]} of {done[1]} blocks. Run the same dlcca transform again to go on."
+    return [line], {**_lock(store), "finished": False, "done": done[0], "blocks": done[1]}
 
 
-def _is_model(voice: Voice, store: str) -> bool:
-    """Whether a store is a saved model; if so, what is in it has been said."""
+def _model(store: str) -> Description | None:
+    """A saved model."""
     from dlcca.storage import model
-    from dlcca.storage.arrays import open_sealed
+    from dlcca.storage.formats import open_sealed
 
     if not model.is_model(store):
-        return False
+        return None
     group, header = open_sealed(store, model.FORM)
-    facts = header["content"]["facts"]
+    facts = header["facts"]
+    names = facts["model"]["names"]
     counts = {"landmarks": group["landmarks"].shape[0], "coordinates": group["scale"].shape[0]}
-    voice.say(
-        f"{store} is a fitted model of {', '.join(facts['model']['names'])}, with {counts['landmarks']} landmarks and "
-        f"{counts['coordinates']} coordinates; common: {_common(facts['model']['names'], facts['n_common'])}."
+    line = (
+        f"{store} is a fitted model of {', '.join(names)}, with {counts['landmarks']} landmarks and "
+        f"{counts['coordinates']} coordinates; common: {_common(names, facts['n_common'])}."
     )
-    for warning in facts["warnings"]:
-        voice.say(f"  do not trust this result: {warning}")
-    voice.finish({"store": store, "finished": True, "views": facts["model"]["names"], **counts, **facts})
-    return True
+    return [line, *_doubts(facts["warnings"])], {"finished": True, "views": names, **counts, **facts}
 
 
-def _say_unfinished(voice: Voice, store: str, stages: Sequence[Any], again: str = "run.toml") -> None:
-    """How far a run is that was begun and not finished."""
-    voice.say(f"{store} is not finished; run the same {again} again to go on.")
-    for stage in stages:
-        voice.say(f"  {stage.name:<14} {stage.done} of {stage.blocks} blocks, {stage.seconds:.1f} s of a worker's time")
-    voice.finish({"store": store, **_lock(store), "finished": False, "stages": [vars(stage) for stage in stages]})
+def _views(store: str) -> Description | None:
+    """Views of recordings, or a run that has no more yet."""
+    from dlcca.fitting import runner
+    from dlcca.recordings import ingest as ingesting
+    from dlcca.storage import run as run_store
+    from dlcca.storage import views
+
+    inner = f"{store.rstrip('/')}/recordings"
+    has_stages = run_store.is_finished(store) or runner.begun(store)
+    place = inner if not has_stages and (views.is_views(inner) or ingesting.begun(inner)) else store
+    if views.is_views(place):
+        found = views.describe(place)
+        lines = [f"{place} has the views of recordings:", *(f"  {line}" for line in ingesting.summary(found))]
+        return lines, {"store": place, "finished": True, **found}
+    stages = ingesting.progress(place)
+    return _unfinished(place, stages, again="dlcca ingest or dlcca run") if stages else None
 
 
-def _told_costs(seconds: Mapping[str, float]) -> str:
-    """What the stages took of the workers' time, the longest first."""
-    largest = sorted(seconds.items(), key=lambda entry: -entry[1])
-    told = ", ".join(f"{name} {value:.1f}" for name, value in largest)
-    return f"{sum(seconds.values()):.1f} of the workers' time ({told})"
+def _run(store: str) -> Description:
+    """A run, finished or not; an error if it is none."""
+    from dlcca.fitting import runner
+    from dlcca.storage import run as run_store
+
+    if not run_store.is_finished(store):
+        stages = runner.progress(store)
+        if stages or _lock(store)["lock"]:
+            return _unfinished(store, stages, again="run.toml")
+    found = run_store.describe(store)
+    shapes = found["shapes"]
+    facts = {
+        "views": ", ".join(f"{name} ({channels} channels)" for name, channels in found["views"].items()),
+        "samples": shapes["embedding"][0],
+        "coordinates": shapes["embedding"][1],
+        "landmarks": shapes["landmarks"][0],
+        "common": _common(found["views"], found["n_common"]),
+        "fingerprint": found["fingerprint"],
+        "versions": ", ".join(f"{name} {number}" for name, number in found["versions"].items()),
+    }
+    if found["cost"]:
+        longest_first = sorted(((cost["seconds"], name) for name, cost in found["cost"].items()), reverse=True)
+        parts = ", ".join(f"{name} {seconds:.1f}" for seconds, name in longest_first)
+        facts["seconds"] = f"{sum(seconds for seconds, _ in longest_first):.1f} of the workers' time ({parts})"
+    lines = [f"{store} is a finished run of {found['created']}, {format_bytes(found['bytes'])}."]
+    lines += [f"  {name:<12} {value}" for name, value in facts.items()]
+    return [*lines, *_doubts(found["warnings"])], {**_lock(store), **found}
+
+
+def _unfinished(store: str, stages: Sequence[Any], again: str) -> Description:
+    """A run that was begun and not finished."""
+    lines = [f"{store} is not finished; run the same {again} again to go on."]
+    lines += [f"  {s.name:<14} {s.done} of {s.blocks} blocks, {s.seconds:.1f} s of a worker's time" for s in stages]
+    return lines, {"store": store, **_lock(store), "finished": False, "stages": [vars(stage) for stage in stages]}
+
+
+def _common(views: Sized, count: int) -> str:
+    """How many variables the views share, in words."""
+    return "not tested: one view" if len(views) == 1 else f"{count} dimension{'s' * (count != 1)}"
+
+
+def _doubts(warnings: Sequence[str]) -> list[str]:
+    return [f"  do not trust this result: {warning}" for warning in warnings]
+
+
+def _lock(store: str) -> dict[str, Any]:
+    """Who holds a store, for machines."""
+    from dlcca.storage import lock
+
+    holder = lock.holder(store)
+    return {"lock": None if holder is None else holder.facts()}
+
+
+@verb(example="dlcca verify demo-output/run.zarr")
+def verify(console: Console, store: Store) -> None:
+    """Check that a finished run is complete and unchanged.
+
+    Reads every file and compares it with the checksums in the manifest and in the records of the blocks.
+    """
+    from dlcca.fitting import verification
+    from dlcca.storage import lock
+
+    console.step(f"reading {store}")
+    holder = lock.holder(store)
+    found = verification.look(store)
+    for name, damage in found.entries.items():
+        console.say(f"  {'intact ' if damage is None else 'DAMAGED'}  {name}")
+    for name in found.strangers:
+        console.say(f"  not ours {name}")
+    if holder is not None and not holder.is_dead:
+        console.say(f"It is in use by {holder.sentence()}: what is being written may look damaged.")
+    if not found.damages:
+        console.say(
+            f"{store} is complete and unchanged." if found.finished else f"What {store} has so far is unchanged."
+        )
+    for damage in found.damages.values():
+        console.warn(f"dlcca: {damage}")
+    document = {"store": store, "intact": not found.damages, "entries": found.entries, "strangers": found.strangers}
+    console.finish(document, code=StoreFileError.exit_code if found.damages else 0)

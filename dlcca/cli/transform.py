@@ -1,74 +1,314 @@
-"""`dlcca transform`: new recordings in the coordinates of a fitted model."""
+"""`dlcca transform` and `dlcca refit`: new recordings in the coordinates of a model, or added to it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from dlcca.cli.console import speaking
-from dlcca.cli.options import AsJson, Cluster, Debug, MissingChunks, Quiet
-from dlcca.cli.views import inputs_of, new_views
-from dlcca.cli.workers import client_if_worthwhile
+from dlcca.cli.run import client_if_worthwhile, is_toml
+from dlcca.cli.verb import Cluster, Console, MissingChunks, Model, Workers, verb
+from dlcca.errors import SettingsError, suggest
 
-EXAMPLE = "Example: dlcca transform run.zarr monday.edf tuesday.edf --out week.zarr"
+#: Keys of [views.NAME] that must be those of the model; files and channels may differ.
+SAME_AS_MODEL = ("features", "scaling", "pca_components", "resample", "window_s", "step_s")
 
 
+@verb(example="dlcca transform run.zarr monday.edf tuesday.edf --out week.zarr")
 def transform(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A finished run, or a saved model.")],
+    console: Console,
+    model: Model,
     files: Annotated[
         list[str],
         typer.Argument(metavar="FILE...", help="Recordings; a store of views; or arrays, as NAME=left.zarr."),
     ],
     out: Annotated[str, typer.Option(help="The store that is written.")],
     cluster: Cluster = None,
-    workers: Annotated[int, typer.Option(help="Processes of a local cluster; 1 works without one.")] = 1,
+    workers: Workers = 1,
     missing_chunks: MissingChunks = "refuse",
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Give new recordings the coordinates of a fitted model.
 
-    They are treated as the recordings of the fit were: the same channels, windows, features and scaling. Each row also
-    gets its distance to what the fit has seen; beyond 1 it is outside. Files without the channels of a view are taken
-    where the fusion can do without. A second call does only what is missing.
+    They are processed as the recordings of the fit were: the same channels, windows, features and scaling. Each row
+    also gets its distance to what the fit has seen; beyond 1 it is outside. Files without the channels of a view are
+    accepted where the fusion can do without. A second call does only what is missing.
     """
-    with speaking(as_json, quiet, debug) as voice:
-        from dlcca.fitting import transform as transforming
-        from dlcca.storage import lock, places, transformed
+    from dlcca.fitting import transform as transforming
+    from dlcca.storage import lock, places, transformed
 
-        inputs = [model, *inputs_of(files)]
-        places.refuse_store(out, transformed.FORM, inputs=inputs, setting="--out")
-        with lock.held(out, "dlcca transform"):
-            place = f"{out.rstrip('/')}/recordings"
-            sources, clock = new_views(voice, model, files, place, cluster, workers, missing_chunks)
-            job = transforming.prepared(out, model, sources, clock)
-            with voice.bars() as tell, client_if_worthwhile(voice, cluster, workers, job.stage.n_blocks) as client:
-                header = transforming.run(job, client, tell)
-        told = (
-            f"{header['samples']} rows, {header['valid']} of them valid, {header['outside']} outside what the fit saw."
+    places.refuse_store(out, transformed.FORM, inputs=[model, *addresses(files)], setting="--out")
+    with lock.held(out, "dlcca transform"):
+        place = f"{out.rstrip('/')}/recordings"
+        sources, clock = new_views(console, model, files, place, cluster, workers, missing_chunks)
+        job = transforming.prepared(out, model, sources, clock)
+        wanted = client_if_worthwhile(console, cluster, workers, job.stage.n_blocks)
+        with console.progress() as progress, wanted as client:
+            header = transforming.run(job, client, progress)
+    valid, outside = header["valid"], header["outside"]
+    console.say(f"{header['samples']} rows, {valid} of them valid, {outside} outside what the fit saw.")
+    for note in header.get("notes", ()):
+        console.say(f"  note: {note}")
+    if header["missing_views"]:
+        console.say(f"  without {', '.join(header['missing_views'])}, which the files do not have")
+    console.next_steps(
+        {
+            "for other tools": f"dlcca export {out} --to parquet --out {Path(out).stem}.parquet",
+            "add it to the model": f"dlcca refit {model} {' '.join(files)} --out both.zarr",
+            "use it in Python": f"zarr.open_group({out!r})['embedding']",
+        }
+    )
+    doubts = []
+    if outside * 2 > valid:
+        where = f"{outside / valid:.0%} of the rows are outside what the fit saw"
+        doubts = [f"{where}; are these the same sensors, in the same place?"]
+    console.finish({"store": out, **header}, doubts)
+
+
+def addresses(files: list[str]) -> list[str]:
+    """The addresses in the FILE... of a verb, those of NAME=array too."""
+    return [*files, *(file.partition("=")[2] for file in files if "=" in file)]
+
+
+def new_views(
+    console: Console,
+    model: str,
+    files: list[str],
+    place: str,
+    cluster: str | None,
+    workers: int,
+    missing_chunks: str = "refuse",
+) -> tuple[dict[str, Any], str]:
+    """The views of new recordings by name, and the store of views that they are, if any: ``place``, if made here."""
+    from dlcca.estimator import open_model
+    from dlcca.fitting import transform as transforming
+    from dlcca.recordings import ingest as ingesting
+    from dlcca.recordings import new_recordings
+    from dlcca.storage import views
+
+    fitted = open_model(model)
+    if len(files) == 1 and views.is_views(files[0]):
+        new_recordings.refuse_other_views(files[0], fitted.recordings_)
+        return transforming.views_of_store(files[0]), files[0]
+    if fitted.recordings_ is None:
+        return transforming.named_arrays(files, fitted.model_.names, missing_chunks), ""
+    if any("=" in file and not Path(file).exists() for file in files):
+        raise SettingsError(f"{model} was fitted to recordings: give files of recordings, not NAME=array.")
+    job, line = new_recordings.prepared(place, transforming.model_address(model), fitted.recordings_, files)
+    fitted.model_.check_present([view.name for view in job.views])
+    wanted = client_if_worthwhile(console, cluster, workers, job.n_blocks)
+    with console.progress() as progress, wanted as client:
+        header = ingesting.run(job, line, client, progress)
+    for sentence in ingesting.summary(header):
+        console.say(sentence)
+    return transforming.views_of_store(place), place
+
+
+@verb(example="dlcca refit run.zarr tuesday.edf --out both.zarr")
+def refit(
+    console: Console,
+    model: Model,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="What is new: recordings; a store of views; arrays, as NAME=left.zarr; or a run.toml, for its views.",
+        ),
+    ],
+    out: Annotated[str, typer.Option(help="The model that is written; one that is there is replaced.")],
+    old: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="STORE|NAME=ARRAY|run.toml", help="The rows of the fit, where the run does not hold them itself."
+        ),
+    ] = None,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Do without the rows of the fit: its landmarks stand for them.")
+    ] = False,
+    align: Annotated[
+        Literal["rotation", "sign", "none"], typer.Option(help="How the axes are aligned with the old ones.")
+    ] = "rotation",
+    cluster: Cluster = None,
+    workers: Workers = 1,
+) -> None:
+    """Append new recordings to a fitted model.
+
+    Old and new rows are fitted together. The landmarks are kept, and new rows that are outside what the fit saw get
+    landmarks of their own. The axes are aligned with the old ones, and how far the old rows moved is printed. The views
+    of new recordings are kept beside the model, both-views.zarr for both.zarr.
+    """
+    import warnings
+
+    from dlcca.errors import Untrusted
+    from dlcca.estimator import open_model
+
+    stem = out.rstrip("/").removesuffix(".zarr")
+    beside = f"{stem}-views.zarr"
+    _refuse_other_place(out, beside, [model, *addresses([*files, *(old or [])])])
+    fitted = open_model(model).set_params(random_state=0)
+    before = _rows_of_fit(model, fitted, old, alone)
+    new, clock = _new_rows(console, model, fitted, files, beside, cluster, workers)
+    large = _are_large(new, before)  # what is in memory is fitted here
+    wanted = client_if_worthwhile(console, cluster, workers, None) if large else nullcontext()
+    console.step("fitting old and new rows together")
+    with wanted as client, warnings.catch_warnings():
+        warnings.simplefilter("ignore", Untrusted)  # printed at the end
+        both = fitted.set_params(client=client).refit(new, before, align=align)
+        console.step(f"writing {out}")
+        both.save(out)
+    _print_change(console, both.change_, _count(new), alone=before is None)
+    again = clock or ("FILE..." if files[0].endswith(".toml") else " ".join(files))
+    first = "landmarks" if before is None else "old rows"
+    console.next_steps(
+        {
+            "coordinates with times": f"dlcca transform {out} {again} --out {stem}-new.zarr",
+            "use it in Python": f"dlcca.open_model({out!r}).embedding_, the {first} first",
+            "draw it in Python": f"dlcca.open_model({out!r}).plot.embedding()",
+        }
+    )
+    document = {
+        "store": out,
+        "model": model,
+        "views": clock or None,
+        "samples_new": _count(new),
+        "samples_old": None if before is None else _count(before),
+        "landmarks": len(both.landmarks_),
+        "change": both.change_,
+        "n_common": both.n_common_,
+        "eigenvalues": both.eigenvalues_.tolist(),
+        "quality": both.quality_,
+        "warnings": both.warnings_,
+    }
+    console.finish(document, both.warnings_)
+
+
+def _refuse_other_place(out: str, beside: str, inputs: list[str]) -> None:
+    """An error, before anything is fitted, if the model or the new views cannot be written there."""
+    from dlcca.storage import model, places, views
+    from dlcca.storage.files import is_remote
+
+    if is_remote(out):
+        raise SettingsError(f"--out {out} is not on this machine's disks; give a folder here, and copy it there.")
+    places.refuse_store(out, model.FORM, inputs=inputs, setting="--out", replace=True)
+    places.refuse_store(beside, views.FORM, setting="--out, beside which the views are written")
+
+
+def _count(views: Mapping[str, Any]) -> int:
+    return int(next(iter(views.values())).shape[0])
+
+
+def _print_change(console: Console, change: Mapping[str, Any], n_new: int, *, alone: bool) -> None:
+    """What was kept, what was added, and how far the old rows moved."""
+    rows = change["rows"]
+    old = f"{rows} landmarks, which stand for the old rows" if alone else f"{rows} old rows"
+    console.say(f"{n_new} new rows beside {old}.")
+    console.say(
+        f"{change['landmarks_kept']} landmarks kept, {change['landmarks_added']} added where new rows were outside "
+        "what the fit saw."
+    )
+    console.say(
+        f"The coordinates of the {'landmarks' if alone else 'old rows'} moved by {change['relative']:.1%} (root mean "
+        f"square), at most by {change['largest']:.1%}; R² {change['r2']:.3f}."
+    )
+    for axis, correlation in enumerate(change["correlations"], start=1):
+        console.say(f"  coordinate {axis}: correlation {correlation:.3f} with the old one")
+
+
+def _new_rows(
+    console: Console, model: str, fitted: Any, files: list[str], place: str, cluster: str | None, workers: int
+) -> tuple[Mapping[str, Any], str]:
+    """New views by name, and the store of views that they are, if any: ``place``, if they are made of recordings."""
+    from dlcca.fitting.job import array_sources
+    from dlcca.recordings.recorded_views import open_views
+    from dlcca.settings import runfile
+
+    if is_toml(files):
+        requested = runfile.read(files[0])
+        if not requested.recordings:
+            return _arrays(array_sources(requested.views, requested.missing_chunks)), ""
+        _refuse_other_recipes(files[0], requested.recordings, fitted.recordings_)
+        files = list(dict.fromkeys(file for recipe in requested.recordings.values() for file in recipe.source))
+    elif len(files) == 1:
+        files = [_views_within(files[0]) or files[0]]
+    sources, clock = new_views(console, model, files, place, cluster, workers)
+    return (open_views(clock) if clock else _arrays(sources)), clock
+
+
+def _rows_of_fit(model: str, fitted: Any, old: list[str] | None, alone: bool) -> Mapping[str, Any] | None:
+    """The views that a model was fitted to: those of --old, or those that the run holds; None to do without."""
+    from dlcca.fitting.job import array_sources
+    from dlcca.fitting.transform import named_arrays
+    from dlcca.recordings.recorded_views import open_views
+    from dlcca.settings import runfile
+    from dlcca.storage import run as run_store
+
+    if alone and old:
+        raise SettingsError("--alone does without the old rows, and --old says where they are; leave one of them out.")
+    if alone:
+        return None
+    if not old:
+        within = _views_within(model) if run_store.is_finished(model) else ""
+        return open_views(within) if within else None
+    if is_toml(old):
+        requested = runfile.read(old[0])
+        if requested.recordings:
+            return open_views(requested.ingested)
+        return _arrays(array_sources(requested.views, requested.missing_chunks))
+    if len(old) == 1 and (within := _views_within(old[0])):
+        return open_views(within)
+    return _arrays(named_arrays(old, fitted.model_.names))
+
+
+def _are_large(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:
+    """Whether rows are worked through block by block, which needs the old ones."""
+    from dlcca.fitting.lazy import is_lazy
+
+    large = any(is_lazy(X) for views in (new, old or {}) for X in views.values())
+    if large and old is None:
+        raise SettingsError(
+            "the new rows are too many for memory, and are refitted block by block together with the old ones: say "
+            "with --old where these are, and leave out --alone."
         )
-        voice.say(told)
-        for note in header.get("notes", ()):
-            voice.say(f"  note: {note}")
-        if header["missing_views"]:
-            voice.say(f"  without {', '.join(header['missing_views'])}, which the files do not have")
-        voice.next_steps(
-            {
-                "for other tools": f"dlcca export {out} --to parquet --out {Path(out).stem}.parquet",
-                "add it to the model": f"dlcca refit {model} {' '.join(files)} --out both.zarr",
-                "use it in Python": f"zarr.open_group({out!r})['embedding']",
-            }
-        )
-        voice.finish({"store": out, **header}, _mostly_outside(header))
+    return large
 
 
-def _mostly_outside(header: Mapping[str, Any]) -> list[str]:
-    """A reason for doubt if most rows are unlike anything that the fit has seen."""
-    if header["outside"] * 2 <= header["valid"]:
-        return []
-    share = header["outside"] / header["valid"]
-    return [f"{share:.0%} of the rows are outside what the fit saw; are these the same sensors, in the same place?"]
+def _views_within(store: str) -> str:
+    """The store of views that a store is, or that a run or the coordinates of recordings hold; "" if there is none."""
+    from dlcca.settings.runfile import recordings_of
+    from dlcca.storage.views import is_views
+
+    return next((place for place in (store, recordings_of(store)) if is_views(place)), "")
+
+
+def _arrays(sources: Mapping[str, Any]) -> dict[str, Any]:
+    """Zarr arrays: read into memory, or left on disk if they are large."""
+    from dlcca.recordings import recorded_views
+
+    opened = {name: source.open() for name, source in sources.items()}
+    for source in sources.values():
+        source.check_complete()
+    if sum(X.nbytes for X in opened.values()) > recorded_views.IN_MEMORY_BYTES:
+        import dask.array as da
+
+        return {name: da.from_array(X, chunks=X.chunks) for name, X in opened.items()}
+    return {name: source.read(slice(0, opened[name].shape[0])) for name, source in sources.items()}
+
+
+def _refuse_other_recipes(file: str, recipes: Mapping[str, Any], made: Any) -> None:
+    """An error if a run.toml would make its views in another way than those of the model were made."""
+    if made is None:
+        raise SettingsError(f"{file} names recordings, and the model was fitted to arrays; give arrays, as NAME=array.")
+    for name, recipe in recipes.items():
+        if name not in made.facts["views"]:
+            raise SettingsError(f"{file}: the model has no view {name!r}; {suggest(name, made.facts['views'])}")
+        known = {**made.facts["views"][name]["recipe"], **{key: made.facts[key] for key in ("window_s", "step_s")}}
+        given = json.loads(json.dumps(recipe.to_dict()))  # as the model has it: lists, not tuples
+        for key in SAME_AS_MODEL:
+            if given[key] is not None and given[key] != known[key]:
+                raise SettingsError(
+                    f"{file}: [views.{name}] {key} is {given[key]!r}, and the model was fitted with {known[key]!r}; "
+                    "new rows are made as the old ones were: give the same value."
+                )

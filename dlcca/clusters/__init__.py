@@ -1,7 +1,7 @@
-"""Where a Dask client comes from: this machine, a scheduler that is there, a queue, Kubernetes or a cloud.
+"""Dask clients: of this machine, a running scheduler, a queue, Kubernetes or a cloud.
 
-A client is made at the edge, as a context manager, and handed inwards. What `--cluster` names is either the address
-of a scheduler or a file that says how a cluster is started (`dlcca.clusters.profile`).
+A client is a context manager, made by the command line and passed on. ``--cluster`` is either the address of a
+scheduler or a file that describes how a cluster is started (`dlcca.clusters.profile`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from dlcca.clusters.messages import Say, to_log
+from dlcca.clusters.dask_config import Say, to_log
 from dlcca.clusters.profile import Cloud, Existing, Kubernetes, Local, Profile, Queue, read
 from dlcca.errors import ClusterError
 
 
 def profile_for(where: str | None, workers: int | None, memory_gib: float | None) -> Profile:
-    """The profile that an address, a file or their absence stands for."""
+    """The profile of an address, of a file, or of this machine if there is none."""
     if where is None:
         return Local(kind="local", workers=workers, memory_gib=memory_gib)
     if "://" in where:
@@ -33,8 +33,8 @@ def client_for(
 ) -> Iterator[Any]:
     """A client of the cluster that a file or an address names, or of a local one; ended with the block.
 
-    ``workers`` and ``memory_gib`` are for a local cluster that no file describes. ``say`` is told what happens to the
-    cluster meanwhile: jobs that are gone and replaced, how to reach the dashboard.
+    ``workers`` and ``memory_gib`` are for a local cluster without a file. ``say`` receives messages about the cluster:
+    jobs that were replaced, how to reach the dashboard.
     """
     with client_of(profile_for(where, workers, memory_gib), say) as client:
         yield client
@@ -44,7 +44,7 @@ def client_for(
 def client_of(profile: Profile, say: Say = to_log) -> Iterator[Any]:
     """A client of the cluster that a profile describes, ended with the block; its failures are `ClusterError`."""
     import dask
-    import distributed  # noqa: F401  first: its settings, were they to come while ours are set, would go with ours
+    import distributed  # noqa: F401  first: defaults that it sets within our settings would be removed with them
 
     from dlcca.clusters import dask_config
 
@@ -61,7 +61,7 @@ def _opened(profile: Profile, say: Say) -> AbstractContextManager[Any]:
             bytes_each = None if profile.memory_gib is None else int(profile.memory_gib * 2**30)
             return local_client(profile.workers, bytes_each, profile.scratch)
         case Existing():
-            from dlcca.clusters.existing import existing_client
+            from dlcca.clusters.local import existing_client
 
             return existing_client(profile, say)
         case Queue():
@@ -69,7 +69,7 @@ def _opened(profile: Profile, say: Say) -> AbstractContextManager[Any]:
 
             return queue_client(profile, say)
         case Kubernetes():
-            from dlcca.clusters.kubernetes import kubernetes_client
+            from dlcca.clusters.cloud import kubernetes_client
 
             return kubernetes_client(profile, say)
         case Cloud():
@@ -81,7 +81,7 @@ def _opened(profile: Profile, say: Say) -> AbstractContextManager[Any]:
 
 @contextmanager
 def _as_cluster_error() -> Iterator[None]:
-    """What Dask raises when workers or schedulers go away, in words; what tasks raise stays what it is."""
+    """Errors of lost workers or schedulers as `ClusterError`; errors of tasks are raised as they are."""
     import asyncio
 
     from distributed import CancelledError, KilledWorker
@@ -105,7 +105,7 @@ def _as_cluster_error() -> Iterator[None]:
 
 @contextmanager
 def _ending_on_signals() -> Iterator[None]:
-    """SIGTERM, which queues send before they kill, ends the block as Ctrl-C does: jobs and keys must not stay."""
+    """SIGTERM, which queues send before SIGKILL, ends the block as Ctrl-C does, so that jobs and keys are removed."""
     import signal
     import threading
 

@@ -1,6 +1,6 @@
-"""`dlcca cluster check`: whether a cluster can do a run, found out before one depends on it.
+"""Whether a cluster can do a run: its workers run the same versions, and read and write the store.
 
-Starts the workers, sends each a task, compares packages, and has every worker read and write the store.
+`dlcca cluster check` also starts the workers and sends each a task.
 """
 
 from __future__ import annotations
@@ -8,19 +8,21 @@ from __future__ import annotations
 import os
 import socket
 import time
+import uuid
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from dlcca.clusters import client_of, versions
-from dlcca.clusters.messages import Say
+from dlcca.clusters import client_of
+from dlcca.clusters.dask_config import Say
 from dlcca.clusters.profile import Elastic, Profile
-from dlcca.errors import ClusterError
-from dlcca.storage import reach
+from dlcca.errors import ClusterError, DlccaError
+from dlcca.storage.files import Files, files_at, is_remote
 
 
 @dataclass
 class Findings:
-    """What a check found: sentences about what is well, and about what is wrong."""
+    """The result of a check: sentences about what works, and about problems."""
 
     well: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -28,7 +30,7 @@ class Findings:
 
 
 def check(profile: Profile, store: str | None, say: Say) -> Findings:
-    """Start the cluster of a profile, try it, and end it."""
+    """Start the cluster of a profile, check it, and close it."""
     found = Findings()
     start = time.monotonic()
     with client_of(profile, say) as client:
@@ -47,22 +49,22 @@ def check(profile: Profile, store: str | None, say: Say) -> Findings:
 
 
 def _await_all(client: Any, profile: Profile, found: Findings) -> None:
-    """All workers that the profile asks for, within the time that it grants to the first."""
+    """Wait for all workers of the profile, for as long as it allows for the first."""
     wanted = profile.fewest or 1 if isinstance(profile, Elastic) else 1
     if isinstance(profile, Elastic) and profile.fewest == 0:
         client.submit(os.getpid).result()  # an adaptive cluster starts with the first task
-    patience = 60 * profile.start_wait_min if isinstance(profile, Elastic) else 60
-    end = time.monotonic() + patience
-    # Not by `wait_for_workers`, which replaces what the cluster knows of its workers, whatever it is told meanwhile.
+    limit_s = 60 * profile.start_wait_min if isinstance(profile, Elastic) else 60
+    end = time.monotonic() + limit_s
+    # `wait_for_workers` would overwrite what the cluster learns about its workers meanwhile.
     while (came := len(client.nthreads())) < wanted:
         if time.monotonic() > end:
-            found.wrong.append(f"only {came} of {wanted} workers came within {patience / 60:g} minutes")
+            found.wrong.append(f"only {came} of {wanted} workers came within {limit_s / 60:g} minutes")
             return
         time.sleep(0.2)
 
 
 def _round_trip(client: Any, found: Findings) -> None:
-    """A task on every worker, one after another; the longest is told."""
+    """A task on every worker, one after another; the longest time is reported."""
     longest = 0.0
     for address in found.workers:
         start = time.monotonic()
@@ -72,25 +74,133 @@ def _round_trip(client: Any, found: Findings) -> None:
 
 
 def _versions(client: Any, found: Findings) -> None:
-    told = versions.differences(client)
-    found.wrong.extend(told)
-    if not told:
+    problems = version_differences(client)
+    found.wrong.extend(problems)
+    if not problems:
         found.well.append("all workers have the same versions of Python and the packages as this machine")
 
 
 def _store(client: Any, store: str, found: Findings) -> None:
-    told = reach.blind(client, store)
-    found.wrong.extend(told)
-    if not told:
+    problems = access_problems(client, store)
+    found.wrong.extend(problems)
+    if not problems:
         found.well.append(f"every worker reads and writes {store}")
 
 
 def refuse_unfit(client: Any, store: str) -> None:
-    """End here if workers run other versions, or cannot read or write the store, before they do it all wrong."""
-    versions.refuse_others(client)
-    told = reach.blind(client, store)
-    if told:
+    """An error if workers run other versions, or cannot read or write the store."""
+    refuse_other_versions(client)
+    problems = access_problems(client, store)
+    if problems:
         remedy = "Put the store where all nodes see it, or use object storage (s3://...)"
-        if "another dlcca" in told[0]:
+        if "another dlcca" in problems[0]:
             remedy = "Install the same for the workers: python, setup or image in the cluster file say what they run"
-        raise ClusterError(f"{told[0]}. {remedy}.")
+        raise ClusterError(f"{problems[0]}. {remedy}.")
+
+
+#: Packages whose versions must be equal, and those of which the first two numbers must be.
+EXACT = ("dlcca", "dask", "distributed")
+MINOR = ("python", "numpy", "zarr", "scipy", "cloudpickle", "msgpack")
+
+
+def version_differences(client: Any) -> list[str]:
+    """Versions of the workers that differ from those here, one sentence for each worker and package."""
+    found = client.get_versions(check=False, packages=["dlcca", "zarr", "scipy"])
+    ours = _numbers(found["client"])
+    problems = []
+    for address, facts in found["workers"].items():
+        if facts is None:
+            problems.append(f"the worker at {address} does not report its versions")
+            continue
+        theirs = _numbers(facts)
+        for name in (*EXACT, *MINOR):
+            if _compared(name, theirs.get(name)) != _compared(name, ours.get(name)):
+                has = theirs.get(name) or "not at all"
+                problems.append(f"the worker at {address} has {name} {has}, and here it is {ours.get(name)}")
+    return problems
+
+
+def refuse_other_versions(client: Any) -> None:
+    """An error if workers run other versions: tasks are sent by name, and may mean something else there."""
+    problems = [
+        text for text in version_differences(client) if any(f" has {name} " in text for name in (*EXACT, "python"))
+    ]
+    if problems:
+        raise ClusterError(
+            f"{problems[0]}{f' (and {len(problems) - 1} more like it)' if len(problems) > 1 else ''}. Install the same "
+            "versions for the workers: python, setup or image in the cluster file say which environment they run in."
+        )
+
+
+def _numbers(facts: dict[str, Any]) -> dict[str, str]:
+    """Version by package, Python among them."""
+    packages = dict(facts.get("packages", {}))
+    return {name: str(number).split(".final")[0] for name, number in packages.items() if number is not None}
+
+
+def _compared(name: str, number: str | None) -> Any:
+    if number is None:
+        return None
+    return number if name in EXACT else tuple(number.split(".")[:2])
+
+
+#: Attempts to read a file that another machine has written, a second apart.
+TRIES = 5
+
+
+def access_problems(client: Any, store: str) -> list[str]:
+    """Why workers cannot use the store, a sentence for each worker; nothing is left in the store."""
+    files = files_at(store)
+    was_there = is_remote(store) or os.path.exists(store)
+    call = uuid.uuid4().hex
+    note = f"check-{call}"
+    try:
+        files.put(f"{note}/here", call.encode())
+        # A worker without this function returns the error.
+        answers = client.run(_leave_note, store, note, call, on_error="return")
+        problems = [
+            f"the worker at {address} {_problem(answer)}" for address, answer in answers.items() if answer is not None
+        ]
+        problems += [
+            f"what the worker at {address} wrote to {store} is not seen from here"
+            for address, answer in answers.items()
+            if answer is None and not _seen(files, f"{note}/{_name(address)}", call)
+        ]
+        return problems
+    finally:
+        with suppress(DlccaError, OSError):
+            files.remove(note)
+            if not was_there:
+                os.rmdir(store)
+
+
+def _problem(answer: str | BaseException) -> str:
+    if isinstance(answer, str):
+        return answer
+    return f"has another dlcca than this machine, although the version is equal ({type(answer).__name__}: {answer})"
+
+
+def _seen(files: Files, name: str, call: str) -> bool:
+    """Whether a file is visible, now or within seconds: a network file system caches that it was missing."""
+    for _ in range(TRIES):
+        if files.get(name) == call.encode():
+            return True
+        time.sleep(1)
+    return False
+
+
+def _name(address: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in address)
+
+
+def _leave_note(store: str, note: str, call: str, dask_worker: Any = None) -> str | None:
+    """On a worker: read the file of the client and write another; a clause about what went wrong, if anything."""
+    host = socket.gethostname()
+    try:
+        files = files_at(store)
+        if not _seen(files, f"{note}/here", call):
+            return f"on {host} does not see {store}, which is there on this machine"
+        files.put(f"{note}/{_name(dask_worker.address)}", call.encode())
+    except (DlccaError, OSError) as error:
+        return f"on {host} cannot use {store}: {error}"
+    return None

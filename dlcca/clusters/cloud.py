@@ -1,24 +1,229 @@
-"""Workers as virtual machines of a cloud, through dask-cloudprovider, which makes the keys of a run by itself.
+"""Workers as pods of Kubernetes, or as virtual machines of a cloud.
 
-There is one worker for each machine, of ``cores`` threads. The provider's own login is used, as its tools set it up;
-a cluster file holds no password.
+*Kubernetes*, with the keys of the run as a secret. The Dask operator itself does not use TLS. So we describe the
+cluster (a DaskCluster resource), let the operator make the pods and replace those that die, and reach the scheduler by
+a forwarded port of the Kubernetes API; the number of workers is fixed, since the scaling of the operator would have to
+connect to the scheduler.
+
+*Virtual machines*, through dask-cloudprovider, which makes the keys of a run. There is one worker for each machine,
+with ``cores`` threads. The login is that of the provider's own tools; a cluster file contains no password.
 """
 
 from __future__ import annotations
 
+import base64
 import inspect
+import os
+import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from dlcca.clusters import dask_config
-from dlcca.clusters.messages import Say
-from dlcca.clusters.optional import needs
-from dlcca.clusters.profile import Cloud
+from dlcca.clusters import dask_config, keys
+from dlcca.clusters.dask_config import Say, needs
+from dlcca.clusters.profile import Cloud, Kubernetes
 from dlcca.errors import ClusterError, SettingsError, suggest
 
-EXTRA = "cloud"
+KUBERNETES_EXTRA = "kubernetes"
+KEYS = "/run/dlcca-keys"
+PORT = 8786
+#: The page of the health check of Kubernetes; all others are left out.
+HEALTH_ONLY = {"DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "['distributed.http.health']"}
+WATCHER_GIB = 0.25
+SCHEDULER = {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "2Gi"}}
+
+
+@contextmanager
+def kubernetes_client(profile: Kubernetes, say: Say) -> Iterator[Any]:
+    """A client whose workers are pods; pods and secret are removed at the end of the block."""
+    from distributed import Client
+
+    refuse_adaptive(profile)
+    name = f"dlcca-{os.urandom(4).hex()}"
+    with (
+        tempfile.TemporaryDirectory(prefix="dlcca-") as scratch,
+        keys.keys_of_run(Path(scratch)) as security,
+        _resources(profile, name, security),
+        _forwarded(profile, name) as port,
+        Client(f"tls://127.0.0.1:{port}", security=security, timeout="60s") as client,
+    ):
+        _await_pod(client, profile)
+        yield client
+
+
+def refuse_adaptive(profile: Kubernetes) -> None:
+    if profile.is_adaptive:
+        raise SettingsError(
+            "min_workers and max_workers are not for Kubernetes, whose operator would scale without TLS; set workers."
+        )
+
+
+def cluster_manifest(profile: Kubernetes, name: str) -> dict[str, Any]:
+    """The DaskCluster resource: one scheduler, and pods of workers; it names the secret and holds no key."""
+    with needs("dask-kubernetes", KUBERNETES_EXTRA):
+        from dask_kubernetes.operator import make_cluster_spec
+    made = make_cluster_spec(name, image=profile.image, n_workers=profile.jobs(profile.fewest), env=[], resources={})
+    made["metadata"]["namespace"] = profile.namespace
+    scheduler, worker = made["spec"]["scheduler"]["spec"], made["spec"]["worker"]["spec"]
+    _fill(
+        scheduler,
+        profile,
+        name,
+        _scheduler_args(profile),
+        {**dask_config.environment(profile), **HEALTH_ONLY},
+        SCHEDULER,
+    )
+    _fill(
+        worker, profile, name, _worker_args(profile, name), dask_config.environment(profile), _worker_resources(profile)
+    )
+    worker["containers"][0]["ports"] = []
+    if profile.scratch is not None:
+        worker["volumes"].append({"name": "scratch", "emptyDir": {}})
+        worker["containers"][0]["volumeMounts"].append({"name": "scratch", "mountPath": profile.scratch})
+    if profile.store_secret is not None:
+        worker["containers"][0]["envFrom"] = [{"secretRef": {"name": profile.store_secret}}]
+    return dict(made)
+
+
+def _fill(
+    pod: dict[str, Any],
+    profile: Kubernetes,
+    name: str,
+    args: list[str],
+    environment: dict[str, str],
+    resources: dict[str, Any],
+) -> None:
+    """What scheduler and workers have in common."""
+    container = pod["containers"][0]
+    container["args"] = args
+    container["env"] = [{"name": key, "value": value} for key, value in environment.items()]
+    container["resources"] = resources
+    container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    container["volumeMounts"] = [{"name": "keys", "mountPath": KEYS, "readOnly": True}]
+    pod["volumes"] = [{"name": "keys", "secret": {"secretName": name, "defaultMode": 0o440}}]
+    pod["securityContext"] = {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}
+    pod["automountServiceAccountToken"] = False
+    if profile.pull_secret is not None:
+        pod["imagePullSecrets"] = [{"name": profile.pull_secret}]
+    if profile.service_account is not None:
+        pod["serviceAccountName"] = profile.service_account
+
+
+def _tls() -> list[str]:
+    files = {"--tls-ca-file": "authority.pem", "--tls-cert": "certificate.pem", "--tls-key": "key.pem"}
+    return [part for option, file in files.items() for part in (option, f"{KEYS}/{file}")]
+
+
+def _scheduler_args(profile: Kubernetes) -> list[str]:
+    listens = ["--host", "0.0.0.0", "--port", str(PORT), "--protocol", "tls", "--dashboard-address", ":8787"]
+    shown = "--dashboard" if profile.dashboard else "--no-dashboard"
+    return ["python3", "-m", "distributed.cli.dask_scheduler", *listens, shown, *_tls()]
+
+
+def _worker_args(profile: Kubernetes, name: str) -> list[str]:
+    scratch = [] if profile.scratch is None else ["--local-directory", profile.scratch]
+    return [
+        *("python3", "-m", "distributed.cli.dask_worker", address_of(profile, name), "--protocol", "tls"),
+        *("--name", "$(DASK_WORKER_NAME)", "--nworkers", str(profile.cores), "--nthreads", "1"),
+        *("--memory-limit", f"{profile.memory_gib:g}GiB", "--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
+        *("--death-timeout", "120", *scratch, *_tls()),
+    ]
+
+
+def address_of(profile: Kubernetes, name: str) -> str:
+    """The address of the scheduler within the cluster; the operator names its service so."""
+    return f"tls://{name}-scheduler.{profile.namespace}.svc.cluster.local:{PORT}"
+
+
+def _worker_resources(profile: Kubernetes) -> dict[str, Any]:
+    memory = f"{round(profile.cores * (profile.memory_gib + WATCHER_GIB) * 1024)}Mi"
+    return {"requests": {"cpu": str(profile.cores), "memory": memory}, "limits": {"memory": memory}}
+
+
+def secret_manifest(profile: Kubernetes, name: str, security: Any) -> dict[str, Any]:
+    """The keys of the run as a secret, for its pods only."""
+    files = {
+        "authority.pem": security.tls_ca_file,
+        "certificate.pem": security.tls_worker_cert,
+        "key.pem": security.tls_worker_key,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
+        "metadata": {"name": name, "namespace": profile.namespace},
+        "data": {file: base64.b64encode(Path(path).read_bytes()).decode() for file, path in files.items()},
+    }
+
+
+@contextmanager
+def _resources(profile: Kubernetes, name: str, security: Any) -> Iterator[None]:
+    """The secret and the cluster, for as long as the block lasts."""
+    with needs("dask-kubernetes", KUBERNETES_EXTRA):
+        from kr8s.objects import Secret, new_class
+    kind = new_class("DaskCluster", "kubernetes.dask.org/v1", namespaced=True)
+    made: list[Any] = []
+    try:
+        for resource in (Secret(secret_manifest(profile, name, security)), kind(cluster_manifest(profile, name))):
+            try:
+                resource.create()
+            except Exception as error:  # kr8s raises what httpx does, and errors of its own
+                raise ClusterError(
+                    f"Kubernetes refuses the {resource.kind} {name} in namespace {profile.namespace}: {error}. Is the "
+                    "Dask operator installed, and may you create it there? See kubernetes.toml."
+                ) from error
+            made.append(resource)
+        yield
+    finally:
+        for resource in reversed(made):
+            with suppress(Exception):  # the other one must go too
+                resource.delete()
+
+
+@contextmanager
+def _forwarded(profile: Kubernetes, name: str) -> Iterator[int]:
+    """A port on loopback that leads to the scheduler, once there is one."""
+    from kr8s.objects import Pod
+
+    end = time.monotonic() + 60 * profile.start_wait_min
+    labels = {"dask.org/cluster-name": name, "dask.org/component": "scheduler"}
+    pods: list[Any] = []
+    while not any(pod.ready() for pod in pods):
+        if time.monotonic() > end:
+            raise ClusterError(
+                f"no scheduler came up in {profile.start_wait_min:g} minutes (start_wait_min); Kubernetes says: "
+                f"{'; '.join(_said(pod) for pod in pods) or 'no pod was made. Is the Dask operator running?'}"
+            )
+        time.sleep(2)
+        pods = list(Pod.list(namespace=profile.namespace, label_selector=labels))
+    ready = next(pod for pod in pods if pod.ready())
+    with ready.portforward(remote_port=PORT) as port:
+        yield int(port)
+
+
+def _said(pod: Any) -> str:
+    """Why a pod is not up, in the words of Kubernetes."""
+    status = dict(pod.status)
+    waits = [one.get("state", {}).get("waiting", {}) for one in status.get("containerStatuses", [])]
+    causes = [f"{wait.get('reason', '')} {wait.get('message', '')}".strip() for wait in waits if wait]
+    causes += [one.get("message", "") for one in status.get("conditions", []) if one.get("status") == "False"]
+    return f"{pod.name} is {status.get('phase', 'unknown')} ({'; '.join(filter(None, causes)) or 'no reason given'})"
+
+
+def _await_pod(client: Any, profile: Kubernetes) -> None:
+    try:
+        client.wait_for_workers(1, timeout=60 * profile.start_wait_min)
+    except TimeoutError as error:
+        raise ClusterError(
+            f"no worker came within start_wait_min = {profile.start_wait_min:g} minutes. kubectl get pods -n "
+            f"{profile.namespace} says why; ask for less (cores, memory_gib), or wait longer."
+        ) from error
+
+
+CLOUD_EXTRA = "cloud"
 
 #: Module and class of each provider, and what it calls the region, the machine and the container image.
 CLASSES = {
@@ -29,35 +234,35 @@ CLASSES = {
     "hetzner": ("hetzner", "HetznerCluster", "location", "server_type"),
     "openstack": ("openstack", "OpenStackCluster", "region", "size"),
 }
-#: Options that say who somebody is: they belong into the provider's own files, not into ours.
+#: Options with credentials: they belong into the files of the provider.
 SECRETS = ("token", "password", "secret", "credential", "access_key")
-#: Options that are ours to set.
+#: Options that dlcca sets.
 OURS = ("security", "n_workers", "docker_image", "worker_options", "scheduler_options", "env_vars", "protocol")
 
 
 @contextmanager
 def cloud_client(profile: Cloud, say: Say) -> Iterator[Any]:
-    """A client whose workers are machines of a cloud; all machines are gone with the block."""
+    """A client whose workers are machines of a cloud; all machines are removed at the end of the block."""
     from distributed import Client
 
-    with _started(profile) as cluster, Client(cluster, timeout="60s") as client:
+    with _started_cloud(profile) as cluster, Client(cluster, timeout="60s") as client:
         if profile.is_adaptive:
             cluster.adapt(minimum=profile.jobs(profile.fewest), maximum=profile.jobs(profile.most))
         else:
             cluster.scale(profile.jobs(profile.fewest))
-        _await_worker(client, profile)
+        _await_machine(client, profile)
         yield client
 
 
 def provider_class(profile: Cloud) -> Any:
     module, name, *_ = CLASSES[profile.provider]
     package = f"dask-cloudprovider[{profile.provider}]"
-    with needs(package, EXTRA, f" '{package}'"):
+    with needs(package, CLOUD_EXTRA, f" '{package}'"):
         return getattr(import_module(f"dask_cloudprovider.{module}"), name)
 
 
-def options(profile: Cloud) -> dict[str, Any]:
-    """What the provider's class is told."""
+def cloud_options(profile: Cloud) -> dict[str, Any]:
+    """The options of the provider's class."""
     _, _, region, machine = CLASSES[profile.provider]
     for key in profile.options:
         if any(word in key.lower() for word in SECRETS):
@@ -81,7 +286,7 @@ def options(profile: Cloud) -> dict[str, Any]:
 
 
 def refuse_unknown(kind: Any, profile: Cloud) -> None:
-    """An option that no class of the provider takes is a mistake, which would else be found after machines started."""
+    """An error for an option that the provider's class does not have, before machines are started."""
     known = {
         name
         for base in kind.__mro__
@@ -94,8 +299,8 @@ def refuse_unknown(kind: Any, profile: Cloud) -> None:
             raise SettingsError(f"[options] {key} is not an option of {kind.__name__}; {suggest(key, sorted(known))}")
 
 
-def _started(profile: Cloud) -> Any:
-    said = options(profile)
+def _started_cloud(profile: Cloud) -> Any:
+    said = cloud_options(profile)
     kind = provider_class(profile)
     refuse_unknown(kind, profile)
     try:
@@ -107,7 +312,7 @@ def _started(profile: Cloud) -> Any:
         ) from error
 
 
-def _await_worker(client: Any, profile: Cloud) -> None:
+def _await_machine(client: Any, profile: Cloud) -> None:
     if not profile.fewest:
         return
     try:

@@ -1,37 +1,117 @@
-"""Settings of Dask itself, on our side and on the workers'."""
+"""Dask in a run: settings for client and workers, dashboard, performance report, and messages to the user."""
 
 from __future__ import annotations
 
+import getpass
+import logging
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from dlcca.clusters.profile import Elastic, Profile
+from dlcca.errors import SettingsError
 
-#: Threads of arithmetic in a worker, which is one thread itself: more would fight for its core.
+#: Receives messages for the user of a run.
+Say = Callable[[str], None]
+
+
+def to_log(text: str) -> None:
+    """The default: messages go to the log."""
+    logging.getLogger("dlcca.clusters").info(text)
+
+
+@contextmanager
+def needs(package: str, extra: str, besides: str = "") -> Iterator[None]:
+    """Turn a failed import into a message that names the extra with the package."""
+    try:
+        yield
+    except ImportError as error:
+        raise SettingsError(
+            f"this kind of cluster needs {package}, which is not installed here ({error}): "
+            f"pip install 'dlcca[{extra}]'{besides}"
+        ) from error
+
+
+#: A worker is one thread; more threads of BLAS would compete for its core.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
-#: How a worker's memory is kept: Dask has it given back to the system at once, and then every array of some kilobytes
-#: is new pages from the system. Arrays below 4 MiB come from memory that the worker keeps, of which at most 8 MiB are
-#: unused.
-KEEPING_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": str(8 << 20)}
-#: Dask looks a hundred times a second what each worker is at, for its performance report. Many workers on few cores
-#: then take a part of a core to be idle; ten times tell as much of a run.
-LOOKING_LESS = {"distributed.worker.profile.interval": "100ms"}
-#: Times that a task may lose its worker before Dask blames the task. Jobs of a queue go for reasons of their own.
+#: Dask returns memory to the system at once, so that every small array needs new pages. Arrays below 4 MiB come from
+#: memory that the worker keeps, of which at most 8 MiB are unused.
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": str(8 << 20)}
+#: Dask samples each worker a hundred times a second for its performance report. With many workers on few cores that
+#: takes part of a core; ten times a second are enough.
+PROFILE_INTERVAL = {"distributed.worker.profile.interval": "100ms"}
+#: Times that a task may lose its worker before it fails. Jobs of a queue end for other reasons than their tasks.
 ALLOWED_FAILURES = 10
 
 
 def configuration(profile: Profile) -> dict[str, Any]:
     """For `dask.config.set`, while the cluster is up."""
-    patience = {"distributed.comm.timeouts.tcp": f"{profile.tcp_timeout_s:g}s"}
+    timeout = {"distributed.comm.timeouts.tcp": f"{profile.tcp_timeout_s:g}s"}
     if not isinstance(profile, Elastic):
-        return patience
+        return timeout
     return {
-        **patience,
+        **timeout,
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
-        # Dask would drop a lost job by itself and ask for no other; the keeper does both.
+        # Dask would drop a lost job and not replace it; the job monitor does both.
         "distributed.deploy.lost-worker-timeout": "30 days",
     }
 
 
 def environment(profile: Profile) -> dict[str, str]:
     """Variables of the workers."""
-    return {**ONE_THREAD, **KEEPING_MEMORY, "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": f"{profile.tcp_timeout_s:g}s"}
+    return {**ONE_THREAD, **MALLOC, "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": f"{profile.tcp_timeout_s:g}s"}
+
+
+#: Any free port that only this machine can reach.
+LOOPBACK = "127.0.0.1:0"
+
+
+def say_dashboard(client: Any, shown: bool, say: Say) -> None:
+    """Print how to reach the dashboard from another machine."""
+    if not shown:
+        return
+    if find_spec("bokeh") is None:
+        say("The dashboard cannot be shown: it needs bokeh (pip install bokeh).")
+        return
+    number = urlsplit(client.dashboard_link).port
+    say(
+        f"The dashboard is on this machine only. From yours: ssh -N -L {number}:127.0.0.1:{number} "
+        f"{getpass.getuser()}@{socket.gethostname()}, then open http://127.0.0.1:{number}/status"
+    )
+
+
+LACKING = "Dask's performance report is not kept: it needs bokeh (pip install bokeh)"
+
+
+@contextmanager
+def reported(client: Any, keep: Callable[[bytes], None], say: Say) -> Iterator[None]:
+    """Store Dask's performance report of the block; it opens no port, and its errors do not fail the run."""
+    if find_spec("bokeh") is None:
+        say(f"{LACKING}.")
+        yield
+        return
+    from distributed import performance_report
+
+    with tempfile.TemporaryDirectory(prefix="dlcca-report-") as folder, client.as_current():
+        page = Path(folder) / "performance.html"
+        report: Any = performance_report(filename=str(page))
+        if not _tried(report.__enter__, say):
+            yield
+            return
+        yield  # a failed run has no report: its cluster may no longer answer
+        if _tried(lambda: report.__exit__(None, None, None), say):
+            _tried(lambda: keep(page.read_bytes()), say)
+
+
+def _tried(step: Callable[[], Any], say: Say) -> bool:
+    try:
+        step()
+    except Exception as error:  # a scheduler elsewhere may lack bokeh, or be of another version
+        say(f"Dask's performance report is not kept: {type(error).__name__}: {error}.")
+        return False
+    return True

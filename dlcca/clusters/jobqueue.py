@@ -1,31 +1,34 @@
-"""Workers as jobs of a queue (SLURM, PBS, LSF, SGE, OAR, HTCondor), through dask-jobqueue.
+"""Workers as jobs of a queue (SLURM, PBS, LSF, SGE, OAR, HTCondor), through dask-jobqueue: start, walltime, end.
 
-The scheduler runs in this process. The jobs' scripts hold the paths of the run's keys, never the keys.
+The scheduler runs in this process. Job scripts contain the paths of the run's keys, never the keys. Jobs end, are
+cancelled and are replaced at any time, also while the cluster is closed. An error then must hide neither the result nor
+the error of the run: it is reported, and no job is left behind.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dlcca.clusters import closing, dask_config, keys, queues, walltime
-from dlcca.clusters.dashboard import LOOPBACK, say_dashboard
-from dlcca.clusters.job_monitor import Keeper
-from dlcca.clusters.messages import Say
-from dlcca.clusters.optional import needs
+from dlcca.clusters import dask_config, keys
+from dlcca.clusters.dask_config import LOOPBACK, Say, needs, say_dashboard
+from dlcca.clusters.job_monitor import JobMonitor, reader_of
 from dlcca.clusters.profile import Queue
 from dlcca.errors import ClusterError
 
 EXTRA = "hpc"
-#: Of the process that watches a worker; a job asks for it besides the memory of its workers.
+#: Memory of the process that supervises a worker (nanny), which a job requests besides that of its workers.
 WATCHER_GIB = 0.25
-#: A worker whose scheduler is gone for so long ends, and with it its job.
+#: A worker ends, and with it its job, after this long without its scheduler.
 ORPHANED_S = 60
 
 CLUSTERS = {
@@ -48,22 +51,22 @@ SUBMIT = {
 
 @contextmanager
 def queue_client(profile: Queue, say: Say) -> Iterator[Any]:
-    """A client whose workers are jobs of the queue; all jobs and keys are gone with the block."""
+    """A client whose workers are jobs of the queue; all jobs and keys are removed at the end of the block."""
     from distributed import Client
 
     refuse_no_queue(profile)
     shared = Path(profile.shared).expanduser().absolute()
     with keys.keys_of_run(shared) as security:
         cluster = made(profile, shared, security)
-        with closing.cluster(cluster, say), closing.client(Client(cluster, security=security), say) as client:
+        with closing_cluster(cluster, say), closing_client(Client(cluster, security=security), say) as client:
             say_dashboard(client, profile.dashboard, say)
-            keeper = Keeper(cluster, client, profile, queues.reader_of(profile.kind), say)
-            with keeper:
+            monitor = JobMonitor(cluster, client, profile, reader_of(profile.kind), say)
+            with monitor:
                 yield client
 
 
 def refuse_no_queue(profile: Queue) -> None:
-    """Jobs are submitted from here: the command of the queue must be here too."""
+    """An error if this machine lacks the command that submits jobs."""
     command = SUBMIT[profile.kind]
     if shutil.which(command) is None:
         raise ClusterError(
@@ -93,17 +96,17 @@ def made(profile: Queue, shared: Path, security: Any) -> Any:
 
 
 def _own_address() -> str:
-    """The address of this machine that others see, on which alone the scheduler then listens."""
+    """The address of this machine on the network, the only one on which the scheduler listens."""
     from distributed.utils import get_ip
 
     return str(get_ip())
 
 
 def options(profile: Queue, shared: Path) -> dict[str, Any]:
-    """What dask-jobqueue is told of a job."""
+    """The options of dask-jobqueue for a job."""
     logs = shared / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    life = walltime.lifetime_of(profile.walltime_min)
+    life = lifetime_of(profile.walltime_min)
     common = {
         "cores": profile.cores,
         "processes": profile.cores,
@@ -118,7 +121,11 @@ def options(profile: Queue, shared: Path) -> dict[str, Any]:
         "death_timeout": ORPHANED_S,
         "worker_extra_args": [
             *("--lifetime", f"{life.lifetime_s}s", "--lifetime-stagger", f"{life.stagger_s}s"),
-            *("--no-dashboard", "--dashboard-address", LOOPBACK),  # even without one, workers have a page of figures
+            *(
+                "--no-dashboard",
+                "--dashboard-address",
+                LOOPBACK,
+            ),  # without a dashboard, workers still serve a page of metrics
         ],
     }
     return {**common, **_of_kind(profile)}
@@ -129,8 +136,8 @@ def _job_gib(profile: Queue) -> float:
 
 
 def _of_kind(profile: Queue) -> dict[str, Any]:
-    """What each queue calls by a name of its own."""
-    clock = walltime.clock(profile.walltime_min)
+    """Options that differ between queues."""
+    clock = hours_minutes_seconds(profile.walltime_min)
     named = {"queue": profile.queue, "walltime": clock}
     match profile.kind:
         case "slurm":
@@ -139,7 +146,7 @@ def _of_kind(profile: Queue) -> dict[str, Any]:
         case "pbs":
             return {**named, "account": profile.account}
         case "lsf":
-            return {**named, "project": profile.account, "walltime": walltime.hours(profile.walltime_min)}
+            return {**named, "project": profile.account, "walltime": hours_minutes(profile.walltime_min)}
         case "sge":
             return {**named, "project": profile.account}
         case "oar":
@@ -152,12 +159,12 @@ def _of_kind(profile: Queue) -> dict[str, Any]:
 
 
 def prologue(profile: Queue) -> list[str]:
-    """Lines that a job runs before its workers: the site's own, then ours, which must hold whatever the site's say."""
+    """Lines that a job runs before its workers: those of the site, then ours, which have priority."""
     return [*profile.setup, *(f"export {name}={value}" for name, value in dask_config.environment(profile).items())]
 
 
 def _python(profile: Queue, shared: Path) -> str:
-    """How Python is called in a job."""
+    """The command that runs Python in a job."""
     python = shlex.quote(profile.python or (sys.executable if profile.image is None else "python3"))
     if profile.image is None:
         return python
@@ -166,15 +173,15 @@ def _python(profile: Queue, shared: Path) -> str:
 
 
 def _quoted(folder: str | None) -> str | None:
-    """In quotes if it has a variable of the job: were that empty, the next argument would be taken for the folder."""
+    """In quotes if it contains a variable: if that is empty, the next argument would be taken for the folder."""
     return f'"{folder}"' if folder is not None and "$" in folder else folder
 
 
 def steady(cluster_cls: Any) -> Any:
-    """A cluster that bears to be told of the end of a worker which it did not know, or no longer.
+    """A cluster that ignores the end of a worker that it does not know.
 
-    Dask itself stops listening then: workers that come later stay unknown, and the end of the cluster is an error. It
-    happens when workers leave while they are counted (`wait_for_workers`).
+    Dask itself stops listening then: later workers stay unknown, and closing the cluster fails. It happens when workers
+    leave while they are counted (`wait_for_workers`).
     """
 
     def _update_worker_status(self: Any, op: str, msg: Any) -> None:
@@ -185,11 +192,11 @@ def steady(cluster_cls: Any) -> Any:
 
 
 def watched(job_cls: type, profile: Queue) -> type:
-    """A job whose refusal by the queue is kept, and whose workers have the memory of the profile."""
+    """A job class that records a refusal by the queue, and whose workers have the memory of the profile."""
     from distributed.core import Status
 
     class WatchedJob(job_cls):
-        """One job. An error of its submission, or of its end, would else be lost in the log of an event loop."""
+        """One job. An error of its submission or end would otherwise be lost in the log of an event loop."""
 
         refusal: str | None = None
         left_behind: str | None = None
@@ -204,7 +211,7 @@ def watched(job_cls: type, profile: Queue) -> type:
             return f"{profile.memory_gib:g}GiB"
 
         def __await__(self) -> Generator[Any, None, Any]:
-            """Submit the job; a refused one is not an error here: the keeper reports it.
+            """Submit the job; a refused one is not an error here: the monitor reports it.
 
             Dask asserts that the job is running and logs a traceback if it is not.
             """
@@ -236,6 +243,100 @@ def watched(job_cls: type, profile: Queue) -> type:
 
 
 def _in_short(error: Exception) -> str:
-    """What the queue said, without the report around it."""
+    """The message of the queue, without the report around it."""
     said = str(error).partition("stderr:\n")[2].strip() or str(error)
     return " ".join(said.split())
+
+
+#: The least and the most time at the end of a job for workers to hand over their data.
+GRACE_S = (60.0, 300.0)
+STAGGER_S = 300.0
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """Workers leave after ``lifetime ± stagger`` seconds, each at a random time, so that not all leave at once."""
+
+    lifetime_s: int
+    stagger_s: int
+
+
+def lifetime_of(walltime_min: float) -> Lifetime:
+    """The latest worker leaves a grace before the walltime: a tenth of it, within a minute and five.
+
+    With w the walltime, g the grace and s the stagger, workers leave in [w - g - 2 s, w - g].
+    """
+    walltime = 60 * walltime_min
+    grace = min(max(walltime / 10, GRACE_S[0]), GRACE_S[1])
+    stagger = min((walltime - grace) / 10, STAGGER_S)
+    return Lifetime(int(walltime - grace - stagger), int(stagger))
+
+
+def hours_minutes_seconds(walltime_min: float) -> str:
+    """HH:MM:SS, the format of most queues."""
+    seconds = round(60 * walltime_min)
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def hours_minutes(walltime_min: float) -> str:
+    """HH:MM, the format of LSF."""
+    minutes = int(walltime_min)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+#: For the scheduler to release its workers, and the queue its jobs.
+CLOSE_S = 60.0
+#: For a direct command to cancel jobs.
+CANCEL_S = 30.0
+#: What Dask may raise at the end, when the work is done or has failed.
+FAULTS = (Exception, asyncio.CancelledError)
+
+
+@contextmanager
+def closing_client(made: Any, say: Say) -> Iterator[Any]:
+    """A client of Dask, closed with the block."""
+    try:
+        yield made
+    finally:
+        try:
+            made.close(timeout=CLOSE_S)
+        except FAULTS as error:
+            say(f"the connection to the scheduler did not end cleanly ({_one_line(error)}).")
+
+
+@contextmanager
+def closing_cluster(made: Any, say: Say) -> Iterator[Any]:
+    """A cluster of dask-jobqueue, closed with the block; its jobs are cancelled even if it cannot be."""
+    try:
+        yield made
+    finally:
+        jobs = [job for job in made.workers.values() if getattr(job, "job_id", None)]
+        try:
+            made.close(timeout=CLOSE_S)
+        except FAULTS as error:
+            say(f"the workers did not end cleanly ({_one_line(error)}).{_cancelled(jobs)}")
+            with suppress(Exception):  # the thread that Dask would have ended
+                made._loop_runner.stop()
+        else:
+            left = [job for job in jobs if job.left_behind is not None]
+            if left:
+                say(f"jobs could not be cancelled ({left[0].left_behind}).{_cancelled(left)}")
+
+
+def _cancelled(jobs: list[Any]) -> str:
+    """Cancel jobs without Dask, and return a sentence about the outcome."""
+    if not jobs:
+        return ""
+    command = [*shlex.split(jobs[0].cancel_command), *(str(job.job_id) for job in jobs)]
+    try:
+        cancelled = subprocess.run(command, capture_output=True, text=True, timeout=CANCEL_S, check=False)
+        done = cancelled.returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        done = False
+    return (
+        " They are cancelled." if done else f" They end by themselves soon; to cancel them now: {shlex.join(command)}"
+    )
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":. ")

@@ -1,20 +1,22 @@
-"""Certificates of one run: made at its start, where nobody else can read them, and gone at its end.
+"""Certificates of one run, in private folders: made at its start, readable by their owner only, removed at its end.
 
-Every party of the run (scheduler, workers, client) shows the run's own certificate, and accepts nothing that the run's
-own authority has not signed. So whoever cannot read the key can neither send work nor read results. The keys of a
-cluster of several hosts are files in a folder that they share; those of a local cluster stay in memory.
+Every party of the run (scheduler, workers, client) shows the run's own certificate, and accepts only certificates that
+the run's own authority has signed. So a user who cannot read the key can neither send tasks nor read results. The keys
+of a cluster of several hosts are files in a folder that they share; those of a local cluster stay in memory.
 """
 
 from __future__ import annotations
 
 import datetime
 import os
+import shutil
+import socket
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dlcca.clusters.folders import private_folder
 from dlcca.errors import ClusterError
 
 VALID_DAYS = 90
@@ -23,7 +25,7 @@ PREFIX = "keys-"
 
 @contextmanager
 def keys_of_run(shared: Path) -> Iterator[Any]:
-    """A `distributed.Security` over files in a new folder of ``shared``, which all nodes see; gone with the block."""
+    """A `distributed.Security` over files in a new folder of ``shared``, which is removed at the end of the block."""
     with private_folder(shared, PREFIX) as folder:
         yield _security(*(str(file) for file in write_keys(folder)))
 
@@ -58,7 +60,7 @@ def write_keys(folder: Path, valid_days: float = VALID_DAYS) -> tuple[Path, Path
 def make_keys(valid_days: float = VALID_DAYS) -> tuple[bytes, bytes, bytes]:
     """An authority that signs once, and what it signed: its certificate, ours, and our key, in PEM form.
 
-    The authority's own key is forgotten: nothing else can be signed by it.
+    The key of the authority is not kept: nothing else can be signed with it.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -94,7 +96,7 @@ def make_keys(valid_days: float = VALID_DAYS) -> tuple[bytes, bytes, bytes]:
 
 
 def _uses(is_authority: bool) -> Any:
-    """What a key may be used for: to sign certificates, or to shake hands."""
+    """What a key may be used for: to sign certificates, or for handshakes."""
     from cryptography import x509
 
     names = "content_commitment key_encipherment data_encipherment key_agreement crl_sign encipher_only decipher_only"
@@ -104,7 +106,7 @@ def _uses(is_authority: bool) -> Any:
 
 
 def _written(file: Path, content: bytes) -> Path:
-    """The file with its content, which none but its owner may read."""
+    """Write a file that only its owner may read."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(content)
@@ -112,7 +114,7 @@ def _written(file: Path, content: bytes) -> Path:
 
 
 def refuse_unusable(ca_file: str, cert_file: str, key_file: str) -> None:
-    """Say what is wrong with the certificates of a user before Dask does it in the words of OpenSSL."""
+    """An error about unusable certificates that is clearer than that of OpenSSL."""
     for name, file in (("ca_file", ca_file), ("cert_file", cert_file), ("key_file", key_file)):
         if not os.access(file, os.R_OK):
             raise ClusterError(f"{name} = {file} cannot be read; is it there, and yours?")
@@ -130,11 +132,49 @@ def _refuse_out_of_time(name: str, file: str, certificate: Any) -> None:
     now = datetime.datetime.now(datetime.UTC)
     if certificate.not_valid_after_utc < now:
         raise ClusterError(
-            f"{name} = {file} expired on {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC; ask whoever runs the "
-            "scheduler for a new one."
+            f"{name} = {file} expired on {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC; request a new one from "
+            "the administrator of the scheduler."
         )
     if certificate.not_valid_before_utc > now:
         raise ClusterError(
             f"{name} = {file} is valid only from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; is the clock "
             "of this machine right?"
         )
+
+
+@contextmanager
+def private_folder(parent: Path, prefix: str) -> Iterator[Path]:
+    """A new folder of mode 700 in ``parent``, removed with the block; also removes those that killed runs have left."""
+    parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    remove_orphans(parent, prefix)
+    folder = Path(tempfile.mkdtemp(prefix=f"{prefix}{socket.gethostname()}-{os.getpid()}-", dir=parent))  # mode 700
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_orphans(parent: Path, prefix: str) -> None:
+    """Remove folders of ours whose process, on this machine, is gone."""
+    start = f"{prefix}{socket.gethostname()}-"
+    for folder in parent.glob(f"{start}*"):
+        number = folder.name.removeprefix(start).split("-")[0]
+        if number.isdigit() and _is_ours(folder) and not _is_alive(int(number)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        return folder.lstat().st_uid == os.geteuid()
+    except FileNotFoundError:  # its own process has just removed it
+        return False
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

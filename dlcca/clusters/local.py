@@ -1,18 +1,25 @@
-"""A cluster of processes on this machine, that no other user of it can reach."""
+"""Clients of a cluster of processes on this machine, and of a scheduler that is already running."""
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
+import logging
 import os
 import tempfile
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from dlcca.clusters.dashboard import LOOPBACK
-from dlcca.clusters.dask_config import KEEPING_MEMORY, LOOKING_LESS, ONE_THREAD
-from dlcca.clusters.folders import private_folder
-from dlcca.clusters.keys import keys_in_memory
+from dlcca.clusters import keys
+from dlcca.clusters.dask_config import LOOPBACK, MALLOC, ONE_THREAD, PROFILE_INTERVAL, Say
+from dlcca.clusters.keys import keys_in_memory, private_folder
+from dlcca.clusters.profile import Existing
+from dlcca.errors import ClusterError
 
 PREFIX = "dlcca-workers-"
 #: Dask opens a port for web pages in every process, and they have no password: without routes they show nothing.
@@ -25,8 +32,8 @@ def local_client(
 ) -> Iterator[Any]:
     """A client of a cluster of single-threaded worker processes, ended with the block.
 
-    Every user of the machine can connect to loopback, and a Dask scheduler runs what it is sent. So scheduler, nannies
-    and workers speak TLS with a key that stays in the memory of these processes, there is no dashboard, and their
+    Every user of the machine can connect to loopback, and a Dask scheduler runs any task. So scheduler, nannies and
+    workers use TLS with a key that stays in the memory of these processes, there is no dashboard, and their
     folder on disk, from which they load pickles and modules, is one that only its owner can open.
     One thread of arithmetic for each worker, so that workers do not fight for the cores.
     """
@@ -34,10 +41,10 @@ def local_client(
     from distributed import Client, LocalCluster
 
     count = workers or os.cpu_count() or 1
-    environ = {"distributed.nanny.pre-spawn-environ": {**ONE_THREAD, **KEEPING_MEMORY}}
+    environ = {"distributed.nanny.pre-spawn-environ": {**ONE_THREAD, **MALLOC}}
     parent = Path(scratch or dask.config.get("temporary-directory", None) or tempfile.gettempdir())
     with private_folder(parent, PREFIX) as folder:
-        with dask.config.set({**environ, **LOOKING_LESS, **NO_PAGES, "temporary-directory": str(folder)}):
+        with dask.config.set({**environ, **PROFILE_INTERVAL, **NO_PAGES, "temporary-directory": str(folder)}):
             cluster = LocalCluster(
                 n_workers=count,
                 threads_per_worker=1,
@@ -51,3 +58,126 @@ def local_client(
             )
         with cluster, Client(cluster) as client:
             yield client
+
+
+#: Time to connect to the scheduler.
+CONNECT_S = 10
+#: Time to close the connection to a scheduler that is gone.
+DISCONNECT_S = 2
+
+
+@contextmanager
+def existing_client(profile: Existing, say: Say) -> Iterator[Any]:
+    """A client of the scheduler at an address; the scheduler stays when the block is over."""
+    if not profile.address.startswith("tls://") and _leaves_machine(profile.address):
+        say(
+            f"{profile.address} is not encrypted: others on that network can read the data and run code. Use a "
+            "scheduler with TLS (tls://, with ca_file, cert_file and key_file in a cluster file)."
+        )
+    client = _connected(profile)
+    try:
+        _await_worker(client, profile)
+        yield client
+    finally:
+        _close(client)
+
+
+def _close(client: Any) -> None:
+    """Disconnect; from a scheduler that is gone at once, and without the tracebacks of Dask."""
+    if client.status == "running":
+        client.close()
+        return
+    log = logging.getLogger("distributed.client")  # its level is independent of that of "distributed"
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        client.close(timeout=DISCONNECT_S)
+    except (TimeoutError, AssertionError):  # its threads end with the process
+        pass
+    finally:
+        log.setLevel(level)
+
+
+def _connected(profile: Existing) -> Any:
+    from distributed import Client, Security
+
+    security = _security(profile) or Security()
+    try:
+        _try_connection(profile.address, security)
+        return Client(profile.address, security=security, timeout=f"{CONNECT_S}s")
+    except TypeError as error:  # raised by Dask without certificates
+        raise ClusterError(
+            f"{profile.address} needs TLS, and there are no certificates: set ca_file, cert_file and key_file in a "
+            "cluster file of kind = 'existing'."
+        ) from error
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterError(f"no Dask scheduler answers at {profile.address}: {_reason(error)}") from error
+
+
+def _try_connection(address: str, security: Any) -> None:
+    """Connect once and disconnect: a client that fails to connect would leave threads behind."""
+    from distributed.comm.core import connect
+
+    async def disconnect() -> None:
+        comm = await connect(address, timeout=CONNECT_S, **security.get_connection_args("client"))
+        await comm.close()
+
+    with ThreadPoolExecutor(1) as thread:  # a caller may have an event loop of its own
+        thread.submit(lambda: asyncio.run(disconnect())).result()
+
+
+def _security(profile: Existing) -> Any:
+    """The certificates of the profile; None for those in the settings of Dask, if there are any."""
+    if profile.ca_file is None or profile.cert_file is None or profile.key_file is None:
+        return None
+    from distributed import Security
+
+    keys.refuse_unusable(profile.ca_file, profile.cert_file, profile.key_file)
+    return Security(
+        tls_ca_file=profile.ca_file,
+        tls_client_cert=profile.cert_file,
+        tls_client_key=profile.key_file,
+        require_encryption=True,
+    )
+
+
+def _reason(error: BaseException) -> str:
+    """Why the connection failed, and what to do about it."""
+    causes: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None:
+        causes.append(str(cause))
+        cause = cause.__cause__ or cause.__context__
+    said = " ".join(causes)
+    if "expired" in said:
+        return "a certificate has expired. Request new ones from the administrator of the scheduler."
+    if "certificate" in said.lower() or "CERTIFICATE" in said:
+        return (
+            "the certificates do not belong together. Are ca_file, cert_file and key_file those of this very scheduler?"
+        )
+    if "handshake" in said.lower() or "SSL" in said or "WRONG_VERSION" in said:
+        return "one side uses TLS and the other does not. Is it tls:// on both, or tcp:// on both?"
+    return f"{causes[0] or type(error).__name__}. Is it running, and reachable from here?"
+
+
+def _await_worker(client: Any, profile: Existing) -> None:
+    """Wait for the first worker, for as long as the profile allows."""
+    end = time.monotonic() + 60 * profile.start_wait_min
+    while not client.nthreads():
+        if time.monotonic() > end:
+            raise ClusterError(
+                f"the scheduler at {profile.address} has had no worker for {profile.start_wait_min:g} minutes. Start "
+                "some (dask worker ADDRESS), or wait longer (start_wait_min)."
+            )
+        time.sleep(0.5)
+
+
+def _leaves_machine(address: str) -> bool:
+    """Whether an address is on another machine; one that cannot be parsed counts as such."""
+    host = urlsplit(address).hostname or ""
+    if address.startswith("inproc://") or host == "localhost":
+        return False
+    try:
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return True

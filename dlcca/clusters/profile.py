@@ -1,4 +1,4 @@
-"""What a cluster file says: one small TOML file for each place to run, checked when it is read.
+"""Cluster files: one small TOML file for each place to run, checked when it is read; and those that come with dlcca.
 
 The first key is ``kind``; it decides which others there are. A *worker* is one process of one thread. Workers come in
 jobs (of a queue), pods (of Kubernetes) or machines (of a cloud), each with ``cores`` workers.
@@ -7,75 +7,82 @@ jobs (of a queue), pods (of Kubernetes) or machines (of a cloud), each with ``co
 from __future__ import annotations
 
 import math
+import os
+import shutil
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dlcca.errors import SettingsError, suggest
-from dlcca.settings.fit import count_needed, is_count, is_number, read_toml
+from dlcca.errors import ClusterError, SettingsError, StorageError
+from dlcca.settings.schema import (
+    FLAG,
+    LINES,
+    POSITIVE,
+    Json,
+    Section,
+    choice,
+    count,
+    file_schema,
+    from_table,
+    json_schema,
+    number,
+    read_toml,
+    setting,
+    table,
+    text,
+)
 
 #: Queues that are served through dask-jobqueue.
 QUEUES = ("slurm", "pbs", "lsf", "sge", "oar", "htcondor")
 #: Distributed probes a silent peer ten times, a second apart, and asserts that there is time left before that.
 LEAST_TCP_TIMEOUT_S = 10
-#: Shorter jobs would be over before their workers had done anything.
-LEAST_WALLTIME_MIN = 2.0
-#: Who serves virtual machines through dask-cloudprovider.
+TCP_NEEDED = (
+    f"more than {LEAST_TCP_TIMEOUT_S} s are needed, for Dask sends ten probes a second apart before a worker counts "
+    "as lost. 30 is usual."
+)
+#: Providers of virtual machines in dask-cloudprovider.
 PROVIDERS = ("aws", "azure", "gcp", "digitalocean", "hetzner", "openstack")
+WORD = text(word=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Profile:
-    """What every kind of cluster has."""
+class Profile(Section):
+    """Settings of every kind of cluster."""
 
-    kind: str
-    tcp_timeout_s: float = 30
+    kind: str = setting(lambda: choice(*KINDS), MISSING)
+    tcp_timeout_s: float = setting(number(TCP_NEEDED, above=LEAST_TCP_TIMEOUT_S), 30)
     """A worker that has been silent for so long counts as lost; more than 10."""
-
-    def __post_init__(self) -> None:
-        if not is_number(self.tcp_timeout_s) or not self.tcp_timeout_s > LEAST_TCP_TIMEOUT_S:
-            raise SettingsError(
-                f"tcp_timeout_s = {self.tcp_timeout_s!r}; more than {LEAST_TCP_TIMEOUT_S} s are needed, for Dask sends "
-                "ten probes a second apart before it gives a worker up. 30 is usual."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Local(Profile):
-    """Processes on this machine, which nobody else can reach."""
+    """Processes on this machine, which other users cannot reach."""
 
-    workers: int | None = None
+    workers: int | None = setting(count(1))
     """One for each core, if not said."""
-    memory_gib: float | None = None
+    memory_gib: float | None = setting(POSITIVE)
     """Of each worker; an equal share of what the machine has, if not said."""
-    scratch: str | None = None
+    scratch: str | None = setting(text())
     """Folder for what does not fit the memory."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_counts(self, "workers")
-        _check_positive(self, "memory_gib")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Existing(Profile):
-    """A scheduler that somebody else has started."""
+    """A scheduler that is already running."""
 
-    address: str
+    address: str = setting(text(), MISSING)
     """As tls://host:8786."""
-    ca_file: str | None = None
-    cert_file: str | None = None
-    key_file: str | None = None
+    ca_file: str | None = setting(text())
+    cert_file: str | None = setting(text())
+    key_file: str | None = setting(text())
     """The three files of TLS: who signs, who we are, and the proof of it."""
-    start_wait_min: float = 10
+    start_wait_min: float = setting(POSITIVE, 10)
     """How long to wait for its first worker."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         if "://" not in self.address:
             raise SettingsError(f"address = {self.address!r}; a protocol is needed, as tls://host:8786.")
-        _check_positive(self, "start_wait_min")
         said = [name for name in ("ca_file", "cert_file", "key_file") if getattr(self, name) is not None]
         if said and len(said) < 3:
             raise SettingsError(f"{', '.join(said)} is said alone; TLS needs ca_file, cert_file and key_file.")
@@ -85,35 +92,24 @@ class Existing(Profile):
 class Elastic(Profile):
     """What is started for a run: so many workers, or as many as there is work for between two bounds."""
 
-    workers: int | None = None
+    workers: int | None = setting(count(1))
     """So many, always; or instead of it min_workers and max_workers."""
-    min_workers: int | None = None
-    max_workers: int | None = None
-    cores: int = 1
+    min_workers: int | None = setting(count(0))
+    max_workers: int | None = setting(count(1))
+    cores: int = setting(count(1), 1)
     """Of one job, pod or machine; there is one worker for each."""
-    memory_gib: float = 4
+    memory_gib: float = setting(POSITIVE, 4)
     """Of each worker."""
-    start_wait_min: float = 30
+    start_wait_min: float = setting(POSITIVE, 30)
     """How long to wait for the first worker, and for a new one when all are lost."""
-    if_all_lost: str = "wait"
+    if_all_lost: str = setting(choice("wait", "stop"), "wait")
     """When every worker is gone: "wait" for their replacements, or "stop" with exit code 4."""
-    max_failures: int = 5
+    max_failures: int = setting(count(1), 5)
     """After so many jobs in a row that never gave a worker, stop."""
-    dashboard: bool = False
+    dashboard: bool = setting(FLAG, False)
     """Show the dashboard, on loopback of the machine where the scheduler is."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_counts(self, "workers", "cores", "max_workers", "max_failures")
-        _check_counts(self, "min_workers", least=0)
-        _check_positive(self, "memory_gib", "start_wait_min")
-        if self.if_all_lost not in ("wait", "stop"):
-            raise SettingsError(f"if_all_lost = {self.if_all_lost!r}; it is 'wait' or 'stop'.")
-        if not isinstance(self.dashboard, bool):
-            raise SettingsError(f"dashboard = {self.dashboard!r}; it is true or false.")
-        self._check_bounds()
-
-    def _check_bounds(self) -> None:
+    def check(self) -> None:
         if self.workers is not None and (self.min_workers is not None or self.max_workers is not None):
             raise SettingsError("workers is a fixed number; say either it, or min_workers and max_workers.")
         if self.max_workers is None and self.min_workers is not None:
@@ -146,84 +142,62 @@ class Elastic(Profile):
 class Queue(Elastic):
     """Jobs of a queue."""
 
-    queue: str | None = None
+    queue: str | None = setting(WORD)
     """Partition, in SLURM's words; the site's default if not said."""
-    account: str | None = None
+    account: str | None = setting(WORD)
     """Who pays; project, in the words of some queues."""
-    walltime_min: float = 60
+    walltime_min: float = setting(number("at least 2 minutes are needed.", least=2), 60)
     """Of each job. Its workers hand over their work before that, and new jobs take their place."""
-    scratch: str | None = None
+    scratch: str | None = setting(WORD)
     """Folder on the node for what does not fit the memory; $VARIABLES of the job are allowed."""
-    shared: str = "~/.dlcca"
+    shared: str = setting(WORD, "~/.dlcca")
     """Folder that this machine and all nodes see, for the keys of a run (mode 700, removed at the end) and logs."""
-    interface: str | None = None
+    interface: str | None = setting(WORD)
     """Network that leads to the nodes, as ib0; found by itself if not said."""
-    setup: tuple[str, ...] = ()
+    setup: tuple[str, ...] = setting(LINES, ())
     """Lines of shell that a job runs first: modules, environments."""
-    directives: tuple[str, ...] = ()
+    directives: tuple[str, ...] = setting(LINES, ())
     """Lines for the queue itself, without their prefix, as --constraint=skylake."""
-    python: str | None = None
+    python: str | None = setting(text())
     """Of the workers; the one that runs this if not said."""
-    image: str | None = None
+    image: str | None = setting(WORD)
     """Container image that workers run in, by apptainer; it must hold the same dlcca."""
-    job_name: str = "dlcca-worker"
-    disk_gib: float = 10
+    job_name: str = setting(WORD, "dlcca-worker")
+    disk_gib: float = setting(POSITIVE, 10)
     """Of each job; HTCondor alone asks for it."""
-    memory_property: str = "not_applicable"
+    memory_property: str = setting(WORD, "not_applicable")
     """Name of the property for memory of a core; OAR alone has it, by site."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_positive(self, "disk_gib")
-        if not is_number(self.walltime_min) or self.walltime_min < LEAST_WALLTIME_MIN:
-            raise SettingsError(
-                f"walltime_min = {self.walltime_min!r}; at least {LEAST_WALLTIME_MIN:.0f} minutes are needed."
-            )
-        _check_lines(self, "setup", "directives")
-        _check_words(self, "queue", "account", "scratch", "shared", "interface", "image", "job_name", "memory_property")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kubernetes(Elastic):
     """Pods of the Dask operator of Kubernetes."""
 
-    image: str
+    image: str = setting(WORD, MISSING)
     """With dlcca in it; see Containerfile."""
-    namespace: str = "default"
-    pull_secret: str | None = None
+    namespace: str = setting(WORD, "default")
+    pull_secret: str | None = setting(WORD)
     """Name of the secret that lets the cluster fetch the image."""
-    service_account: str | None = None
-    scratch: str | None = "/scratch"
+    service_account: str | None = setting(WORD)
+    scratch: str | None = setting(WORD, "/scratch")
     """Where an empty folder of the node is mounted, for what does not fit the memory."""
-    store_secret: str | None = None
+    store_secret: str | None = setting(WORD)
     """Name of a secret whose entries become environment variables of the workers, for the object storage."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_words(self, "image", "namespace", "pull_secret", "service_account", "scratch", "store_secret")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cloud(Elastic):
     """Virtual machines of a cloud."""
 
-    provider: str
+    provider: str = setting(choice(*PROVIDERS), MISSING)
     """aws, azure, gcp, digitalocean, hetzner or openstack."""
-    image: str
+    image: str = setting(WORD, MISSING)
     """Container image with dlcca in it; see Containerfile."""
-    region: str | None = None
-    machine: str | None = None
-    """Type of machine, in the provider's words; it must have the cores and the memory asked for."""
-    options: Mapping[str, Any]
+    region: str | None = setting(WORD)
+    machine: str | None = setting(WORD)
+    """Type of machine, in the provider's words; it must have the cores and the memory that is set."""
+    options: Mapping[str, Any] = setting(table("a table of the provider's options is needed."), dict)
     """Whatever else the provider's class of dask-cloudprovider takes."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.provider not in PROVIDERS:
-            raise SettingsError(f"provider = {self.provider!r} is not known; {suggest(self.provider, PROVIDERS)}")
-        if not isinstance(self.options, Mapping):
-            raise SettingsError(f"[options] is {self.options!r}; a table of the provider's options is needed.")
-        _check_words(self, "image", "region", "machine")
 
 
 KINDS: dict[str, type[Profile]] = {
@@ -250,58 +224,57 @@ def of(content: Mapping[str, Any], folder: Path | None = None) -> Profile:
     kind = content.get("kind")
     if kind is None:
         raise SettingsError(f"kind is missing; it is one of {', '.join(KINDS)}.")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise SettingsError(f"kind = {kind!r} is not known; {suggest(kind, KINDS)}")
-    made = KINDS[kind]
-    known = [field.name for field in fields(made)]
-    for key in content:
-        if key not in known:
-            raise SettingsError(f"{key} is not a key of a {kind} cluster; {suggest(key, known)}")
-    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in content.items()}
-    if made is Cloud:
-        values.setdefault("options", {})
-    needed = [field.name for field in fields(made) if field.default is MISSING and field.name not in values]
-    if needed:
-        raise SettingsError(f"{', '.join(needed)} is missing, which a {kind} cluster needs.")
-    _check_texts(made, values)
-    for key in ("ca_file", "cert_file", "key_file"):
-        if key in values and folder is not None:
-            values[key] = str((folder / Path(values[key]).expanduser()).resolve())
-    return made(**values)
+    choice(*KINDS).check("kind", kind, " = ")
+    made = from_table(KINDS[kind], content, "", called=f"a key of a {kind} cluster")
+    if folder is None or not isinstance(made, Existing):
+        return made
+    files = {key: content[key] for key in ("ca_file", "cert_file", "key_file") if key in content}
+    paths: dict[str, Any] = {key: str((folder / Path(file).expanduser()).resolve()) for key, file in files.items()}
+    return replace(made, **paths)
 
 
-def _check_texts(made: type[Profile], values: Mapping[str, Any]) -> None:
-    """Keys that are texts must be texts; the checks of the classes rely on it."""
-    texts = [field.name for field in fields(made) if field.type in ("str", "str | None")]
-    for key in texts:
-        if key in values and (not isinstance(values[key], str) or not values[key].strip() or "\0" in values[key]):
-            raise SettingsError(f"{key} = {values[key]!r}; a text is needed; leave the key out if there is none.")
+def cluster_schema() -> Json:
+    """The JSON Schema of cluster files: a table for each class of profiles, distinguished by its kinds."""
+    tables = [
+        json_schema(made, kind={"enum": [kind for kind in KINDS if KINDS[kind] is made]})
+        for made in dict.fromkeys(KINDS.values())
+    ]
+    return file_schema("dlcca cluster file", {"type": "object", "oneOf": tables})
 
 
-def _check_counts(profile: Profile, *names: str, least: int = 1) -> None:
-    for name in names:
-        value = getattr(profile, name)
-        if value is not None and not is_count(value, least):
-            raise SettingsError(f"{name} = {value!r}; {count_needed(value, least)}")
+def included_folder() -> Path:
+    """Where they are: in the package, or in the repository if dlcca is run from there."""
+    package = Path(__file__).parents[1]
+    for place in (package / "cluster", package.parent / "cluster"):
+        if (place / "slurm.toml").is_file():
+            return place
+    raise ClusterError("the ready cluster files are not where they were installed; install dlcca again.")
 
 
-def _check_positive(profile: Profile, *names: str) -> None:
-    for name in names:
-        value = getattr(profile, name)
-        if value is not None and (not is_number(value) or value <= 0):
-            raise SettingsError(f"{name} = {value!r}; a number above 0 is needed.")
+def files_below(origin: Path) -> list[Path]:
+    """All files that are for users."""
+    found = (file for file in origin.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+    return sorted(file for file in found if file.name != "README.md")
 
 
-def _check_lines(profile: Profile, *names: str) -> None:
-    for name in names:
-        value = getattr(profile, name)
-        if not isinstance(value, tuple) or not all(isinstance(line, str) and "\n" not in line for line in value):
-            raise SettingsError(f"{name} = {value!r}; a list of single lines is needed, as ['module load python'].")
+def copy_files(origin: Path, out: Path) -> list[Path]:
+    """Copy the files of a folder to another; existing ones stay as they are, because they may have been edited."""
+    made = []
+    for file in files_below(origin):
+        place = out / file.relative_to(origin)
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if not os.path.lexists(place):
+                shutil.copyfile(file, place)
+        except OSError as error:
+            raise StorageError(f"{place} cannot be written: {error.strerror or error}.") from error
+        made.append(place)
+    return made
 
 
-def _check_words(profile: Profile, *names: str) -> None:
-    """What goes into a job script unquoted must be one word, or the rest would become another argument."""
-    for name in names:
-        value = getattr(profile, name)
-        if value is not None and (any(c.isspace() for c in value) or any(c in value for c in "'\"`;&|<>")):
-            raise SettingsError(f"{name} = {value!r}; one word without blanks, quotes or signs of the shell is needed.")
+def first_words(file: Path) -> str:
+    """The first comment of a file, or the first line of its docstring."""
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if line.startswith(("# ", '"""')):
+            return line.removeprefix("# ").strip('" ')
+    return ""

@@ -1,35 +1,20 @@
-"""What a comparison leaves behind: a page, a document, and a table for the terminal."""
+"""The results of a comparison: a page, a JSON document, and a table for the terminal."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from dlcca.compare.truth import FOLDS, Truth, read_truth
-from dlcca.errors import SettingsError, StorageError, suggest
 from dlcca.report import comparison as shown
 from dlcca.report import overview, page
 from dlcca.storage import places
-from dlcca.storage.arrays import plain
 from dlcca.storage.comparison import Comparison
+from dlcca.storage.files import atomic_file
+from dlcca.storage.formats import plain
 
 PAGE, TABLE = "compare.html", "compare.json"
-
-
-def known_truth(said: str | None, circular: bool, labels: bool, folds: str) -> Truth | None:
-    """The truth that was asked for on the command line, or a `SettingsError` where its options mean nothing."""
-    if folds not in FOLDS:
-        raise SettingsError(f"--folds {folds} is not known; {suggest(folds, FOLDS)}")
-    if circular and labels:
-        raise SettingsError("--circular and --labels: the truth is a phase or a label, not both.")
-    if said is None:
-        if circular or labels:
-            raise SettingsError(f"{'--circular' if circular else '--labels'} says of what kind --truth FILE is.")
-        return None
-    return read_truth(said, "phase" if circular else "label" if labels else "value")
 
 
 def refuse_occupied(out: Path, inputs: Iterable[str | Path] = ()) -> None:
@@ -52,13 +37,8 @@ def write(out: Path, store: str, made: Comparison) -> None:
     found = overview.of_store(store, also=made.rows)
     name = f"dlcca comparison of {Path(store).name}"
     page.write(out / PAGE, page.render(found, title=name, compared=made))
-    place = Path(os.path.realpath(out / TABLE))
-    scratch = place.with_name(f".{TABLE}.{os.getpid()}")
-    try:
-        scratch.write_text(json.dumps(document(made), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(scratch, place)
-    except OSError as error:
-        raise StorageError(f"{out / TABLE} cannot be written: {error.strerror or error}.") from error
+    with atomic_file(out / TABLE) as temporary:
+        temporary.write_text(json.dumps(document(made), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def document(made: Comparison) -> dict[str, Any]:
@@ -76,4 +56,4 @@ def lines(made: Comparison) -> list[str]:
         cells = "".join(shown.cell(entry[key]).rjust(w) for (key, _, _), w in zip(columns, widths, strict=True))
         found.append(f"{entry['method']:<{wide}}{cells}")
     found += [f"  {entry['method']}: {entry['note']}" for entry in made.table if entry["note"]]
-    return [*found, *(f"  {heading:<18} {why}" for _, heading, why in columns), shown.told(made.facts)]
+    return [*found, *(f"  {heading:<18} {why}" for _, heading, why in columns), shown.description(made.facts)]

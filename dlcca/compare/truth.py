@@ -1,4 +1,4 @@
-"""What the user knows about the rows: a variable, a phase or a label for each of them."""
+"""A known variable, phase or label of each row, and how well coordinates predict it."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class Truth:
         return folds_of(known if self.kind == "label" else np.zeros(len(known)), how)
 
     def score(self, E: NDArray, fold: NDArray[np.int64]) -> float:
-        """How well coordinates (n, q) tell the truth in rows that were held out."""
+        """How well the truth is predicted from coordinates (n, q), in rows that are held out."""
         X, known = scores.at_unit_variance(E[self.known]), self.values[self.known]
         measure = {"value": scores.variable_score, "phase": scores.phase_score, "label": scores.label_score}
         return measure[self.kind](X, known, fold)
 
     @property
     def is_sorted(self) -> bool:
-        """Whether a label is found in one stretch alone: held out, it could not be guessed from anywhere."""
+        """Whether a label occurs in one stretch only: with that stretch held out, it could not be predicted."""
         known = self.values[self.known]
         blocked = scores.blocked_folds(len(known))
         return self.kind == "label" and any(len(np.unique(blocked[known == label])) == 1 for label in np.unique(known))
@@ -66,6 +66,19 @@ def folds_of(strata: NDArray, how: str) -> NDArray[np.int64]:
     """The fold of each of n rows: stretches, or at random with an equal share of each stratum (n,)."""
     blocked = how == "blocked"
     return scores.blocked_folds(len(strata)) if blocked else scores.stratified_folds(strata, np.random.default_rng(0))
+
+
+def truth_of_options(said: str | None, circular: bool, labels: bool, folds: str) -> Truth | None:
+    """The truth that options of the command line name, or a `SettingsError` where they contradict each other."""
+    if folds not in FOLDS:
+        raise SettingsError(f"--folds {folds} is not known; {suggest(folds, FOLDS)}")
+    if circular and labels:
+        raise SettingsError("--circular and --labels: the truth is a phase or a label, not both.")
+    if said is None:
+        if circular or labels:
+            raise SettingsError(f"{'--circular' if circular else '--labels'} says of what kind --truth FILE is.")
+        return None
+    return read_truth(said, "phase" if circular else "label" if labels else "value")
 
 
 def read_truth(said: str, kind: str) -> Truth:
@@ -98,7 +111,7 @@ def _checked(values: NDArray, kind: str, where: str) -> NDArray:
             raise DataError(f"{where} has dtype {values.dtype}; labels are numbers or texts.")
         return values
     if values.dtype.kind not in "iufb":
-        raise DataError(f"{where} holds {values.dtype}; numbers are needed. Labels are told by --labels.")
+        raise DataError(f"{where} holds {values.dtype}; numbers are needed; for labels add --labels.")
     return values.astype(np.float64)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DamagedBlock
 from dlcca.settings.fit import Settings
+from dlcca.storage import cache
 from dlcca.storage.files import files_at
 
 FOLDER = "stages/given"
@@ -36,7 +36,8 @@ class Kept:
         return self.shape[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
-        return np.array(_read(self.address, self.digest), dtype=dtype)
+        found = cache.get(("rows", self.address, self.digest), lambda: _read(self.address, self.digest))
+        return np.array(found, dtype=dtype)
 
 
 def as_arrays(settings: Settings) -> Settings:
@@ -74,7 +75,6 @@ def _keep(address: str, X: NDArray) -> Kept:
     return kept
 
 
-@lru_cache(maxsize=4)  # every task of a run asks for the same ones
 def _read(address: str, name: str) -> NDArray:
     content = files_at(address).get(f"{FOLDER}/{name}.npy")
     try:

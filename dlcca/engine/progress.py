@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dlcca.storage.block_manifest import known_stage
-from dlcca.storage.blocks import Stage
+from dlcca.storage.blocks import Blocks
+from dlcca.storage.manifest import known_stage
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class Progress:
     peak_bytes: int  # the largest memory of a worker
 
 
-def stages_on_disk(store: str, names: Sequence[str]) -> list[Stage]:
+def stages_on_disk(store: str, names: Sequence[str]) -> list[Blocks]:
     """Those of some stages that have been begun; an error if the record of one is damaged."""
     known = {name: known_stage(store, name) for name in names}
-    return [Stage(store, name, k["fingerprint"], k["n_blocks"]) for name, k in known.items() if k is not None]
+    return [Blocks(store, name, k["fingerprint"], k["n_blocks"]) for name, k in known.items() if k is not None]
 
 
-def progress_of(stages: Iterable[Stage]) -> list[Progress]:
+def progress_of(stages: Iterable[Blocks]) -> list[Progress]:
     """Finished blocks and cost of each stage."""
     found = []
     for stage in stages:

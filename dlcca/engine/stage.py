@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlcca.engine.fingerprint import stage_fingerprint
-from dlcca.engine.planning.stage import StagePlan
+from dlcca.engine.planning import StagePlan
 from dlcca.engine.work import Tell, do_missing
-from dlcca.storage.blocks import Stage as Blocks
+from dlcca.storage.blocks import Blocks
 
 __all__ = ["Arrays", "Blocks", "Stage"]
 
@@ -87,6 +87,17 @@ class Stage:
     def of(self, job: Any) -> Blocks:
         """The blocks of this stage in the store of a job."""
         return job.blocks(self.name, self.fingerprint(job), self.n_blocks(job))
+
+    def ensure(self, job: Any, done: set[str] | None = None) -> None:
+        """Run this stage, in this process, after those whose arrays it needs; a finished stage needs none."""
+        if not self.of(job).missing():
+            return
+        done = set() if done is None else done
+        for stage in self.after:
+            if stage.name not in done:
+                stage.ensure(job, done)
+        done.add(self.name)
+        self.run(job)
 
     def run(self, job: Any, client: Any = None, tell: Tell | None = None) -> None:
         """Compute the blocks that are missing."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from distributed import WorkerPlugin
 
-from dlcca.numerics import approximate
+from dlcca.numerics.neighbors import compile_pynndescent
 
 
 class CompilesPynndescent(WorkerPlugin):
@@ -18,4 +18,4 @@ class CompilesPynndescent(WorkerPlugin):
 
     async def setup(self, worker: Any) -> None:
         # In a thread: the worker goes on to answer its scheduler, which would take it for dead.
-        await asyncio.to_thread(approximate.warm)
+        await asyncio.to_thread(compile_pynndescent)

@@ -5,9 +5,6 @@ Each takes the address of a finished run, or of a store that ``dlcca transform``
 
 from __future__ import annotations
 
-from dlcca.export.mne_raw import to_mne
-from dlcca.export.tables import to_csv, to_parquet
-from dlcca.export.writing import FORMATS, write
-from dlcca.export.xarrays import to_xarray
+from dlcca.export.formats import FORMATS, to_csv, to_mne, to_parquet, to_xarray, write
 
 __all__ = ["FORMATS", "to_csv", "to_mne", "to_parquet", "to_xarray", "write"]

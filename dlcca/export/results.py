@@ -1,8 +1,7 @@
-"""A finished store as those who export it see it: rows with a time, coordinates, and why a row has none."""
+"""A finished store as an exporter reads it: rows with a time, coordinates, and the reason where there are none."""
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,12 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.errors import DataError, SettingsError, StoreFileError
+from dlcca.errors import DataError, SettingsError
 from dlcca.storage import run as run_store
 from dlcca.storage import transformed
-from dlcca.storage.arrays import open_sealed, read_array
-from dlcca.storage.formats import Format
-from dlcca.storage.lazy_arrays import lazy_array
+from dlcca.storage.formats import Format, lazy_array, open_sealed, read_array, read_rows
 from dlcca.storage.views import Reason
 
 #: Rows that are read at a time, at least.
@@ -29,9 +26,8 @@ EVEN = 1e-3
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows that follow each other."""
+    """Consecutive rows."""
 
-    first: int
     time: NDArray  # (b,) in the unit of the store
     embedding: NDArray  # (b, q)
     reason: NDArray[np.uint8]  # (b,)
@@ -88,7 +84,7 @@ class Results:
         return read_array(self.group, "time", self.header["manifest"]["time"], self.address, self.form)
 
     def lazy(self, name: str) -> Any:
-        """An array of all rows as a Dask array, looked at when it is read."""
+        """An array of all rows as a Dask array, checked when it is read."""
         return lazy_array(self.group, self.header, name, self.address, self.form)
 
     @property
@@ -96,7 +92,7 @@ class Results:
         """Between two rows, in the unit of time; an error if it is not always the same."""
         steps = np.diff(self.time)
         if not len(steps):
-            raise DataError(f"{self.address} has {self.n} row; at least 2 are needed to tell the rate.")
+            raise DataError(f"{self.address} has {self.n} row; the rate needs at least 2.")
         step = float(np.median(steps))
         if not step > 0 or np.abs(steps - step).max() > EVEN * step:
             raise DataError(f"the rows of {self.address} are not evenly spaced in time, as this format needs.")
@@ -120,29 +116,13 @@ class Results:
         return chunk * max(1, -(-LEAST_ROWS // chunk))
 
     def blocks(self) -> Iterator[Block]:
-        """All rows, in order, some at a time; an error at the end if what was read is not what had been written."""
-        held = [name for name in ("embedding", "time", "reason", "outside") if name in self.group]
-        made = {name: hashlib.sha256(_head(self.group[name])) for name in held}
-        for first in range(0, self.n, self.rows_at_once):
-            parts = {name: self._read(name, first) for name in held}
-            for name, X in parts.items():
-                made[name].update(np.ascontiguousarray(X).data)
-            b = len(parts["time"])
-            reason = parts.get("reason", np.zeros(b, np.uint8))
-            yield Block(first, parts["time"], parts["embedding"], reason, parts.get("outside", np.zeros(b, bool)))
-        for name in held:
-            if made[name].hexdigest() != self.header["manifest"].get(name):
-                raise StoreFileError(f"array {name!r} of {self.address} is damaged or incomplete; restore it.")
-
-    def _read(self, name: str, first: int) -> NDArray:
-        try:
-            return np.asarray(self.group[name][first : first + self.rows_at_once])
-        except Exception as error:
-            raise StoreFileError(f"array {name!r} of {self.address} cannot be read: {error}. Restore it.") from error
-
-
-def _head(array: Any) -> bytes:
-    return f"{array.dtype.str}{array.shape}".encode()
+        """All rows in order, some at a time; an error at the end if they are not those that were written."""
+        names = [name for name in ("embedding", "time", "reason", "outside") if name in self.group]
+        manifest = self.header["manifest"]
+        for _, part in read_rows(self.group, names, manifest, self.address, self.form, step=self.rows_at_once):
+            b = len(part["time"])
+            reason, outside = part.get("reason", np.zeros(b, np.uint8)), part.get("outside", np.zeros(b, bool))
+            yield Block(part["time"], part["embedding"], reason, outside)
 
 
 def needed(package: str, extra: str, what: str) -> Any:

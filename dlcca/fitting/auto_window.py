@@ -1,17 +1,25 @@
-"""``window="auto"``: the shortest window of time whose first coordinate each view alone can tell."""
+"""``window="auto"``: the shortest window of time whose first coordinate each view alone predicts well."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.engine import given_rows
 from dlcca.errors import DataError
+from dlcca.fitting.embed import fitted
+from dlcca.fitting.job import Job, Source, make_job
+from dlcca.fitting.memory_job import memory_job
 from dlcca.numerics.landmarks import evenly
 from dlcca.numerics.windows import roomy, time_windows
+from dlcca.settings.auto import Choices
+from dlcca.settings.fit import Settings
 from dlcca.trust.components import leading
-from dlcca.trust.predictability import FEWEST_ROWS, told_alone
+from dlcca.trust.scores import FEWEST_ROWS, filter_r2
 from dlcca.views import in_range
 
 CANDIDATES = (8, 15, 31, 61, 121, 241)
@@ -70,7 +78,7 @@ def told_by_each(parts: list[NDArray], segments: NDArray, embed: Embed) -> dict[
             coordinate = embed(parts, landmarks, time_windows(len(segments), landmarks, width, segments))
         except DataError:  # the metrics of such windows see no change
             continue
-        score = min(told_alone(Z, coordinate, segments) for Z in parts)
+        score = min(filter_r2(Z, coordinate, segments) for Z in parts)
         if np.isfinite(score):
             found[width] = score
     return found
@@ -81,3 +89,41 @@ def main_components(X: NDArray) -> NDArray:
     of = leading(X[None], COMPONENTS)
     kept = of.variances[0, : of.scores.shape[2]] > LEAST_VARIANCE * of.variances[0, 0]
     return of.scores[0][:, kept | (np.arange(len(kept)) == 0)]
+
+
+def with_window(
+    choices: Choices, n: int, read: Callable[[NDArray[np.int64]], list[NDArray]], segments: NDArray | None = None
+) -> Choices:
+    """The choices with a window too, if it was "auto"; ``read`` gives some rows of all views."""
+    asked = choices.settings.neighborhoods
+    if asked.window != "auto":
+        return choices
+    if not isinstance(asked.kind, str) or asked.kind != "time":
+        return replace(choices, settings=choices.settings.with_options(window=8))  # not looked at
+    rows, stretches = rows_to_choose_by(n, segments)
+    small = choices.settings.with_options(n_components=1, kernel="dense", solver="gram")
+    window, why = auto_window(read(rows), stretches, partial(first_coordinate, small))
+    settings = choices.settings.with_options(window=window)
+    return replace(choices, settings=settings, reasons={**choices.reasons, "window": why})
+
+
+def first_coordinate(
+    settings: Settings, arrays: list[NDArray], rows: NDArray[np.int64], neighbors: NDArray[np.int64]
+) -> NDArray:
+    """The first coordinate (n,) of views (n, d_v) by the neighborhoods (m, k) of some landmarks."""
+    given = settings.with_options(landmarks=rows, neighborhoods=neighbors)
+    names = [f"view {v + 1}" for v in range(len(arrays))]
+    return fitted(memory_job(arrays, names, given)).coordinates(arrays)[:, 0]
+
+
+def chosen_job(
+    address: str, sources: tuple[Source, ...], choices: Choices, seed: int, clock: str = ""
+) -> tuple[Job, Choices]:
+    """The job of these choices (see `make_job`), and the choices with a window too, if it was "auto"."""
+    asked = choices.settings.neighborhoods
+    if asked.window != "auto":
+        return make_job(address, sources, choices.settings, seed, clock), choices
+    # Any window does for a job that only reads: the shortest fits every recording.
+    job = make_job(address, sources, choices.settings.with_options(window=2), seed, clock)
+    settled = with_window(choices, job.n, lambda rows: [job.read(v, rows) for v in range(job.K)], job.segments)
+    return replace(job, settings=given_rows.as_arrays(settled.settings)), settled

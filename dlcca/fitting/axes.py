@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import landmarks
 from dlcca.fitting.job import Job
-from dlcca.numerics.axes import LEAST_SPREAD, MOST_CHANNELS, Axes, evened
+from dlcca.numerics.distances import LEAST_SPREAD, MOST_CHANNELS, Axes, equalized
 
 
 def is_needed(job: Job) -> bool:
@@ -27,7 +26,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     parts: dict[str, Any] = {}
     changing = []
     for v, _d in _narrow(job):
-        found = evened(landmarks.points(job, g)[v] for g in range(landmarks.n_groups(job)))
+        found = equalized(landmarks.points(job, g)[v] for g in range(landmarks.n_groups(job)))
         if found is not None:
             changing.append(v)
             parts |= {f"centre_{v}": (0, found.centre), f"turn_{v}": (0, found.turn)}
@@ -36,19 +35,14 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
 
 def of(job: Job) -> list[Axes | None]:
     """The axes of every view; None for one that is searched as it is."""
-    return _read(AXES.of(job), job.K) if is_needed(job) else [None] * job.K
+    if not is_needed(job):
+        return [None] * job.K
+    return job.cached("axes", AXES.fingerprint(job), make=lambda: _read(AXES.of(job), job.K))
 
 
-@lru_cache(maxsize=2)
 def _read(stage: Blocks, K: int) -> list[Axes | None]:
-    """Read once in a process; the fingerprint of the stage tells the axes of different landmarks apart."""
     known = stage.facts(0)["views"]
     return [Axes(stage.read(f"centre_{v}", 0), stage.read(f"turn_{v}", 0)) if v in known else None for v in range(K)]
-
-
-def forget() -> None:
-    """Have the axes be read anew."""
-    _read.cache_clear()
 
 
 def _arrays(job: Job) -> Arrays:

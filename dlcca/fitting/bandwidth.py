@@ -13,7 +13,7 @@ from dlcca.engine.stage import Blocks, Stage
 from dlcca.engine.work import Tell, collect
 from dlcca.fitting import draft_model, kernel, quantiles, units
 from dlcca.fitting.job import Job
-from dlcca.numerics.bandwidth import QUANTILES, candidates, kth_smallest, log_sums, steepest
+from dlcca.numerics.kernels import QUANTILES, choose_bandwidth, kth_smallest, log_sums, sigma_grid, steepest
 
 
 def kernel_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
@@ -22,7 +22,7 @@ def kernel_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
         for v in draft_model.kernels(job):
             yield v, kernel.KERNEL.of(job).read(f"distances_{v}", block)
     else:
-        yield from ((0, D) for D in draft_model.tiles(units.model(job), job.block(block)))
+        yield from ((0, D) for D in kernel.dense_tiles(job, block))
 
 
 def neighbor_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
@@ -39,6 +39,11 @@ def _bandwidths(job: Job, client: Any, tell: Tell | None) -> list[float]:
     said = job.options["bandwidth"]
     if not isinstance(said, str):
         return [float(said) for _ in draft_model.kernels(job)]
+    if job.in_memory:
+        stage = kernel.KERNEL.of(job)
+        sigma = [choose_bandwidth(stage.read_all(f"distances_{v}"), said) for v in draft_model.kernels(job)]
+        quantiles.refuse_flat(sigma, job)
+        return sigma
     distances = neighbor_distances if said == "neighbor" else kernel_distances
     share, many = QUANTILES["median" if said == "slope" else said], len(draft_model.kernels(job))
     dense = not draft_model.is_sparse(job)
@@ -53,7 +58,7 @@ def _steepest(job: Job, medians: list[float], client: Any, tell: Tell | None) ->
     """The slope rule, from the logarithm of the sum of every candidate's kernel."""
     if not all(median > 0 for median in medians):
         return medians
-    grids = [candidates(median) for median in medians]
+    grids = [sigma_grid(median) for median in medians]
     parts = collect(log_sums_of, job, job.n_blocks, client, tell, (grids,), name="bandwidth")
     totals = reduce(np.logaddexp, parts)
     return [steepest(grid, total) for grid, total in zip(grids, totals, strict=True)]

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.numerics.landmarks import evenly
-from dlcca.numerics.neighborhoods import joint_neighbors
-from dlcca.numerics.whitening import whiten
+from dlcca.numerics.metrics.cca import whiten
+from dlcca.numerics.neighbors import joint_neighbors
 from dlcca.settings.fit import Settings
-from dlcca.trust.null_correlations import null_edge
+from dlcca.trust.significance import null_edge
 from dlcca.views import in_range
 
 #: Rows that are looked at, spread evenly over all, and the neighborhoods among them.

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Blocks, Stage
 from dlcca.errors import DataError, SettingsError
-from dlcca.fitting import bandwidth, embed, spectrum, units
-from dlcca.fitting.half_fits import from_halves, rows_for_halves
-from dlcca.fitting.in_memory import half_fit
+from dlcca.fitting import embed, spectrum
+from dlcca.fitting.embed import model_of
+from dlcca.fitting.half_fits import from_halves, half_fit, rows_for_halves
 from dlcca.fitting.job import Job
 from dlcca.model import Model
 from dlcca.numerics.landmarks import evenly
 from dlcca.trust.assess import SOME_ROWS, checks_of
-from dlcca.trust.quality import CONNECTED, Checks
+from dlcca.trust.quality import Checks
 from dlcca.views import Views
 
 #: Coordinates that are looked at, at most: rows of all blocks.
@@ -29,32 +29,11 @@ ARRAYS = ("told", "told_by_more", "carriers", "again")
 SPLITS, LANDMARKS_OF_HALF = 1, 200
 
 
-def model_of(job: Job) -> Model:
-    """The fitted model, which gives any sample its coordinates."""
-    sign, scale = embed.sign_and_scale(job)
-    draft, sigma = units.model(job), bandwidth.sigmas(job)
-    values = [V * sign for V in spectrum.values(job)]
-    scales = np.array(sigma) if job.options["fusion"] == "alternating" else draft.units * sigma[0]
-    return Model(
-        names=draft.names,
-        fusion=draft.fusion,
-        n_links=draft.n_links,
-        points=draft.points,
-        factors=draft.factors,
-        units=scales,
-        weights=[np.ones(len(V)) for V in values],
-        values=values,
-        scale=scale,
-        reach=embed.reaches(job),
-        axes=draft.axes,
-    )
-
-
 def compute(job: Job, stage: Blocks, block: int) -> None:
     model, some = model_of(job), evenly(job.n, min(job.n, SOME_ROWS))
     arrays = [job.read(v, some) for v in range(job.K)]
     half = half_fit(model, arrays, model.coordinates(arrays), job.settings)
-    found = checks_of(model, arrays, _many(job), half, _pieces(job))
+    found = checks_of(model, arrays, _many(job), half, spectrum.n_connected_components(job))
     found = replace(found, again=_again(job, model), outliers=spectrum.outliers(job))
     plain = {
         name: np.asarray(x).tolist() if name in ARRAYS and x is not None else x for name, x in asdict(found).items()
@@ -64,8 +43,8 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
 
 def _again(job: Job, model: Model) -> NDArray[np.float64] | None:
     """What comes again of each coordinate from fits to halves of some rows; None where that cannot be told."""
-    if not isinstance(job.options["neighborhoods"], str):
-        return None
+    if job.in_memory or not isinstance(job.options["neighborhoods"], str):
+        return None  # in memory it would take a third of a small fit; `dlcca.stability` measures it on request
     found = rows_for_halves(job.n, job.dims, job.settings, job.segments)
     if found is None:
         return None
@@ -78,11 +57,6 @@ def _again(job: Job, model: Model) -> NDArray[np.float64] | None:
         return from_halves(E, views, settings, m, rng, segments=segments, n_splits=SPLITS).reproducibility
     except (DataError, SettingsError):  # these rows are too few or too much alike for a fit; all of them were not
         return None
-
-
-def _pieces(job: Job) -> int:
-    """Every piece has an eigenvalue of one; of more pieces than coordinates, as many as there are."""
-    return int((spectrum.eigenvalues(job) > CONNECTED).sum())
 
 
 def _many(job: Job) -> NDArray[np.float64]:

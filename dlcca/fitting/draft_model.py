@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,31 +29,26 @@ def kernels(job: Job) -> list[int]:
     return list(range(job.K)) if job.options["fusion"] == "alternating" else [0]
 
 
+def tile_rows(m: int) -> int:
+    """Rows of dense distances to m landmarks that are made at a time."""
+    return max(1, TILE_ENTRIES // m)
+
+
 def tiles(draft: Model, views: list[NDArray]) -> Iterator[NDArray]:
     """Dense fused distances of a block, some rows at a time."""
-    rows = max(1, TILE_ENTRIES // draft.n_landmarks)
+    rows = tile_rows(draft.n_landmarks)
     for first in range(0, len(views[0]), rows):
         yield draft.distances([X[first : first + rows] for X in views])
 
 
-#: Of the last job that this worker saw; a job is many tasks, and the metrics may be large.
-_KEPT: dict[tuple[Any, ...], Model] = {}
-
-
 def of_units(job: Job, units: Sequence[float]) -> Model:
     """The model whose distances in each view are divided by these units; 0 leaves a view out. Kept by each worker."""
-    key = (job.address, metric.METRIC.fingerprint(job), job.options["fusion"], job.options["n_links"], *units)
-    found = _KEPT.get(key)
-    if found is None:  # perhaps read twice: several threads may be here, and each keeps what it has found
-        found = _read(job, units)
-        _KEPT.clear()
-        _KEPT[key] = found
-    return found
+    key = (metric.METRIC.fingerprint(job), *(job.options[name] for name in _READ), *units)
+    return job.cached("draft", *key, make=lambda: _read(job, units), keep=1)
 
 
-def forget() -> None:
-    """Have the model be read anew."""
-    _KEPT.clear()
+#: The options that `_read` looks at.
+_READ = ("fusion", "kernel", "n_links", "n_components")
 
 
 def of_view(job: Job, view: int) -> Model:
@@ -66,7 +60,7 @@ def _read(job: Job, units: Sequence[float]) -> Model:
     return Model(
         names=tuple(source.name for source in job.sources),
         fusion=job.options["fusion"],
-        n_links=min(int(job.options["n_links"]), landmarks.count(job)) if is_sparse(job) else None,
+        n_links=min(int(job.options["n_links"]), landmarks.count(job)) if job.options["kernel"] == "sparse" else None,
         points=landmarks.points(job),
         factors=metric.factors(job),
         units=np.array(units),

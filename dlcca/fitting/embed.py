@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.planning import FILE_SELECTIONS, Sizes, StagePlan
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.fitting import bandwidth, draft_model, kernel, landmarks, spectrum, units
-from dlcca.fitting.in_memory import reach_rows, rows_apart
+from dlcca.fitting import bandwidth, draft_model, gram, kernel, landmarks, potential, spectrum, units
 from dlcca.fitting.job import Job
-from dlcca.numerics.affinity import relative_rows, sparse_rows
-from dlcca.numerics.extension import extend
-from dlcca.numerics.novelty import Away, nearest_distances, reach
+from dlcca.model import Model
+from dlcca.numerics.coordinates import extend
+from dlcca.numerics.kernels import relative_rows, sparse_rows
+from dlcca.numerics.landmarks import Exclusion, coverage_radius, nearest_distances
+from dlcca.numerics.potential import features, potential_coordinates
+from dlcca.settings.fit import Settings
 
+#: Rows from which the coverage radius of the landmarks is measured, and the fewest; between these as many as have so
+#: many distances to the landmarks.
+REACH_ROWS, LEAST_REACH_ROWS, REACH_ENTRIES = 1 << 14, 1 << 10, 1 << 27
 #: Of each block at least so many rows tell how far the landmarks reach.
 LEAST_LOOKED_AT = 128
 
@@ -22,7 +30,8 @@ LEAST_LOOKED_AT = 128
 def compute(job: Job, stage: Blocks, block: int) -> None:
     """Coordinates up to sign and scale, and the sums from which these follow."""
     first, _last = job.bounds(block)
-    E = _sparse(job, block) if draft_model.is_sparse(job) else _dense(job, block)
+    read = _potential if potential.is_needed(job) else _sparse if draft_model.is_sparse(job) else _dense
+    E = read(job, block)
     largest = E[np.argmax(np.abs(E), axis=0), np.arange(E.shape[1])]
     facts = {
         "squares": (E**2).sum(axis=0).tolist(),
@@ -38,16 +47,27 @@ def rows_looked_at(job: Job) -> int:
     return min(job.rows, max(LEAST_LOOKED_AT, reach_rows(landmarks.count(job)) // job.n_blocks))
 
 
+def reach_rows(m: int) -> int:
+    """Rows from which the coverage radius of m landmarks is measured."""
+    return int(np.clip(REACH_ENTRIES // m, LEAST_REACH_ROWS, REACH_ROWS))
+
+
+def rows_apart(settings: Settings) -> int:
+    """Rows nearer than this to a landmark are too much like it to tell how far another day's rows may lie."""
+    asked = settings.neighborhoods
+    return int(asked.window) if isinstance(asked.kind, str) and asked.kind == "time" else 1
+
+
 def _nearest(job: Job, block: int) -> NDArray[np.float64]:
     """Distances (rows looked at, K) to the nearest landmark; NaN in views that are not used and beyond the last row."""
     first, last = job.bounds(block)
     some = np.arange(first, min(last, first + rows_looked_at(job)))
     found = np.full((rows_looked_at(job), job.K), np.nan)
-    away = Away(some, landmarks.rows(job), rows_apart(job.settings))
+    exclusion = Exclusion(some, landmarks.rows(job), rows_apart(job.settings))
     points = units.model(job).points
     for v in draft_model.used_views(job):
         X = job.read(v, slice(first, first + len(some)))
-        found[: len(some), v] = nearest_distances(X, points[v], away)
+        found[: len(some), v] = nearest_distances(X, points[v], exclusion)
     return found
 
 
@@ -55,31 +75,76 @@ def reaches(job: Job) -> NDArray[np.float64]:
     """How far the landmarks reach in every view, (K,); 0 in one that is not used."""
     found, points = COORDINATES.of(job).read_all("nearest"), units.model(job).points
     used = draft_model.used_views(job)
-    return np.array([reach(found[:, v], points[v]) if v in used else 0.0 for v in range(job.K)])
+    return np.array([coverage_radius(found[:, v], points[v]) if v in used else 0.0 for v in range(job.K)])
 
 
 def _sparse(job: Job, block: int) -> NDArray:
     readings = []
-    for v, (sigma, V) in enumerate(zip(bandwidth.sigmas(job), spectrum.values(job), strict=True)):
+    known = zip(bandwidth.sigmas(job), gram.weights(job), spectrum.values(job), strict=True)
+    for v, (sigma, b, V) in enumerate(known):
         links, D = kernel.rows(job, v, block)
         W = sparse_rows(relative_rows(D, sigma), links, landmarks.count(job))
-        readings.append(extend(W, np.ones(len(V)), V))
+        readings.append(extend(W, b, V))
     return np.mean(readings, axis=0)
 
 
 def _dense(job: Job, block: int) -> NDArray:
-    sigma, V = bandwidth.sigmas(job)[0], spectrum.values(job)[0]
-    tiles = draft_model.tiles(units.model(job), job.block(block))
-    return np.concatenate([extend(relative_rows(D, sigma), np.ones(len(V)), V) for D in tiles])
+    sigma, b, V = bandwidth.sigmas(job)[0], gram.weights(job)[0], spectrum.values(job)[0]
+    return np.concatenate([extend(relative_rows(D, sigma), b, V) for D in kernel.dense_tiles(job, block)])
+
+
+def _potential(job: Job, block: int) -> NDArray:
+    """Potential coordinates of a block, some rows at a time."""
+    arrivals, components = potential.result(job)
+    sigmas, m = bandwidth.sigmas(job), landmarks.count(job)
+    if draft_model.is_sparse(job):
+        kernels = [kernel.rows(job, v, block) for v in draft_model.kernels(job)]
+        parts = []
+        for first in range(0, len(kernels[0][0]), potential.TILE_ROWS):
+            rows = slice(first, first + potential.TILE_ROWS)
+            W = [
+                sparse_rows(relative_rows(D[rows], sigma), links[rows], m)
+                for (links, D), sigma in zip(kernels, sigmas, strict=True)
+            ]
+            parts.append(potential_coordinates([features(w, B) for w, B in zip(W, arrivals, strict=True)], components))
+        return np.concatenate(parts)
+    tiles = (relative_rows(D, sigmas[0]) for D in kernel.dense_tiles(job, block))
+    return np.concatenate([potential_coordinates([features(W, arrivals[0])], components) for W in tiles])
 
 
 def sign_and_scale(job: Job) -> tuple[NDArray, NDArray]:
-    """For each coordinate the sign of `numerics.signs`, and the scale that makes its mean square one.
+    """For each coordinate the sign of `numerics.coordinates`, and the scale that makes its mean square one.
 
     Coordinates of a single kernel have their scale already.
     """
     facts = SIGNS.of(job).facts(0)
     return np.array(facts["sign"]), np.array(facts["scale"])
+
+
+def model_of(job: Job) -> Model:
+    """The fitted model, which gives any sample its coordinates."""
+    sign, scale = sign_and_scale(job)
+    draft, sigma = units.model(job), bandwidth.sigmas(job)
+    reading: dict[str, Any] = {}
+    if potential.is_needed(job):
+        arrivals, components = potential.result(job)
+        loadings = [V * sign for V in components.loadings]
+        reading = {"arrivals": arrivals, "components": replace(components, loadings=loadings)}
+    return replace(
+        draft,
+        **reading,
+        units=np.array(sigma) if job.options["fusion"] == "alternating" else draft.units * sigma[0],
+        weights=gram.weights(job),
+        values=[V * sign for V in spectrum.values(job)],
+        scale=scale,
+        reach=reaches(job),
+    )
+
+
+def fitted(job: Job) -> Model:
+    """The model of a job in memory, without a look at its quality: runs the stages that it needs."""
+    SIGNS.ensure(job)
+    return model_of(job)
 
 
 def combine(job: Job, stage: Blocks, block: int) -> None:
@@ -92,7 +157,7 @@ def combine(job: Job, stage: Blocks, block: int) -> None:
     clear = np.abs(total["cubes"]) >= 1e-6 * total["sizes"]
     sign = np.where(np.where(clear, total["cubes"], largest) < 0, -1.0, 1.0)
     scale = np.ones_like(sign)
-    if job.options["fusion"] == "alternating":
+    if job.options["fusion"] == "alternating" and not potential.is_needed(job):
         size = np.sqrt(total["squares"] / job.n)
         scale = 1 / np.where(size > 0, size, 1)
     stage.write(block, {}, {"sign": sign.tolist(), "scale": scale.tolist()})
@@ -173,7 +238,7 @@ def _embedding_cost(sizes: Sizes) -> StagePlan:
 COORDINATES = Stage(
     "coordinates",
     compute,
-    after=[spectrum.SPECTRUM],
+    after=[spectrum.SPECTRUM, potential.POTENTIAL],
     constants=[LEAST_LOOKED_AT],
     n_blocks=lambda job: job.n_blocks,
     arrays=_raw_arrays,

@@ -23,11 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.clusters.check import access_problems
 from dlcca.engine import given_rows
 from dlcca.errors import ClusterError, DlccaError, SettingsError, StaleStage
 from dlcca.fitting.job import Source
 from dlcca.settings.fit import Settings
-from dlcca.storage import lock, reach
+from dlcca.storage import lock
 from dlcca.storage.blocks import storing
 from dlcca.storage.files import files_at, is_remote, zarr_store
 
@@ -58,7 +59,7 @@ class FitStore:
     def refuse_unreachable(self, client: Any) -> None:
         """End here if a worker does not see what is written here, or the other way round."""
         client.submit(os.getpid, pure=False).result()  # an adaptive cluster has workers from the first task on
-        if problems := reach.blind(client, self.address):
+        if problems := access_problems(client, self.address):
             needed = "a folder on a file system that this machine and all workers share, or object storage (s3://...)"
             remedy = f"Choose another store: {needed}" if self.kept else f"Give LocalCCA(store=...) {needed}"
             raise ClusterError(f"{problems[0]}. {remedy}.")

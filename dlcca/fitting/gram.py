@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.fitting import bandwidth, draft_model, kernel, landmarks, units
+from dlcca.fitting import bandwidth, draft_model, kernel, landmarks
 from dlcca.fitting.job import Job
-from dlcca.numerics.affinity import inverse_root, relative_rows
-from dlcca.numerics.alternating import gram_pairs
-from dlcca.numerics.grams import add_gram
+from dlcca.numerics.fusion import gram_pairs
+from dlcca.numerics.kernels import add_gram, inverse_root, kernel_rows, relative_rows
 
 #: Groups of blocks whose matrices are kept: few, because each is m x m, but enough for a cluster to share.
 FEWEST_GROUPS, MOST_GROUPS, BLOCKS_OF_GROUP = 4, 64, 4
@@ -32,7 +31,7 @@ def pairs(job: Job) -> list[tuple[int, int]]:
 
 
 def add_group(job: Job, stage: Blocks, group: int) -> None:
-    """The matrices RᵀR of a group's blocks, with R the kernels whose rows sum to one."""
+    """The matrices RᵀR of a group's blocks, with R the kernels whose rows have been normalized."""
     m = landmarks.count(job)
     grams = {pair: np.zeros((m, m)) for pair in pairs(job)}
     columns = [np.zeros(m) for _ in draft_model.kernels(job)]
@@ -48,7 +47,7 @@ def _add_sparse(job: Job, block: int, grams: dict[tuple[int, int], NDArray], col
     known = []
     for v, sigma in enumerate(bandwidth.sigmas(job)):
         links, D = kernel.rows(job, v, block)
-        R = normalized(D, sigma)
+        R = normalized(job, D, sigma, links)
         known.append((links, R))
         columns[v] += np.bincount(links.ravel(), weights=R.ravel(), minlength=len(columns[v]))
     for (u, v), G in grams.items():
@@ -57,24 +56,74 @@ def _add_sparse(job: Job, block: int, grams: dict[tuple[int, int], NDArray], col
 
 def _add_dense(job: Job, block: int, grams: dict[tuple[int, int], NDArray], columns: list[NDArray]) -> None:
     sigma = bandwidth.sigmas(job)[0]
-    for D in draft_model.tiles(units.model(job), job.block(block)):
-        R = normalized(D, sigma)
+    for D in kernel.dense_tiles(job, block):
+        R = normalized(job, D, sigma)
         columns[0] += R.sum(axis=0)
         grams[0, 0] += R.T @ R
 
 
-def normalized(D: NDArray, sigma: float) -> NDArray[np.float64]:
-    """Kernel rows that sum to one."""
-    W = relative_rows(D, sigma).astype(np.float64)
-    W /= W.sum(axis=1, keepdims=True)
-    return W
+def normalized(job: Job, D: NDArray, sigma: float, links: NDArray | None = None) -> NDArray[np.float64]:
+    r"""Kernel rows from distances to all landmarks, or to the linked ones.
+
+    "balanced": rows that sum to one. "paper": :math:`\Omega^{-1/2} W` with the degrees :math:`\Omega = W s`, s the
+    column sums of W (Algorithm 2).
+    """
+    if not is_literal(job):
+        W = relative_rows(D, sigma).astype(np.float64)
+        W /= W.sum(axis=1, keepdims=True)
+        return W
+    W, s = kernel_rows(D, sigma).astype(np.float64), column_sums(job)
+    omega = W @ s if links is None else np.einsum("ns,ns->n", W, s[links])
+    return W * inverse_root(omega)[:, None]
+
+
+def is_literal(job: Job) -> bool:
+    """Whether degrees are those of the paper."""
+    return bool(job.options["normalization"] == "paper")
+
+
+def add_columns(job: Job, stage: Blocks, block: int) -> None:
+    """Column sums of a block of the kernel."""
+    sigma, total = bandwidth.sigmas(job)[0], np.zeros(landmarks.count(job))
+    if draft_model.is_sparse(job):
+        links, D = kernel.rows(job, 0, block)
+        W = kernel_rows(D, sigma).astype(np.float64)
+        total += np.bincount(links.ravel(), weights=W.ravel(), minlength=len(total))
+    else:
+        for D in kernel.dense_tiles(job, block):
+            total += kernel_rows(D, sigma).sum(axis=0, dtype=np.float64)
+    stage.write(block, {"columns": (block, total[None])}, {})
+
+
+def column_sums(job: Job) -> NDArray[np.float64]:
+    """The column sums s (m,) of the kernel exp(-D/σ), over all samples."""
+    return job.cached(
+        "column sums", COLUMNS.fingerprint(job), make=lambda: COLUMNS.of(job).read_all("columns").sum(axis=0)
+    )
+
+
+def single_values(job: Job, S: NDArray, vectors: NDArray, root: NDArray) -> NDArray[np.float64]:
+    """Values (m, q) of the landmarks from the eigenpairs of a single kernel, the trivial one first."""
+    if is_literal(job):
+        s = column_sums(job)
+        root, size = np.divide(1.0, s, out=np.zeros_like(s), where=s > 0), np.sqrt(s @ s)
+    else:
+        size = np.sqrt(job.n)
+    return vectors[:, 1:] * root[:, None] * size * inverse_root(np.maximum(S[1:], 0))
+
+
+def weights(job: Job) -> list[NDArray[np.float64]]:
+    """Weights (m,) of the landmarks in the averages of each kernel."""
+    if is_literal(job):
+        return [column_sums(job)]
+    return [np.ones(landmarks.count(job)) for _ in draft_model.kernels(job)]
 
 
 def totals(job: Job) -> tuple[dict[tuple[int, int], NDArray], list[NDArray], list[NDArray]]:
     """Sums of all groups in their order: the matrices of the balanced kernels, the columns, and their inverse roots."""
     many, parts = GRAM.of(job), range(GRAM.of(job).n_blocks)
     columns = [np.asarray(sum(many.read(f"columns_{v}", g)[0] for g in parts)) for v in draft_model.kernels(job)]
-    roots = [inverse_root(C) for C in columns]
+    roots = [np.ones_like(C) if is_literal(job) else inverse_root(C) for C in columns]
     grams = {}
     for u, v in pairs(job):
         total = np.asarray(sum(many.read(f"gram_{u}_{v}", g) for g in parts))
@@ -105,10 +154,24 @@ def _cost(sizes: Sizes) -> StagePlan:
     )
 
 
+#: Column sums of the kernel as printed in the paper; the other normalization needs no pass of its own.
+COLUMNS = Stage(
+    "columns",
+    add_columns,
+    after=[bandwidth.BANDWIDTH],
+    options=["normalization"],
+    n_blocks=lambda job: job.n_blocks,
+    arrays=lambda job: {"columns": ((job.n_blocks, landmarks.count(job)), "float64", 1)},
+    is_needed=is_literal,
+    says=lambda job: f"{landmarks.count(job)} landmarks",
+    reads="a block of samples",
+    leaves="column sums of the kernel, for the normalization of the paper",
+)
 GRAM = Stage(
     "gram",
     add_group,
-    after=[bandwidth.BANDWIDTH],
+    after=[bandwidth.BANDWIDTH, COLUMNS],
+    options=["normalization"],
     constants=[FEWEST_GROUPS, MOST_GROUPS, BLOCKS_OF_GROUP],
     n_blocks=lambda job: len(groups(job)),
     arrays=_arrays,

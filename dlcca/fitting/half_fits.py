@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.fitting.in_memory import find_neighbors, fit_metric, fit_spectrum, pick_landmarks, rows_apart, with_room
+from dlcca.fitting import landmarks, metric, spectrum
+from dlcca.fitting.embed import fitted, rows_apart
+from dlcca.fitting.memory_job import memory_job
 from dlcca.model import Model
 from dlcca.numerics.landmarks import evenly
-from dlcca.numerics.neighborhoods import joint_space
 from dlcca.settings.fit import Settings
-from dlcca.trust.reproducibility import Reproduced, reproduced, split_rows
+from dlcca.trust.assess import Half
+from dlcca.trust.scores import linear_r2
+from dlcca.trust.stability import Reproduced, reproduced, split_rows
 from dlcca.views import Views
 
+#: Landmarks of which half are tried alone: of fewer there is no half, and more are many enough.
+FEWEST_HALVED, MOST_HALVED = 16, 4096
 #: Blocks of rows that are dealt out to the halves, each at least so many windows long; and the fewest rows of a half.
 BLOCKS, WINDOWS_OF_BLOCK, FEWEST_ROWS = 20, 4, 32
 #: Coordinates more that a half is asked for: what is the second of all rows may be its third.
@@ -118,13 +124,35 @@ def _cut(block: NDArray[np.int64], segments: NDArray | None) -> NDArray[np.int64
 
 def _fitted(views: Views, tried: Sequence[Settings], rng: np.random.Generator, segments: NDArray) -> Model:
     """The model alone, without a look at its quality; by the first settings that the kernel has enough rank for."""
-    arrays, settings = views.present, tried[0]
-    rows = pick_landmarks(views.n, settings, rng, lambda some: np.hstack(joint_space(arrays))[some])
-    rows = with_room(rows, segments, rows_apart(settings))
-    factors = fit_metric(arrays, find_neighbors(views.n, rows, settings, arrays, segments), settings).factors
+    job = memory_job(views.present, views.names, tried[0], int(rng.integers(1 << 63)), segments)
     for settings in tried[:-1]:
         try:
-            return fit_spectrum(views, rows, factors, settings)[0]
+            return fitted(replace(job, settings=settings))
         except SettingsError:
             continue
-    return fit_spectrum(views, rows, factors, tried[-1])[0]
+    return fitted(replace(job, settings=tried[-1]))
+
+
+def half_fit(whole: Model, arrays: list[NDArray], embedding: NDArray, settings: Settings) -> Half | None:
+    """R² of the embedding of some samples, predicted from a fit with every other landmark.
+
+    None if there are too few landmarks to halve, or so many that half would do. ``arrays`` are the views, and
+    ``embedding`` (s, q) the coordinates, of these samples.
+    """
+    q, L = int(settings.spectrum.n_components), whole.n_landmarks
+    kept = np.arange(0, L, 2)
+    if not FEWEST_HALVED <= L <= MOST_HALVED or q + 2 > len(kept):
+        return None
+    rows = len(embedding) + np.arange(len(kept))  # landmarks need not be among these samples
+    wider = settings.with_options(n_components=q + 1, solver="gram", landmarks=rows)
+    job = memory_job(arrays, whole.names, wider)
+    landmarks.fill(job, rows, [P[kept] for P in whole.points])
+    metric.fill(job, [F[kept] for F in whole.factors])
+    try:
+        model = fitted(job)
+    except (DataError, SettingsError):  # the distances of these samples are all zero, or their kernel has no such rank
+        return None
+    S = spectrum.eigenvalues(job)
+    other = model.coordinates(arrays)
+    gap = (S[q] - S[q + 1]) / max(1 - S[q + 1], spectrum.LEAST_EIGENVALUE)
+    return linear_r2(embedding, other[:, :q]), linear_r2(embedding, other), float(gap)

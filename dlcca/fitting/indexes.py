@@ -6,7 +6,6 @@ on disk.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,17 +14,17 @@ from numpy.typing import NDArray
 
 from dlcca.fitting import axes, landmarks, scan
 from dlcca.fitting.job import Job
-from dlcca.numerics.approximate import Index, shards
-from dlcca.numerics.axes import along
-from dlcca.numerics.tree import Tree
+from dlcca.numerics.distances import project
+from dlcca.numerics.neighbors import Index, Tree, shards
+from dlcca.storage import cache
 
 #: Samples of a shard with a tree of its own: 2^21 of 8 channels take 0.4 GB.
 TREE_ROWS = 1 << 21
 
 AnyIndex = Index | Tree
 
-_KEPT: dict[tuple[Any, ...], AnyIndex] = {}
-_ONE_AT_A_TIME = threading.Lock()
+#: Kinds of indexes in the cache of a process.
+SAMPLES, LANDMARKS = "index of samples", "index of landmarks"
 
 
 def bounds(job: Job, how: str) -> list[tuple[int, int]]:
@@ -43,7 +42,7 @@ def of_shard(job: Job, shard: int, how: str) -> AnyIndex:
     def make() -> AnyIndex:
         return KINDS[how]([job.read(v, slice(first, last)) for v in range(job.K)], spreads, first)
 
-    return _kept(_key(job, "samples", how, shard, *spreads), 1, make)
+    return job.cached(SAMPLES, landmarks.POINTS.fingerprint(job), how, shard, *spreads, make=make, keep=1)
 
 
 def links(job: Job, v: int, X: NDArray, s: int, how: str) -> NDArray[np.int64]:
@@ -51,37 +50,23 @@ def links(job: Job, v: int, X: NDArray, s: int, how: str) -> NDArray[np.int64]:
     here = axes.of(job)[v]
 
     def make() -> AnyIndex:
-        return KINDS[how]([along(landmarks.points(job)[v], here)], [1.0], 0)
+        return KINDS[how]([project(landmarks.points(job)[v], here)], [1.0], 0)
 
-    index = _kept(_key(job, "landmarks", how, v, *scan.result(job).spreads), job.K, make)
-    return index.nearest([along(X, here)], s).rows
+    # The spreads are in the key because they change when any sample does.
+    key = (landmarks.POINTS.fingerprint(job), how, v, *scan.result(job).spreads)
+    index = job.cached(LANDMARKS, *key, make=make, keep=job.K)
+    return index.nearest([project(X, here)], s).rows
 
 
 KINDS: dict[str, Callable[..., AnyIndex]] = {"tree": Tree.of, "pynndescent": Index.of}
-
-
-def _key(job: Job, *which: Any) -> tuple[Any, ...]:
-    """What tells an index from others; the spreads are in it because they change when any sample does."""
-    return (job.address, landmarks.POINTS.fingerprint(job), *which)
-
-
-def _kept(key: tuple[Any, ...], room: int, make: Callable[[], AnyIndex]) -> AnyIndex:
-    """The index of this key, made if it is not kept; only so many are, the last ones made."""
-    with _ONE_AT_A_TIME:  # threads of a worker that want the same index wait for the one that makes it
-        found = _KEPT.get(key)
-        if found is None:
-            while len(_KEPT) >= room:
-                del _KEPT[next(iter(_KEPT))]
-            found = _KEPT[key] = make()
-        return found
 
 
 def forget(client: Any = None) -> None:
     """Give the memory of all indexes back, here and on the workers: the next stages need it."""
     if client is not None:
         client.run(forget)
-    with _ONE_AT_A_TIME:
-        _KEPT.clear()
+    for kind in (SAMPLES, LANDMARKS):
+        cache.clear(kind)
 
 
 def warm(client: Any) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,16 @@ from dlcca.recordings import input_integrity as inputs
 from dlcca.recordings.view_array import ViewArray, is_view, view_array
 from dlcca.settings.auto import Choices, choose
 from dlcca.settings.fit import Settings
-from dlcca.storage.blocks import Stage as Blocks
-from dlcca.storage.chunks import crc32c
-from dlcca.storage.codecs import refuse_objects, refuse_objects_at
-from dlcca.storage.files import files_at, is_remote, trouble, zarr_store
-from dlcca.storage.inputs import check_complete
+from dlcca.storage import cache
+from dlcca.storage.blocks import Blocks
+from dlcca.storage.files import files_at, is_remote, zarr_store
+from dlcca.storage.inputs import check_complete, refuse_objects, refuse_objects_at
+from dlcca.storage.manifest import crc32c
+from dlcca.storage.retry import failure_reason
 from dlcca.storage.views import Clock, describe, read_clock
 from dlcca.views import differing, transposed
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,10 @@ class Source:
         try:
             array = zarr.open_array(zarr_store(self.address), path=self.path, mode="r")
         except Exception as error:
-            if is_remote(self.address) and trouble(error) is None:
+            if is_remote(self.address) and failure_reason(error) is None:
                 files_at(self.address).get("zarr.json")  # says so if it is the bucket that is missing
             where = f"{self.address} {self.path}".rstrip()
-            if (reason := trouble(error)) is None:
+            if (reason := failure_reason(error)) is None:
                 refuse_objects_at(self.address, self.path)
             raise StorageError(
                 f"view {self.name!r}: no Zarr array can be opened at {where}: {reason or error}"
@@ -79,9 +82,22 @@ class Source:
         except StoreFileError:
             raise
         except Exception as error:
-            if (reason := trouble(error)) is not None:
+            if (reason := failure_reason(error)) is not None:
                 raise StorageError(f"view {self.name!r} cannot be read in rows {_told(rows)}: {reason}.") from error
             raise DataError(f"view {self.name!r} cannot be read in rows {_told(rows)}: {error}") from error
+
+
+def rows_with_window(rows: NDArray[np.int64], segments: NDArray, width: int) -> NDArray[np.int64]:
+    """Those of some rows that lie in an unbroken stretch long enough for a window of time."""
+    kept = rows[windows.roomy(segments, width)[rows]]
+    if len(kept) < 2:
+        longest = int(np.bincount(segments).max())
+        raise DataError(
+            f"window={width}, but the longest stretch without a gap has {longest} rows, and {len(kept)} landmarks "
+            "lie in one that is long enough. Choose a shorter window, or neighborhoods='knn', which gaps do not "
+            "concern."
+        )
+    return kept
 
 
 def array_sources(views: Mapping[str, str], missing_chunks: Mapping[str, str]) -> dict[str, Source]:
@@ -107,10 +123,19 @@ class Job:
     inputs: str  # identity of the views
     clock: str = ""  # the store of views made of recordings that these are; it knows times and gaps
 
+    #: See `dlcca.fitting.memory_job`.
+    in_memory = False
+    allow_degenerate = False
+
+    @property
+    def whole_views(self) -> Sequence[NDArray]:
+        """The views (n, d_v), where they are in memory."""
+        raise NotImplementedError
+
     @property
     def moments(self) -> Clock | None:
         """The moments that rows stand for, where the views were made of recordings."""
-        return _clock(self.clock, self.inputs) if self.clock else None
+        return cached_clock(self.clock, self.inputs) if self.clock else None
 
     @property
     def n_moments(self) -> int:
@@ -127,16 +152,7 @@ class Job:
         kind, segments = self.options["neighborhoods"], self.segments
         if segments is None or not isinstance(kind, str) or kind != "time":
             return rows
-        width = int(self.options["window"])
-        kept = rows[windows.roomy(segments, width)[rows]]
-        if len(kept) < 2:
-            longest = int(np.bincount(segments).max())
-            raise DataError(
-                f"window={width}, but the longest stretch without a gap has {longest} rows, and {len(kept)} landmarks "
-                "lie in one that is long enough. Choose a shorter window, or neighborhoods='knn', which gaps do not "
-                "concern."
-            )
-        return kept
+        return rows_with_window(rows, segments, int(self.options["window"]))
 
     @property
     def K(self) -> int:
@@ -181,12 +197,12 @@ class Job:
 
     @property
     def first_read(self) -> Blocks:
-        """Stage `scan`, which reads every block first and keeps its checksums."""
+        """Blocks of stage `scan`, which reads every block first and keeps its checksums."""
         return self.blocks("scan", stage_fingerprint(self, "scan"), self.n_blocks)
 
     @property
     def moments_of_views(self) -> Blocks:
-        """Stage `moments`: what `scan` found of all blocks, in one record."""
+        """Blocks of stage `moments`: what `scan` found of all blocks, in one record."""
         return self.blocks("moments", stage_fingerprint(self, "moments", below=[stage_fingerprint(self, "scan")]), 1)
 
     @property
@@ -202,6 +218,22 @@ class Job:
         first, last = self.bounds(block)
         return [np.asarray(source.read(slice(first, last)), dtype=self.dtype) for source in self.sources]
 
+    def checksums(self, views: Sequence[NDArray]) -> dict[str, list[int]]:
+        """Facts of a block by which a later change of its views is found."""
+        return inputs.checksums(views)
+
+    def confirm_inputs(self, client: Any = None, tell: Any = None) -> None:
+        """An error if a view has changed since it was first read."""
+        inputs.confirm(self, client, tell)
+
+    def find(self, kind: str, *key: Hashable) -> Any:
+        """What this process has cached for the job under a kind and a key; None if nothing."""
+        return cache.find((kind, self.address, *key))
+
+    def cached(self, kind: str, *key: Hashable, make: Callable[[], T], keep: int | None = None) -> T:
+        """The cached value, made if it is not there. With ``keep``, only so many values of a kind are kept."""
+        return cache.get((kind, self.address, *key), make, keep=keep)
+
     def blocks(self, name: str, known_by: str, n_blocks: int) -> Blocks:
         """The blocks of a stage in the store of this job; ``known_by`` is the fingerprint of the stage."""
         return Blocks(self.address, name, known_by, n_blocks)
@@ -216,31 +248,21 @@ class Job:
         return self.settings.options()
 
 
-#: Checksums of the views by the stage that keeps them: for each block, of every view. Read once in a process.
-_CHECKSUMS: dict[Blocks, list[list[int]]] = {}
-
-
 def _checksums(stage: Blocks, *, again: bool = False) -> list[list[int]] | None:
-    """What the views were when they were scanned; None if they were not yet, or by a dlcca that kept no checksums."""
+    """Checksums of the views, by block and view, as they were scanned; None if they were not yet."""
+    key = ("checksums", stage.address, stage.fingerprint)
     if again:
-        _CHECKSUMS.pop(stage, None)
-    if stage not in _CHECKSUMS:
-        found = stage.facts(0).get(inputs.CHECKSUMS) if stage.is_finished(0) else None
-        if found is None:
-            return None
-        if len(_CHECKSUMS) >= MOST_KEPT:
-            _CHECKSUMS.clear()
-        _CHECKSUMS[stage] = found
-    return _CHECKSUMS[stage]
+        cache.discard(key)
+    found = cache.find(key)
+    if found is None and stage.is_finished(0):
+        found = stage.facts(0)[inputs.CHECKSUMS]
+        cache.put(key, found)
+    return found
 
 
-MOST_KEPT = 16
-
-
-@lru_cache(maxsize=4)
-def _clock(address: str, inputs: str) -> Clock:
+def cached_clock(address: str, inputs: str) -> Clock:
     """Read once in a process; ``inputs`` tells the clocks of different views at one address apart."""
-    return read_clock(address)
+    return cache.get(("clock", address, inputs), lambda: read_clock(address))
 
 
 def _told(rows: Any) -> str:
@@ -275,7 +297,15 @@ def settled(settings: Settings, sources: tuple[Source, ...]) -> Choices:
 
 
 def refuse_early(options: dict[str, Any], n: int, dims: Sequence[int] = ()) -> None:
-    """What would be an error, or passed over in silence, after hours of work."""
+    """An error for settings that would fail after hours of work."""
+    refuse_sizes(options, n, dims)
+    landmarks = options["landmarks"]
+    m = int(landmarks) if np.ndim(landmarks) == 0 else len(given_landmarks(landmarks, n))
+    refuse_few_landmarks(m, options["n_components"])
+
+
+def refuse_sizes(options: dict[str, Any], n: int, dims: Sequence[int] = ()) -> None:
+    """An error for more landmarks or larger neighborhoods than there are samples."""
     kind, landmarks = options["neighborhoods"], options["landmarks"]
     m = int(landmarks) if np.ndim(landmarks) == 0 else len(landmarks)
     sizes = {"landmarks": m}
@@ -293,18 +323,32 @@ def refuse_early(options: dict[str, Any], n: int, dims: Sequence[int] = ()) -> N
             raise SettingsError(
                 f"{option}={asked}, but the views have {n} samples; ask for at most {n}. {hint}".rstrip()
             )
-    refuse_few_landmarks(m, options["n_components"])
-    if options["lags"] is not None:
-        raise SettingsError(
-            "lags is for arrays in memory; find them with dlcca.lags(views), and shift the rows of the views before."
-        )
-    if options["normalization"] == "paper":
-        raise SettingsError("normalization='paper' is for arrays in memory; use 'balanced' here.")
 
 
 def refuse_few_landmarks(m: int, q: int) -> None:
     if q > m - 1:
         raise SettingsError(f"n_components={q} with {m} landmarks; at most {m - 1} are possible.")
+
+
+def given_landmarks(wanted: Any, n: int) -> NDArray[np.int64]:
+    """Row numbers that the user gave, if they are such."""
+    rows = np.asarray(wanted)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise SettingsError(f"landmarks is an array {rows.shape} of {rows.dtype}; row numbers (L,) are needed.")
+    if len(rows) < 2:
+        raise SettingsError(f"{len(rows)} landmark was given; at least 2 are needed.")
+    check_rows("landmarks", rows, n)
+    values, counts = np.unique(rows, return_counts=True)
+    if (counts > 1).any():
+        twice = values[counts > 1]
+        raise SettingsError(f"landmarks names row {twice[0]} twice ({len(twice)} rows repeated); name each once.")
+    return rows.astype(np.int64)
+
+
+def check_rows(option: str, rows: NDArray, n: int) -> None:
+    outside = rows[(rows < 0) | (rows >= n)]
+    if outside.size:
+        raise SettingsError(f"{option} names row {outside.flat[0]}; the views have rows 0 to {n - 1}.")
 
 
 def opened(sources: tuple[Source, ...]) -> dict[str, Any]:
@@ -336,6 +380,10 @@ def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed
     settings = given_rows.as_arrays(settings)
     dims = tuple(array.shape[1] for array in arrays.values())
     refuse_early(settings.options(), n, dims)
+    if settings.neighborhoods.lags is not None:
+        raise SettingsError(
+            "lags is for arrays in memory; find them with dlcca.lags(views), and shift the rows of the views before."
+        )
     narrow = all(array.dtype.kind == "f" and array.dtype.itemsize <= 4 for array in arrays.values())
     dtype = "float32" if narrow else "float64"
     chunk_rows = next(iter(arrays.values())).chunks[0]

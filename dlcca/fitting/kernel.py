@@ -1,10 +1,12 @@
 """Distances under the local metrics, block by block: kept where rows are sparse, made again where they are dense.
 
 A sparse row is small and its links were costly to find, so both are kept. A dense row is as wide as there are
-landmarks: reading it back would take longer than the products that make it.
+landmarks: reading it back from a disk would take longer than the products that make it. In memory it is kept.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +16,8 @@ from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import draft_model, landmarks, units
 from dlcca.fitting import links as link_stage
 from dlcca.fitting.job import Job
-from dlcca.numerics.affinity import closest_links
-from dlcca.numerics.sparse_distances import linked_distances
+from dlcca.numerics.distances import linked_distances
+from dlcca.numerics.topk import closest_links
 
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
@@ -27,6 +29,8 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
         for v, X in enumerate(views):
             links = link_stage.LINKS.of(job).read(f"links_{v}", block)
             parts[f"distances_{v}"] = (first, linked_distances(X, draft.points[v], draft.factors[v], links))
+    elif not draft_model.is_sparse(job):
+        parts["distances_0"] = (first, draft.distances(views))
     else:
         found = [closest_links(D, int(job.options["n_links"])) for D in draft_model.tiles(draft, views)]
         parts["links_0"] = (first, np.concatenate([links for links, _ in found]).astype(np.int32))
@@ -41,7 +45,19 @@ def rows(job: Job, kernel: int, block: int) -> tuple[NDArray[np.int32], NDArray]
     return links.read(f"links_{kernel}", block), stage.read(f"distances_{kernel}", block)
 
 
+def dense_tiles(job: Job, block: int) -> Iterator[NDArray]:
+    """Dense fused distances of a block, some rows at a time."""
+    if not job.in_memory:
+        yield from draft_model.tiles(units.model(job), job.block(block))
+        return
+    D = KERNEL.of(job).read("distances_0", block)
+    rows = draft_model.tile_rows(D.shape[1])
+    yield from (D[first : first + rows] for first in range(0, len(D), rows))
+
+
 def _arrays(job: Job) -> Arrays:
+    if not draft_model.is_sparse(job):
+        return {"distances_0": ((job.n, landmarks.count(job)), job.dtype, job.rows)}
     if job.options["fusion"] == "alternating":
         return {f"distances_{v}": ((job.n, link_stage.n_links(job)), job.dtype, job.rows) for v in range(job.K)}
     s = min(int(job.options["n_links"]), landmarks.count(job)) or 1
@@ -73,7 +89,7 @@ KERNEL = Stage(
     options=["fusion", "kernel", "n_links"],
     n_blocks=lambda job: job.n_blocks,
     arrays=_arrays,
-    is_needed=draft_model.is_sparse,
+    is_needed=lambda job: job.in_memory or draft_model.is_sparse(job),
     says=lambda job: f"{job.options['fusion']} fusion, {job.options['n_links']} links",
     cost=_cost,
     reads="a block of samples",

@@ -13,7 +13,6 @@ not computed. All of this is removed once the spectrum is known.
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -26,14 +25,17 @@ from dlcca.engine.fingerprint import fingerprint
 from dlcca.engine.stage import Blocks
 from dlcca.engine.work import Tell, do_missing
 from dlcca.errors import DamagedBlock, StaleStage
-from dlcca.fitting import bandwidth, draft_model, gram, kernel, landmarks, units
+from dlcca.fitting import bandwidth, draft_model, gram, kernel, landmarks
 from dlcca.fitting.job import Job
-from dlcca.numerics import lanczos
-from dlcca.numerics.affinity import inverse_root
-from dlcca.numerics.alternating import landmark_values, solve_walks
+from dlcca.numerics import eigensolvers
+from dlcca.numerics.fusion import landmark_values, solve_walks
+from dlcca.numerics.kernels import inverse_root
+from dlcca.storage import cache
 from dlcca.storage.files import files_at
 
 NAME = "lanczos"
+#: Kind of what the cache of a process holds of kernel rows.
+ROWS = "kernel rows"
 #: Sparse kernel rows that each worker keeps from one pass to the next: reading them takes as long as multiplying.
 KEPT_BYTES = 256 << 20
 
@@ -43,7 +45,7 @@ def solved(job: Job, products: Products, q: int) -> tuple[NDArray, list[NDArray]
     m = landmarks.count(job)
     # Rows sum to one: R 1 = 1, so that Rᵀ(R 1) are the sums of the columns.
     columns = [products.along([v, v], np.ones((m, 1)))[:, 0] for v in draft_model.kernels(job)]
-    roots = [inverse_root(C) for C in columns]
+    roots = [np.ones(m) if gram.is_literal(job) else inverse_root(C) for C in columns]
 
     def walk(path: Sequence[int], V: NDArray) -> NDArray:
         return products.along(path, V, roots)
@@ -51,8 +53,8 @@ def solved(job: Job, products: Products, q: int) -> tuple[NDArray, list[NDArray]
     if job.options["fusion"] == "alternating":
         S, onto, sizes = solve_walks(walk, job.K, m, q, job.n)
         return S, [landmark_values(t, C, size) for t, C, size in zip(onto, columns, sizes, strict=True)]
-    S, vectors = lanczos.largest_eigenpairs(lambda V: walk([0, 0], V), m, q + 1)
-    return S, [vectors[:, 1:] * roots[0][:, None] * np.sqrt(job.n) * inverse_root(np.maximum(S[1:], 0))]
+    S, vectors = eigensolvers.largest_eigenpairs(lambda V: walk([0, 0], V), m, q + 1)
+    return S, [gram.single_values(job, S, vectors, roots[0])]
 
 
 class Products:
@@ -61,8 +63,8 @@ class Products:
     def __init__(self, job: Job, q: int, client: Any, tell: Tell | None) -> None:
         self.job, self.client, self.tell = job, client, tell
         self.m = landmarks.count(job)
-        self.width = max(lanczos.width(q + 1), q)
-        most = 3 * job.K + 4 * lanczos.MOST_STEPS  # more than there can be; what is not written takes no room
+        self.width = max(eigensolvers.width(q + 1), q)
+        most = 3 * job.K + 4 * eigensolvers.MOST_STEPS  # more than there can be; what is not written takes no room
         arrays = {"products": ((most * self.m, self.width), "float64", self.m)}
         self.stage = _prepared(_blocks(job, NAME, [q], most), arrays)
         self.known = set(range(most)) - set(self.stage.missing())
@@ -103,7 +105,7 @@ class Products:
         padded = np.pad(V, ((0, 0), (0, self.width - V.shape[1])))
         self.stage.write(number, {"products": (number * self.m, padded)}, {"asked": asked})
         for stage in passes:
-            files_at(stage.address).remove(stage.folder)
+            stage.remove()
         return V
 
     def _pass_stage(self, name: str, depends: list[Any]) -> Blocks:
@@ -116,7 +118,7 @@ class Products:
         try:
             return self._pass(kernels, V, stage)
         except DamagedBlock:
-            files_at(stage.address).remove(stage.folder)
+            stage.remove()
             return self._pass(kernels, V, stage)
 
     def _pass(self, kernels: tuple[int, int], V: NDArray, stage: Blocks) -> NDArray:
@@ -125,10 +127,16 @@ class Products:
         if 0 in stage.missing():
             stage.write(0, {"blocks": (0, V)}, {"kernels": list(kernels)})
         do_missing(add_group, self.job, stage, self.client)
-        total = stage.read("blocks", 1)
+        total = np.array(stage.read("blocks", 1))
         for block in range(2, stage.n_blocks):
             total += stage.read("blocks", block)
         return total
+
+
+def remove(job: Job) -> None:
+    """Remove all products, once the spectrum is known."""
+    if not job.in_memory:
+        files_at(job.address).remove(f"stages/{NAME}")
 
 
 def _blocks(job: Job, name: str, depends: list[Any], n_blocks: int) -> Blocks:
@@ -140,67 +148,39 @@ def _prepared(stage: Blocks, arrays: dict[str, Any]) -> Blocks:
     try:
         return stage.prepare(arrays, says="products")
     except (StaleStage, DamagedBlock):
-        files_at(stage.address).remove(stage.folder)
+        stage.remove()
         return stage.prepare(arrays, says="products")
 
 
 def add_group(job: Job, stage: Blocks, block: int) -> None:
     r"""The sum of :math:`R_v^T (R_u V)` over the samples of a group."""
     m, (u, v) = landmarks.count(job), stage.facts(0)["kernels"]
-    V = _vectors(stage)
+    V = job.cached("vectors", stage.name, stage.fingerprint, make=lambda: stage.read("blocks", 0), keep=1)
     total = np.zeros_like(V)
     for samples in gram.groups(job)[block - 1]:
         if draft_model.is_sparse(job):
             total += _rows(job, v, samples).T @ (_rows(job, u, samples) @ V)
         else:
-            for D in draft_model.tiles(units.model(job), job.block(samples)):
-                R = gram.normalized(D, bandwidth.sigmas(job)[0])
+            for D in kernel.dense_tiles(job, samples):
+                R = gram.normalized(job, D, bandwidth.sigmas(job)[0])
                 total += R.T @ (R @ V)
     stage.write(block, {"blocks": (block * m, total)}, {})
 
 
-#: Of the last pass that this worker saw: it is several of its tasks.
-_LAST: dict[Blocks, NDArray] = {}
-
-
-def _vectors(stage: Blocks) -> NDArray:
-    found = _LAST.get(stage)
-    if found is None:  # perhaps read twice, by two threads; each keeps what it has found
-        found = stage.read("blocks", 0)
-        _LAST.clear()
-        _LAST[stage] = found
-    return found
-
-
-_KEPT: dict[tuple[Blocks, int, int], sp.csr_array] = {}
-_KEEPING = threading.Lock()  # a worker may have several threads
-
-
-def forget() -> None:
-    """Give back what is kept of the kernel and of the last vector."""
-    with _KEEPING:
-        _KEPT.clear()
-        _LAST.clear()
-
-
 def _rows(job: Job, v: int, samples: int) -> sp.csr_array:
     """Rows of a sparse kernel, which sum to one, of a block of samples: (rows, m)."""
-    origin = bandwidth.BANDWIDTH.of(job)
-    key = (origin, v, samples)
-    found = _KEPT.get(key)
+    key = (bandwidth.BANDWIDTH.fingerprint(job), v, samples)
+    found = job.find(ROWS, *key)
     if found is None:
         found = _read_rows(job, v, samples)
-        with _KEEPING:
-            for other in [other for other in _KEPT if other[0] != origin]:
-                del _KEPT[other]
-            if sum(map(_bytes, _KEPT.values())) + _bytes(found) <= KEPT_BYTES:
-                _KEPT[key] = found
+        if job.in_memory or cache.size_of(ROWS) + _bytes(found) <= KEPT_BYTES:
+            job.cached(ROWS, *key, make=lambda: found)
     return found
 
 
 def _read_rows(job: Job, v: int, samples: int) -> sp.csr_array:
     links, D = kernel.rows(job, v, samples)
-    R = gram.normalized(D, bandwidth.sigmas(job)[v])
+    R = gram.normalized(job, D, bandwidth.sigmas(job)[v], links)
     starts = np.arange(0, links.size + 1, links.shape[1], dtype=np.int32)
     return sp.csr_array((R.ravel(), links.astype(np.int32).ravel(), starts), shape=(len(links), landmarks.count(job)))
 

@@ -6,6 +6,7 @@ the groups that it needs; only their row numbers (8 bytes each) are ever read to
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,30 +14,26 @@ from numpy.typing import NDArray
 
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
+from dlcca.errors import SettingsError
 from dlcca.fitting import scan
-from dlcca.fitting.in_memory import pick_landmarks
-from dlcca.fitting.job import Job, refuse_few_landmarks
+from dlcca.fitting.job import Job, given_landmarks, refuse_few_landmarks
+from dlcca.numerics import landmarks as landmark_rules
+from dlcca.settings.fit import Settings
 
 #: Landmarks of a group: matrix products with so many run at full speed, and their 64 neighbours take 8 MiB.
 GROUP = 8192
 
-#: Of the stages that have been seen finished: it is asked for in every task.
-_FOUND: dict[Blocks, int] = {}
-
 
 def count(job: Job) -> int:
     """How many landmarks there are, or will be: those asked for, or as many as there are distinct samples."""
-    stage = LANDMARKS.of(job)
-    if stage not in _FOUND:
-        if stage.missing():
+    key = LANDMARKS.fingerprint(job)
+    found = job.find("landmarks", key)
+    if found is None:
+        stage = LANDMARKS.of(job)
+        if not stage.is_finished(0):
             return _asked(job)
-        _FOUND[stage] = int(stage.facts(0)["count"])
-    return _FOUND[stage]
-
-
-def forget() -> None:
-    """Have the number of landmarks be read anew."""
-    _FOUND.clear()
+        found = job.cached("landmarks", key, make=lambda: int(stage.facts(0)["count"]))
+    return found
 
 
 def _asked(job: Job) -> int:
@@ -63,6 +60,40 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     rows = job.roomy(pick_landmarks(job.n, job.settings, np.random.default_rng(job.seed), joint))
     refuse_few_landmarks(len(rows), int(job.options["n_components"]))
     stage.write(block, {"rows": (0, rows)}, {"count": len(rows)})
+
+
+def pick_landmarks(
+    n: int, settings: Settings, rng: np.random.Generator, joint: Callable[[NDArray], NDArray]
+) -> NDArray[np.int64]:
+    """Row numbers of the landmarks among n samples; ``joint`` gives the rows asked for in the joint space."""
+    wanted = settings.landmarks.count
+    if not isinstance(wanted, int | np.integer):
+        return given_landmarks(wanted, n)
+    if wanted > n:
+        raise SettingsError(f"landmarks={wanted}, but the views have {n} samples; ask for at most {n}, or 'all'.")
+    rule = settings.landmarks.rule
+    if wanted == n:
+        return np.arange(n)
+    if rule == "even":
+        return landmark_rules.evenly(n, int(wanted))
+    if rule == "random":
+        return landmark_rules.at_random(n, int(wanted), rng)
+    candidates = landmark_rules.candidates(n, int(wanted), rng)
+    points = joint(candidates)
+    if rule == "farthest":
+        chosen = landmark_rules.farthest_points(points, int(wanted), int(rng.integers(len(points))))
+    else:
+        chosen = landmark_rules.kmeans_plus_plus(points, int(wanted), rng)
+    return candidates[chosen]
+
+
+def fill(job: Job, rows: NDArray[np.int64], points: Sequence[NDArray]) -> None:
+    """Leave given landmarks in the store of a job in memory: row numbers, and points (m, d_v) that need not be rows."""
+    LANDMARKS.of(job).prepare(_rows_array(job), says="").write(0, {"rows": (0, rows)}, {"count": len(rows)})
+    stage = POINTS.of(job).prepare(_point_arrays(job), says="")
+    for g in range(n_groups(job)):
+        first, last = group(job, g)
+        stage.write(g, {f"points_{v}": (first, P[first:last]) for v, P in enumerate(points)}, {})
 
 
 def gather(job: Job, stage: Blocks, g: int) -> None:

@@ -14,34 +14,21 @@ from numpy.typing import NDArray
 from dlcca.engine import lazy_map
 from dlcca.engine.fingerprint import fingerprint
 from dlcca.errors import ClusterError, DataError
-from dlcca.fitting import bandwidth, checks, landmarks, metric, pipeline, results, runner, spectrum
+from dlcca.fitting import pipeline, results, runner
+from dlcca.fitting.auto_window import chosen_job
 from dlcca.fitting.fit_store import FitStore, fit_store, unreadable
+from dlcca.fitting.in_memory import Fit, fit_of
 from dlcca.fitting.job import Job, Source, settled
 from dlcca.fitting.refit import Known, check_old, new_landmarks, settings_for
-from dlcca.fitting.window import chosen_job
 from dlcca.model import Model
 from dlcca.recordings.view_array import ViewArray, is_view, view_array
 from dlcca.settings.auto import Choices
-from dlcca.settings.fit import Settings, check_missing_chunks
+from dlcca.settings.fit import Settings
+from dlcca.settings.recipe import MISSING_CHUNKS
 from dlcca.storage import run as run_store
-from dlcca.storage.codecs import refuse_objects
-from dlcca.storage.inputs import address_of, check_complete
+from dlcca.storage.inputs import address_of, check_complete, refuse_objects
 from dlcca.trust.quality import Quality
 from dlcca.views import refuse_masked
-
-
-@dataclass(frozen=True)
-class LazyFit:
-    """The result of a fit whose embedding stays on disk."""
-
-    model: Model
-    embedding: Any  # a Dask array (n, q)
-    eigenvalues: Any
-    landmarks: Any
-    correlations: Any
-    bandwidth: Any
-    quality: Quality
-    choices: Choices
 
 
 def is_lazy(X: Any) -> bool:
@@ -58,7 +45,7 @@ def fit(
     clock: str = "",
     store: str | Path | None = None,
     missing_chunks: str = "refuse",
-) -> LazyFit:
+) -> Fit:
     """Fit without ever holding a view whole, in ``store`` or in a temporary one that lives as long as the embedding.
 
     ``clock`` is the address of the store of views that they are, if they were made of recordings; ``missing_chunks``
@@ -77,17 +64,8 @@ def fit(
             choices = replace(settled(settings, sources), notes=notes)
             job, choices = chosen_job(place.run, sources, choices, seed, clock)
             embedding, quality = _computed(job, choices, client, place)
-        sigma = bandwidth.sigmas(job)
-        result = LazyFit(
-            model=checks.model_of(job),
-            embedding=embedding if job.moments is None else embedding[job.moments.rows],
-            eigenvalues=spectrum.eigenvalues(job),
-            landmarks=landmarks.rows(job),
-            correlations=metric.result(job).correlations,
-            bandwidth=sigma[0] if len(sigma) == 1 else sigma,
-            quality=quality,
-            choices=choices,
-        )
+        rows = embedding if job.moments is None else embedding[job.moments.rows]
+        result = fit_of(job, rows, quality, choices)
     except BaseException:
         place.remove_if_temporary()
         raise
@@ -132,7 +110,7 @@ def refit(
     client: Any,
     store: str | Path | None = None,
     missing_chunks: str = "refuse",
-) -> tuple[LazyFit, NDArray[np.float64]]:
+) -> tuple[Fit, NDArray[np.float64]]:
     """A fit to old and new rows, with the old landmarks; and the coordinates that the old rows had before.
 
     In ``store`` it gets a folder of its own, named for its rows and landmarks, beside the fit that is there.
@@ -164,7 +142,7 @@ def _check_complete(views: dict[str, Any], missing_chunks: str) -> tuple[str, ..
     """
     import zarr
 
-    check_missing_chunks(missing_chunks)
+    MISSING_CHUNKS.check("missing_chunks", missing_chunks)
     notes = [
         check_complete(f"view {name!r}", address_of(X), X, missing_chunks)
         for name, X in views.items()

@@ -1,7 +1,7 @@
 """Each sample's links, and, where all pairs are looked at, each block's part in the landmarks' neighbours.
 
 By products, landmarks are taken a group at a time, and what a group gives is written before the next is looked at.
-Neighbours are near in the channels of all views together, links along the evened axes of each. Where an index is
+Neighbours are near in the channels of all views together, links along the equalized axes of each. Where an index is
 quicker, it gives the links here, and the neighbours in `shards`.
 """
 
@@ -17,10 +17,9 @@ from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import axes, indexes, landmarks, scan
 from dlcca.fitting.job import Job
-from dlcca.numerics.approximate import recall
-from dlcca.numerics.axes import along
-from dlcca.numerics.topk import Nearest, near_both_ways
-from dlcca.numerics.topk_merge import rank
+from dlcca.numerics.distances import project
+from dlcca.numerics.neighbors import recall
+from dlcca.numerics.topk import FEW_PAIRS, Nearest, near_both_ways, rank
 from dlcca.settings.auto import search_by
 
 #: A part of the neighbours: the array's name, its first row, its rows.
@@ -103,11 +102,21 @@ def _by_products(job: Job, block: int, views: list[NDArray], first: int) -> Iter
         points = landmarks.points(job, g)
         if k:
             nearest = Nearest.none(len(points[0]), k)
-            near_both_ways(views, points, spreads, n_links=0, first_row=first, nearest=nearest)
+            near_both_ways(
+                views, points, spreads, n_links=0, first_row=first, nearest=nearest, few_pairs=_few_pairs(job)
+            )
             yield from part_of_neighbors(g, block, nearest)
         if s:
             points = _along(job, points)
-            links = _links(turned, points, min(s, len(points[0])), _units(job))
+            links = near_both_ways(
+                turned,
+                points,
+                _units(job),
+                n_links=min(s, len(points[0])),
+                first_row=0,
+                nearest=None,
+                few_pairs=_few_pairs(job),
+            )
             for v, best in enumerate(kept):
                 rank([turned[v]], points[v], [1.0], links[v], best, first_row=landmarks.group(job, g)[0])
     if s:
@@ -116,7 +125,7 @@ def _by_products(job: Job, block: int, views: list[NDArray], first: int) -> Iter
 
 def _along(job: Job, views: list[NDArray]) -> list[NDArray]:
     """Samples or landmarks as links see them."""
-    return [along(X, here) for X, here in zip(views, axes.of(job), strict=True)]
+    return [project(X, here) for X, here in zip(views, axes.of(job), strict=True)]
 
 
 def _units(job: Job) -> list[float]:
@@ -125,8 +134,9 @@ def _units(job: Job) -> list[float]:
     return [spread if here is None else 1.0 for spread, here in zip(spreads, axes.of(job), strict=True)]
 
 
-def _links(views: list[NDArray], points: list[NDArray], s: int, units: list[float]) -> list[NDArray]:
-    return near_both_ways(views, points, units, n_links=s, first_row=0, nearest=None)
+def _few_pairs(job: Job) -> int:
+    """Small fits do without numba, whose import takes longer than they do."""
+    return FEW_PAIRS if job.in_memory else 0
 
 
 def _numbered(links: list[NDArray], first: int) -> list[Part]:
@@ -140,7 +150,7 @@ def _recall(job: Job, views: list[NDArray], links: list[NDArray]) -> float:
     shares = []
     for v, (_name, (_first, exact)) in enumerate(_by_products(job, 0, few, 0)):
         here = axes.of(job)[v]
-        samples, points = along(few[v], here), along(landmarks.points(job)[v], here)
+        samples, points = project(few[v], here), project(landmarks.points(job)[v], here)
         distances = [((samples[:, None] - points[rows]) ** 2).sum(axis=2) for rows in (links[v][some], exact)]
         shares.append(recall(*distances))
     return float(np.mean(shares))

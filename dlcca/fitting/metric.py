@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
+from dlcca.errors import NeighborhoodTooSmall
 from dlcca.fitting import landmarks, neighborhood_rows, neighbors, sharing
-from dlcca.fitting.in_memory import fit_metric, refuse_degenerate
 from dlcca.fitting.job import Job
 from dlcca.fitting.neighborhood_rows import LANDMARKS as LANDMARKS  # of a task, at least
-from dlcca.numerics.cca import LocalMetric
 from dlcca.numerics.metrics import METRICS
+from dlcca.numerics.metrics.cca import LocalMetric
+from dlcca.settings.fit import Settings
+
+#: Entries of the neighborhoods gathered at once for a batch of local decompositions.
+BATCH_ENTRIES = 1 << 22
 
 
 def rank(job: Job) -> int:
@@ -27,10 +33,9 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     first = block * size
     g, place = divmod(first, landmarks.GROUP)
     rows = neighbors.neighbors(job, g)[place : place + size]
-    unique, where = np.unique(rows, return_inverse=True)
-    views, where = neighborhood_rows.values(job, unique), where.reshape(rows.shape)
+    views, where = neighborhood_rows.gathered(job, rows)
     found = fit_metric(views, where, job.settings)
-    if job.options["ridge"] == 0:
+    if job.options["ridge"] == 0 and not job.allow_degenerate:
         refuse_degenerate(found, rows.shape[1], job.dims, job.settings, first)
     parts = {f"factors_{v}": (first, F) for v, F in enumerate(found.factors)}
     parts |= {
@@ -40,6 +45,51 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
         **{name: (first, part) for name, part in sharing.tested(job, views, where, found.ranks).items()},
     }
     stage.write(block, parts, {})
+
+
+def fit_metric(arrays: Sequence[NDArray], neighbors: NDArray[np.int64], settings: Settings) -> LocalMetric:
+    """The local metric of every view at every landmark, in batches that bound the memory."""
+    ridge, kind, r = float(settings.metric.ridge), settings.metric.kind, int(settings.metric.rank)
+    k, widest = neighbors.shape[1], sum(X.shape[1] for X in arrays)
+    batch = max(1, BATCH_ENTRIES // (k * widest))
+    parts = []
+    for first in range(0, len(neighbors), batch):
+        local = [X[neighbors[first : first + batch]] for X in arrays]
+        parts.append(METRICS[kind].compute(local, ridge, r))
+    return LocalMetric(
+        factors=[np.concatenate([p.factors[v][:, :, :r] for p in parts]) for v in range(len(parts[0].factors))],
+        correlations=np.concatenate([p.correlations[:, :r] for p in parts]),
+        ranks=np.concatenate([p.ranks for p in parts]),
+        effective=np.concatenate([p.effective for p in parts]),
+    )
+
+
+def refuse_degenerate(metric: LocalMetric, k: int, dims: Sequence[int], settings: Settings, first: int = 0) -> None:
+    """Without a ridge, too few neighbours make correlations of exactly 1 out of nothing.
+
+    ``first`` is the number of the first landmark in ``metric``, which may be a block of many.
+    """
+    needed = metric.ranks.sum(axis=1) + 1
+    if metric.ranks.shape[1] == 1:
+        needed = np.where(metric.ranks[:, 0] < dims[0], needed + 1, needed)
+    if (needed > k).any():
+        worst = int(np.argmax(needed))
+        channels, ranks = (" and ".join(map(str, sizes)) for sizes in (dims, metric.ranks[worst]))
+        option = "window" if settings.neighborhoods.kind == "time" else "n_neighbors"
+        raise NeighborhoodTooSmall(
+            f"landmark {first + worst} has {k} neighbors; local {settings.metric.kind} of views with {channels} "
+            f"channels (rank {ranks} there) needs at least {needed[worst]} when ridge is 0. "
+            f"Raise {option} (now {k}), or set ridge (0.03 is usual)."
+        )
+
+
+def fill(job: Job, given: Sequence[NDArray]) -> None:
+    """Leave given factors (m, d_v, r) in the store of a job in memory."""
+    stage = METRIC.of(job).prepare(_arrays(job), says="")
+    size = neighborhood_rows.per_task(job)
+    for block in range(stage.n_blocks):
+        rows = slice(block * size, (block + 1) * size)
+        stage.write(block, {f"factors_{v}": (rows.start, F[rows]) for v, F in enumerate(given)}, {})
 
 
 def factors(job: Job) -> list[NDArray]:

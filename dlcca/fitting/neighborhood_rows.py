@@ -12,6 +12,7 @@ the rows that are read and written in all::
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,8 @@ TASK_BYTES = 32 << 20
 
 def per_task(job: Job) -> int:
     """Landmarks of a task of the metric stage; so many that a group is a whole number of tasks."""
+    if job.in_memory:
+        return landmarks.GROUP
     m, size = landmarks.count(job), min(LANDMARKS, landmarks.GROUP)
     bytes_of_one = width(job) * sum(job.dims) * np.dtype(job.dtype).itemsize
     while 2 * size <= landmarks.GROUP and m > MANY_TASKS * size and 2 * size * bytes_of_one <= TASK_BYTES:
@@ -74,6 +77,14 @@ def gather(job: Job, stage: Blocks, block: int) -> None:
     stage.write(block, parts, {})
 
 
+def gathered(job: Job, rows: NDArray[np.int64]) -> tuple[Sequence[NDArray], NDArray[np.int64]]:
+    """Views, and the rows (m, k) of neighborhoods as row numbers of these views."""
+    if job.in_memory:
+        return job.whole_views, rows
+    unique, where = np.unique(rows, return_inverse=True)
+    return values(job, unique), where.reshape(rows.shape)
+
+
 def values(job: Job, rows: NDArray[np.int64]) -> list[NDArray]:
     """The views (len(rows), d_v) at rows of neighborhoods, each row given once and in rising order.
 
@@ -103,7 +114,7 @@ def _values(job: Job) -> Arrays:
 
 
 def _is_copied(job: Job) -> bool:
-    return bool(SURVEY.of(job).facts(0)["copied"])
+    return not job.in_memory and bool(SURVEY.of(job).facts(0)["copied"])
 
 
 def _survey_cost(sizes: Sizes) -> StagePlan:
@@ -146,6 +157,7 @@ SURVEY = Stage(
     survey,
     after=[neighbors.NEIGHBORHOODS],
     arrays=_bits,
+    is_needed=lambda job: not job.in_memory,
     says=neighbors.says,
     cost=_survey_cost,
     reads="all neighborhoods",

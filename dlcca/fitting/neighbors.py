@@ -1,7 +1,16 @@
-"""The neighborhood of every landmark, in groups of landmarks, and how much of the truth an approximate search found."""
+"""The neighborhood of every landmark, and how much of the truth an approximate search found.
+
+Where all pairs are compared, the stage of links leaves each block's part of the neighbours. Where indexes are faster, a
+task makes one of a shard of samples and queries it for the landmarks: pynndescent for all of them, because an index
+takes long to make; a tree for one group, so that workers can share a shard.
+
+Of many parts, spans of `SPAN` are merged first, each in a task of its own, and then the spans. The order of neighbours
+is total (by distance, then by row), so that any grouping gives the same to the bit.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,13 +19,158 @@ from numpy.typing import NDArray
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.engine.work import Tell, collect
-from dlcca.fitting import landmarks, links, merge_neighbors, scan
-from dlcca.fitting.in_memory import find_neighbors, given_neighbors
-from dlcca.fitting.job import Job
-from dlcca.numerics.approximate import recall
-from dlcca.numerics.searches import checked_landmarks
-from dlcca.numerics.topk import Nearest, near_both_ways
-from dlcca.numerics.topk_merge import add
+from dlcca.errors import SettingsError
+from dlcca.fitting import indexes, landmarks, links, scan
+from dlcca.fitting.job import Job, check_rows, refuse_sizes
+from dlcca.fitting.memory_job import memory_job
+from dlcca.numerics.neighbors import checked_landmarks, recall
+from dlcca.numerics.topk import Nearest, add, near_both_ways
+from dlcca.numerics.windows import time_windows
+from dlcca.settings.fit import Settings
+
+
+def is_queried(job: Job) -> bool:
+    return links.n_neighbors(job) > 0 and links.neighbors_by(job) != "products"
+
+
+def n_shards(job: Job) -> int:
+    return len(indexes.bounds(job, links.neighbors_by(job)))
+
+
+def block_of(job: Job, shard: int, g: int) -> int:
+    """The block in which a shard answers a group."""
+    return shard * landmarks.n_groups(job) + g if links.neighbors_by(job) == "tree" else shard
+
+
+def query_shard(job: Job, stage: Blocks, block: int) -> None:
+    groups = landmarks.n_groups(job)
+    if links.neighbors_by(job) == "tree":
+        shard, g = divmod(block, groups)
+        stage.write(block, _answers(job, shard, range(g, g + 1)), {})
+    else:
+        stage.write(block, _answers(job, block, range(groups)), {})
+
+
+def _answers(job: Job, shard: int, groups: range) -> Iterator[links.Part]:
+    index = indexes.of_shard(job, shard, links.neighbors_by(job))
+    for g in groups:
+        nearest = index.nearest(landmarks.points(job, g), links.n_neighbors(job))
+        yield from links.part_of_neighbors(g, shard, nearest)
+
+
+def _tasks(job: Job) -> int:
+    return n_shards(job) * (landmarks.n_groups(job) if links.neighbors_by(job) == "tree" else 1)
+
+
+def _compile_index(job: Job, client: Any) -> None:
+    if links.neighbors_by(job) == "pynndescent":
+        indexes.warm(client)
+
+
+def _query_cost(sizes: Sizes) -> StagePlan:
+    """Indexes of samples that are asked for the neighbours of every landmark."""
+    shard = min(sizes.n, links.SHARD_ROWS)
+    return StagePlan(
+        "shards",
+        sizes.shard_tasks,
+        selections=float(sizes.n + sizes.m) * sizes.sought * links.INDEX_STEPS,
+        reads=sizes.pass_bytes,
+        writes=sizes.shard_tasks / sizes.landmark_groups * sizes.m * sizes.sought * 16.0,
+        memory=float(shard) * (sizes.width * (sizes.itemsize + 4.0) + 16 * sizes.sought),
+    )
+
+
+INDEX_QUERIES = Stage(
+    "shards",
+    query_shard,
+    after=[landmarks.POINTS, scan.MOMENTS],
+    options=["neighborhoods", "n_neighbors", "neighbor_index"],
+    constants=[landmarks.GROUP, indexes.TREE_ROWS],
+    n_blocks=_tasks,
+    arrays=lambda job: links.parts_of_neighbors(job, n_shards(job)),
+    is_needed=is_queried,
+    says=lambda job: (
+        f"{links.n_neighbors(job)} neighbours of {landmarks.count(job)} landmarks by {links.neighbors_by(job)}"
+    ),
+    cost=_query_cost,
+    before=_compile_index,
+    afterwards=lambda job, client: indexes.forget(client),
+    reads="a shard of samples",
+    leaves="neighbours found by an index of the shard, where there are many landmarks",
+)
+
+
+#: Parts that a task merges: 2^10 of them, which is 6·10^7 samples, are read by 32 tasks and then by one.
+SPAN = 32
+
+
+def n_parts(job: Job) -> int:
+    return job.n_blocks if links.neighbors_by(job) == "products" else n_shards(job)
+
+
+def n_spans(job: Job) -> int:
+    return -(-n_parts(job) // SPAN)
+
+
+def merge(job: Job, stage: Blocks, block: int) -> None:
+    span, g = divmod(block, landmarks.n_groups(job))
+    parts = range(span * SPAN, min(n_parts(job), (span + 1) * SPAN))
+    stage.write(block, links.part_of_neighbors(g, span, _together(_part(job, part, g) for part in parts)), {})
+
+
+def nearest(job: Job, g: int) -> Nearest:
+    """The neighbours of a group, all samples together."""
+    if n_spans(job) == 1:
+        return _together(_part(job, part, g) for part in range(n_parts(job)))
+    stage, groups = MERGED.of(job), landmarks.n_groups(job)
+    return _together(_read_part(stage, span * groups + g, g) for span in range(n_spans(job)))
+
+
+def _part(job: Job, part: int, g: int) -> Nearest:
+    if links.neighbors_by(job) == "products":
+        return _read_part(links.LINKS.of(job), part, g)
+    return _read_part(INDEX_QUERIES.of(job), block_of(job, part, g), g)
+
+
+def _read_part(stage: Blocks, block: int, g: int) -> Nearest:
+    return Nearest(stage.read(f"distances_{g}", block), stage.read(f"rows_{g}", block))
+
+
+def _together(parts: Iterable[Nearest]) -> Nearest:
+    found: Nearest | None = None
+    for part in parts:
+        if found is None:
+            found = Nearest(part.distances.copy(), part.rows.copy())  # parts in memory are read-only
+        else:
+            add(found, part)
+    assert found is not None
+    return found
+
+
+def parts_counted(sizes: Sizes) -> int:
+    """Parts of each landmark's neighbours: of blocks, or of shards."""
+    return sizes.n_blocks if sizes.sought_by == "products" else -(-sizes.n // links.SHARD_ROWS)
+
+
+def _merge_cost(sizes: Sizes) -> StagePlan:
+    moved = float(sizes.m) * sizes.sought * 16
+    held = moved / sizes.landmark_groups
+    return StagePlan("merged", sizes.merged_tasks, reads=parts_counted(sizes) * moved, writes=moved, memory=6 * held)
+
+
+MERGED = Stage(
+    "merged",
+    merge,
+    after=[links.LINKS, INDEX_QUERIES],
+    constants=[SPAN],
+    n_blocks=lambda job: n_spans(job) * landmarks.n_groups(job),
+    arrays=lambda job: links.parts_of_neighbors(job, n_spans(job)),
+    is_needed=lambda job: links.n_neighbors(job) > 0 and n_spans(job) > 1,
+    says=lambda job: f"{n_parts(job)} parts",
+    cost=_merge_cost,
+    reads="the parts of 32 blocks",
+    leaves="their neighbours of a group of landmarks, merged, where there are many blocks",
+)
 
 
 def is_approximate(job: Job) -> bool:
@@ -41,20 +195,49 @@ def settle(job: Job, stage: Blocks, g: int) -> None:
     kind = job.options["neighborhoods"]
     parts = {}
     if links.n_neighbors(job):
-        found = merge_neighbors.nearest(job, g)
+        found = nearest(job, g)
         rows = found.rows
         if is_approximate(job):
             parts = {"distances": (first, found.distances)}
     elif isinstance(kind, str):
-        rows = find_neighbors(job.n, landmarks.rows(job)[first:last], job.settings, segments=job.segments)
+        rows = time_windows(job.n, landmarks.rows(job)[first:last], width(job), job.segments)
     else:
         rows = given_neighbors(kind, landmarks.count(job), job.n)[first:last]
     stage.write(g, {"rows": (first, rows), **parts}, {})
 
 
+def given_neighbors(kind: Any, m: int, n: int) -> NDArray[np.int64]:
+    """Neighborhoods that the user gave, if they are such."""
+    rows = np.asarray(kind)
+    if rows.ndim != 2 or rows.dtype.kind not in "iu" or len(rows) != m or rows.shape[1] < 2:
+        raise SettingsError(
+            f"neighborhoods is an array {rows.shape} of {rows.dtype}; row numbers (L, k) are needed, k at least 2, "
+            f"with a row for each of the {m} landmarks."
+        )
+    check_rows("neighborhoods", rows, n)
+    return rows.astype(np.int64)
+
+
 def neighbors(job: Job, g: int) -> NDArray[np.int64]:
     """Rows (G, k) of the neighborhoods of a group."""
     return NEIGHBORHOODS.of(job).read("rows", g)
+
+
+def find_neighbors(
+    arrays: Sequence[NDArray], rows: NDArray[np.int64], settings: Settings, segments: NDArray | None = None
+) -> NDArray[np.int64]:
+    """Rows (m, k) of the neighborhoods of landmarks among arrays (n, d_v) in memory."""
+    given = settings.with_options(landmarks=rows, fusion="view")  # without links
+    job = memory_job(arrays, [f"view {v + 1}" for v in range(len(arrays))], given, segments=segments)
+    refuse_sizes(job.options, job.n, job.dims)
+    landmarks.fill(job, rows, [X[rows] for X in arrays])
+    NEIGHBORHOODS.ensure(job)
+    return all_neighbors(job)
+
+
+def all_neighbors(job: Job) -> NDArray[np.int64]:
+    """Rows (m, k) of all neighborhoods, where they fit in memory."""
+    return NEIGHBORHOODS.of(job).read_all("rows")
 
 
 def _measure(job: Job, stage: Blocks, client: Any, tell: Tell | None) -> None:
@@ -110,7 +293,7 @@ def _arrays(job: Job) -> Arrays:
 
 def _cost(sizes: Sizes) -> StagePlan:
     groups = sizes.landmark_groups
-    parts = sizes.merged_tasks / groups if sizes.merged_tasks else merge_neighbors.parts_counted(sizes)
+    parts = sizes.merged_tasks / groups if sizes.merged_tasks else parts_counted(sizes)
     return StagePlan(
         "neighborhoods",
         groups,
@@ -123,7 +306,7 @@ def _cost(sizes: Sizes) -> StagePlan:
 NEIGHBORHOODS = Stage(
     "neighborhoods",
     settle,
-    after=[landmarks.POINTS, merge_neighbors.MERGED],
+    after=[landmarks.POINTS, MERGED],
     options=["neighborhoods", "window", "n_neighbors", "neighbor_index"],
     constants=[landmarks.GROUP],
     n_blocks=landmarks.n_groups,

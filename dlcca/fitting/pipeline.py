@@ -11,27 +11,22 @@ from dlcca.fitting import (
     axes,
     bandwidth,
     checks,
-    draft_model,
     embed,
     gram,
-    index_queries,
-    indexes,
     kernel,
-    lanczos,
     landmarks,
     links,
-    merge_neighbors,
     metric,
     neighborhood_rows,
     neighbors,
+    potential,
     scan,
     sharing,
     spectrum,
     units,
 )
 from dlcca.fitting.job import Job
-from dlcca.recordings import input_integrity
-from dlcca.storage import places
+from dlcca.storage import cache, places
 from dlcca.storage.run import FORM
 
 STAGES: tuple[Stage, ...] = (
@@ -41,8 +36,8 @@ STAGES: tuple[Stage, ...] = (
     landmarks.POINTS,
     axes.AXES,
     links.LINKS,
-    index_queries.INDEX_QUERIES,
-    merge_neighbors.MERGED,
+    neighbors.INDEX_QUERIES,
+    neighbors.MERGED,
     neighbors.NEIGHBORHOODS,
     neighbors.RECALL,
     neighborhood_rows.SURVEY,
@@ -52,8 +47,10 @@ STAGES: tuple[Stage, ...] = (
     units.UNITS,
     kernel.KERNEL,
     bandwidth.BANDWIDTH,
+    gram.COLUMNS,
     gram.GRAM,
     spectrum.SPECTRUM,
+    potential.POTENTIAL,
     embed.COORDINATES,
     embed.SIGNS,
     embed.EMBEDDING,
@@ -76,9 +73,14 @@ def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
     refuse_place(job)
     if scan.MOMENTS.of(job).missing():  # the views may have changed since they were read in another run
         forget(client)
+    compute(job, client, tell)
+    job.confirm_inputs(client, tell)  # it may have changed on the way
+
+
+def compute(job: Job, client: Any = None, tell: Tell | None = None) -> None:
+    """Run every stage in its order."""
     for stage in STAGES:
         stage.run(job, client, tell)
-    input_integrity.confirm(job, client, tell)  # it may have changed on the way
 
 
 def forget(client: Any = None) -> None:
@@ -87,9 +89,8 @@ def forget(client: Any = None) -> None:
     It is kept by fingerprints, which are the same if the views have changed in few rows.
     """
     if client is not None:
-        client.run(forget)
-    for kept in (landmarks.forget, axes.forget, indexes.forget, draft_model.forget, lanczos.forget):
-        kept()
+        client.run(cache.clear)
+    cache.clear()
 
 
 def costs(sizes: Sizes) -> list[StagePlan]:

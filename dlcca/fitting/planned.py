@@ -11,7 +11,7 @@ import numpy as np
 from dlcca.engine import given_rows
 from dlcca.engine.row_blocks import rows_of_block
 from dlcca.fitting.job import Job, Source, refuse_early
-from dlcca.recordings import ingest, view_features
+from dlcca.recordings import ingest
 from dlcca.recordings.ingest_job import IngestJob
 from dlcca.recordings.timeline import Opener
 from dlcca.settings.auto import Choices, choose
@@ -72,7 +72,7 @@ def prepared(
     ``store`` is that of the run, ``place`` that of its views.
     """
     made, _ = ingest.prepared(place, recipes, opener)
-    dims = tuple(view_features.width(made, v) for v in range(len(made.views)))
+    dims = tuple(made.width(v) for v in range(len(made.views)))
     sources = tuple(
         PlannedSource(view.name, f"{place}/views/{view.name}", sizes=Sizes((made.n, d), (made.rows, d)))
         for view, d in zip(made.views, dims, strict=True)
@@ -88,8 +88,8 @@ def prepared(
 def _plan(job: IngestJob, dims: tuple[int, ...]) -> IngestPlan:
     samples = sum(piece.n * len(track.channels) for _, _, track in job.tracks for piece in track.pieces)
     windows = sum(job.samples(track) * len(track.channels) for _, _, track in job.tracks)
-    drafts = sum(sum(job.dims[v]) for v in view_features.made_here(job))  # written, and read again
-    itemsizes = [4 if v in view_features.made_here(job) else job.kept(v).itemsize for v in range(len(dims))]
+    drafts = sum(sum(job.dims[v]) for v in job.scaled_later)  # written, and read again
+    itemsizes = [4 if v in job.scaled_later else job.stored_as(v).itemsize for v in range(len(dims))]
     writes = float(job.n) * (sum(d * size for d, size in zip(dims, itemsizes, strict=True)) + 4 * drafts)
     block = 4.0 * job.rows * max(samples / job.n, float(sum(dims)), windows / 4)
     return IngestPlan(job.n, job.n_blocks * (2 if drafts else 1) + 1, 4.0 * samples, writes, 3 * block)

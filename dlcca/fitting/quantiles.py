@@ -12,8 +12,8 @@ from dlcca.engine.work import Tell, collect
 from dlcca.errors import DataError
 from dlcca.fitting import landmarks
 from dlcca.fitting.job import Job
-from dlcca.numerics.bandwidth import beyond_rounding
-from dlcca.numerics.quantiles import Digits, Prefix, Search, added, count_digits, levels
+from dlcca.numerics.kernels import beyond_rounding
+from dlcca.numerics.streaming import Digits, Prefix, Search, added, count_digits, levels
 
 #: Dense distances up to this many get an exact quantile; of more, the last passes are left out (error below 2^-8).
 EXACT_ENTRIES = 1 << 28

@@ -21,7 +21,7 @@ from dlcca.storage import places
 
 FORM, VERSION = "dlcca-rates", 2
 #: Settings that a cost per row depends on, beside the sizes.
-_OPTIONS = ("metric", "landmark_rule", "fusion", "kernel", "solver", "neighbor_index", "bandwidth")
+_OPTIONS = ("metric", "landmark_rule", "fusion", "kernel", "solver", "coordinates", "neighbor_index", "bandwidth")
 #: Sizes that it depends on; not the rows, to which it is applied.
 _SIZES = ("dims", "itemsize", "m", "k", "r", "q", "sought", "links", "kept", "used_views")
 

@@ -14,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.fitting.in_memory import Fit, find_neighbors, fit_metric, fit_spectrum, fit_views, reach_of
+from dlcca.fitting import bandwidth, embed, landmarks, metric, spectrum
+from dlcca.fitting.in_memory import Fit, fit_views
+from dlcca.fitting.memory_job import memory_job
+from dlcca.fitting.neighbors import find_neighbors
 from dlcca.model import Model
-from dlcca.numerics.novelty import cover
+from dlcca.numerics.landmarks import cover
 from dlcca.numerics.windows import roomy, time_windows
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings
@@ -98,7 +101,7 @@ def check_old(known: Known, points: list[NDArray]) -> None:
             )
 
 
-def refit_together(known: Known, old: Views, new: Views, rng: np.random.Generator) -> Fit:
+def refit_together(known: Known, old: Views, new: Views, seed: int) -> Fit:
     """A fit to old and new rows, with the old landmarks and what is needed besides."""
     if old.n <= int(known.landmarks.max()):
         raise DataError(
@@ -109,7 +112,7 @@ def refit_together(known: Known, old: Views, new: Views, rng: np.random.Generato
     added = new_landmarks(known, known.model.distance(new.present), lambda rows: [X[rows] for X in new.present])
     rows = np.concatenate([known.landmarks, old.n + added])
     together = stacked(old, new)
-    return fit_views(together, settings_for(known, old.n, together.n, rows), rng)
+    return fit_views(together, settings_for(known, old.n, together.n, rows), seed)
 
 
 def refit_alone(known: Known, new: Views) -> Fit:
@@ -118,14 +121,16 @@ def refit_alone(known: Known, new: Views) -> Fit:
     added = new_landmarks(known, known.model.distance(new.present), lambda rows: [X[rows] for X in new.present])
     factors, correlations = known.model.factors, known.correlations
     if len(added):
-        neighbors = find_neighbors(new.n, added, settings, new.present, known.new_segments)
-        metric = fit_metric(new.present, neighbors, settings)
-        factors = [joined(F, G, axis=2) for F, G in zip(factors, metric.factors, strict=True)]
-        correlations = joined(correlations, metric.correlations, axis=1)
+        neighbors = find_neighbors(new.present, added, settings, known.new_segments)
+        fitted = metric.fit_metric(new.present, neighbors, settings)
+        factors = [joined(F, G, axis=2) for F, G in zip(factors, fitted.factors, strict=True)]
+        correlations = joined(correlations, fitted.correlations, axis=1)
     together = stacked(Views(tuple(known.model.points), new.names), new)
     rows = np.concatenate([np.arange(m), m + added])
-    model, eigenvalues, bandwidth, _outliers = fit_spectrum(together, rows, factors, settings)
-    model = replace(model, reach=reach_of(model, together.present, rows, settings))
+    job = memory_job(together.present, together.names, settings.with_options(landmarks=rows))
+    landmarks.fill(job, rows, [X[rows] for X in together.present])
+    metric.fill(job, factors)
+    model, eigenvalues, sigma = embed.fitted(job), spectrum.eigenvalues(job), bandwidth.sigmas(job)
     measures = {**known.quality.measures, "leading_eigenvalue": float(eigenvalues[0])}
     return Fit(
         model=model,
@@ -133,7 +138,7 @@ def refit_alone(known: Known, new: Views) -> Fit:
         eigenvalues=eigenvalues,
         landmarks=rows,
         correlations=correlations,
-        bandwidth=bandwidth,
+        bandwidth=sigma[0] if len(sigma) == 1 else np.array(sigma),
         quality=replace(known.quality, measures=measures),
         choices=Choices(settings, {}),
     )

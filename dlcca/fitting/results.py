@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 from dlcca.engine.fingerprint import fingerprint
 from dlcca.engine.work import read_or_computed
 from dlcca.fitting import bandwidth, checks, embed, landmarks, metric, neighborhood_rows, neighbors, sharing, spectrum
-from dlcca.fitting.checks import model_of
+from dlcca.fitting.embed import model_of
 from dlcca.fitting.job import Job
 from dlcca.settings.auto import Choices
-from dlcca.storage import event_log, groups
+from dlcca.storage import event_log
 from dlcca.storage import model as model_store
 from dlcca.storage import run as run_store
-from dlcca.storage.arrays import digest_of_facts, plain, seal, write_array
 from dlcca.storage.blocks import storing
 from dlcca.storage.files import files_at, zarr_store
+from dlcca.storage.formats import plain, seal, write_array
+from dlcca.storage.manifest import digest_of_facts, put_group
 from dlcca.storage.views import recordings_of
 from dlcca.trust.quality import Quality, assess, with_hint
 from dlcca.views import transposed
@@ -118,7 +119,7 @@ def _emptied(job: Job) -> Any:
     """The group of the run, without what is written here, and without the header that would tell of it."""
     import zarr
 
-    groups.put(job.address, {})
+    put_group(job.address, {})
     for name in RESULTS:
         files_at(job.address).remove(name)
     return zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)

@@ -10,15 +10,15 @@ from dlcca.engine.progress import Progress, progress_of, stages_on_disk
 from dlcca.engine.work import Tell
 from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import pipeline, results
+from dlcca.fitting.auto_window import chosen_job
 from dlcca.fitting.job import Job, array_sources, settled
 from dlcca.fitting.pipeline import ON_DISK
-from dlcca.fitting.window import chosen_job
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings
-from dlcca.storage import event_log, groups, lock
-from dlcca.storage.block_manifest import new_attempt
-from dlcca.storage.blocks import Stage
+from dlcca.storage import event_log, lock
+from dlcca.storage.blocks import Blocks
 from dlcca.storage.files import files_at
+from dlcca.storage.manifest import ZARR_JSON, new_attempt, put_group
 from dlcca.storage.views import is_views
 from dlcca.trust.quality import Quality
 
@@ -66,8 +66,8 @@ def forget(store: str, first: str) -> None:
     if first not in ON_DISK:
         raise SettingsError(f"--from {first}: the stages are {', '.join(ON_DISK)}.")
     files = files_at(store)
-    if files.get(groups.FILE) is not None:
-        groups.put(store, {})  # first: what the header tells of is finished no more
+    if files.get(ZARR_JSON) is not None:
+        put_group(store, {})  # first: what the header tells of is finished no more
     again = ON_DISK[ON_DISK.index(first) :]
     if any(files.get(f"stages/{name}/stage.json") is not None for name in again):
         new_attempt(store)  # a worker that still computes a block of these stages is to write beside the new ones
@@ -96,6 +96,6 @@ def damages(store: str) -> list[str]:
     return [problem for stage in begun(store) for problem in stage.check()]
 
 
-def begun(store: str) -> list[Stage]:
+def begun(store: str) -> list[Blocks]:
     """The stages of a run that have been begun, as they are on disk."""
     return stages_on_disk(store, ON_DISK)

@@ -11,7 +11,7 @@ from dlcca.engine.planning import FILE_SELECTIONS, Sizes, StagePlan
 from dlcca.engine.stage import Blocks, Stage
 from dlcca.errors import DataError
 from dlcca.fitting.job import Job
-from dlcca.numerics.moments import Moments, combined
+from dlcca.numerics.streaming import Moments, combined
 from dlcca.recordings import input_integrity
 from dlcca.views import LEAST_CHANGE, check_change, check_largest, in_range
 
@@ -36,7 +36,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
         _refuse_gaps(X, source.name, first, block)
     moments = [Moments.of(X) for X in views]
     facts = {
-        **input_integrity.checksums(views),
+        **job.checksums(views),
         "rows": len(views[0]),
         "means": [m.mean.tolist() for m in moments],
         "squares": [m.squares.tolist() for m in moments],
@@ -61,9 +61,8 @@ def combine(job: Job, stage: Blocks, block: int) -> None:
         check_change(spread, source.name, job.dtype)
         means.append(moments.mean.tolist())
         spreads.append(spread)
-    known = [f.get(input_integrity.CHECKSUMS) for f in facts]
-    checked = {input_integrity.CHECKSUMS: known} if None not in known else {}  # an earlier dlcca kept none
-    stage.write(block, {}, {"means": means, "spreads": spreads, **checked})
+    checksums = [f.get(input_integrity.CHECKSUMS) for f in facts]
+    stage.write(block, {}, {"means": means, "spreads": spreads, input_integrity.CHECKSUMS: checksums})
 
 
 def _refuse_gaps(X: NDArray, name: str, first: int, block: int) -> None:
@@ -99,7 +98,7 @@ SCAN = Stage(
     n_blocks=lambda job: job.n_blocks,
     says=_says,
     cost=_scan_cost,
-    on_start=input_integrity.confirm,
+    on_start=lambda job, client, tell: job.confirm_inputs(client, tell),
     reads="a block of samples",
     leaves="means and variances; refuses NaN with its place",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import combinations
 from typing import Any
@@ -77,7 +78,7 @@ def shapes(job: Job) -> dict[str, tuple[int, ...]]:
     return {TESTS: (m, pairs, 3 * _steps(job) + 2), RADIUS: (m, job.K), CONDITION: (m, job.K)}
 
 
-def tested(job: Job, views: list[NDArray], rows: NDArray[np.int64], ranks: NDArray) -> dict[str, NDArray]:
+def tested(job: Job, views: Sequence[NDArray], rows: NDArray[np.int64], ranks: NDArray) -> dict[str, NDArray]:
     """Their parts at some landmarks, from rows (m, k) of views."""
     if job.K < 2:
         return {}

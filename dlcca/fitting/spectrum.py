@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,18 @@ from threadpoolctl import threadpool_limits
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.engine.work import Tell, do_missing
-from dlcca.fitting import bandwidth, draft_model, gram, in_memory, lanczos, landmarks
+from dlcca.errors import SettingsError
+from dlcca.fitting import bandwidth, draft_model, gram, lanczos, landmarks
 from dlcca.fitting.job import Job
-from dlcca.numerics.affinity import inverse_root
-from dlcca.numerics.alternating import landmark_values, solve_grams
-from dlcca.numerics.spectrum import largest_pairs
+from dlcca.numerics.eigensolvers import largest_pairs
+from dlcca.numerics.fusion import landmark_values, solve_grams
+from dlcca.numerics.kernels import gram_components
 from dlcca.storage import cost
-from dlcca.storage.files import files_at
-from dlcca.trust.select_coordinates import SPARE
+from dlcca.trust.quality import CONNECTED
+from dlcca.trust.select_coordinates import SPARE, Chosen, telling
 
+#: Below it an eigenvalue is rounding: singular values come as roots of numbers that are known to 1e-16.
+LEAST_EIGENVALUE = 1e-7
 #: Steps of Lanczos, as a plan counts them.
 LANCZOS_STEPS = 20
 
@@ -33,9 +37,11 @@ def _find(job: Job, stage: Blocks, client: Any, tell: Tell | None) -> None:
     if stage.missing():
         products = lanczos.Products(job, n_solved(job), client, tell)
         S, values = lanczos.solved(job, products, n_solved(job))
-        cost.collected(products.stage.cost())  # of what is removed below
-        write(job, stage, S, values)
-    files_at(job.address).remove(f"stages/{lanczos.NAME}")
+        if not job.in_memory:
+            cost.collected(products.stage.cost())  # of what is removed below
+        # Every piece has an eigenvalue of one; of more pieces than were solved for, as many as there are.
+        write(job, stage, S, values, int((S > CONNECTED).sum()))
+    lanczos.remove(job)
     if tell is not None:
         tell(stage.name, 1, 1)
 
@@ -50,23 +56,41 @@ def solve(job: Job, stage: Blocks, block: int) -> None:
             values = [landmark_values(t, C, size) for t, C, size in zip(onto, columns, sizes, strict=True)]
         else:
             S, vectors = largest_pairs(grams[0, 0], q + 1)
-            values = [vectors[:, 1:] * roots[0][:, None] * np.sqrt(job.n) * inverse_root(np.maximum(S[1:], 0))]
-    write(job, stage, S, values)
+            values = [gram.single_values(job, S, vectors, roots[0])]
+    pieces = gram_components(grams) if (S[1:] > CONNECTED).any() else 1
+    write(job, stage, S, values, pieces)
 
 
 def n_solved(job: Job) -> int:
     """Coordinates that are solved for: some more than are given (see `trust.select_coordinates`)."""
-    return in_memory.n_solved(int(job.options["n_components"]), landmarks.count(job), job.options["fusion"])
+    q, m = int(job.options["n_components"]), landmarks.count(job)
+    return min(q + SPARE, m - 1) if job.options["fusion"] == "alternating" else q
 
 
-def write(job: Job, stage: Blocks, S: NDArray, values: list[NDArray]) -> None:
+def write(job: Job, stage: Blocks, S: NDArray, values: list[NDArray], pieces: int) -> None:
     """Keep those of the solved coordinates that are given: the eigenvalues, the trivial 1 first, and the values."""
     q = int(job.options["n_components"])
-    in_memory.refuse_rounding(S[: q + 1])
-    chosen = in_memory.chosen_coordinates(values, S, q)
+    refuse_rounding(S[: q + 1])
+    chosen = _chosen(values, S, q)
     kept = {f"values_{v}": (0, V[:, chosen.columns]) for v, V in enumerate(values)}
     given = S[[0, *(c + 1 for c in chosen.columns)]]
-    stage.write(0, {"eigenvalues": (0, given), **kept}, {"outliers": chosen.outliers})
+    stage.write(0, {"eigenvalues": (0, given), **kept}, {"outliers": chosen.outliers, "pieces": pieces})
+
+
+def refuse_rounding(eigenvalues: NDArray) -> None:
+    """An error if more coordinates were asked for than the kernel has."""
+    found, q = int((eigenvalues > LEAST_EIGENVALUE).sum()) - 1, len(eigenvalues) - 1
+    if found < q:
+        raise SettingsError(
+            f"n_components={q}, but the kernel has rank {found + 1}: ask for at most {found}, or widen the bandwidth."
+        )
+
+
+def _chosen(values: Sequence[NDArray], eigenvalues: NDArray, q: int) -> Chosen:
+    """Which q of the solved coordinates are given, by the kernels' values (m, p) of the landmarks."""
+    known = int((eigenvalues > LEAST_EIGENVALUE).sum()) - 1
+    E = np.mean(values, axis=0)[:, :known]
+    return telling(E, eigenvalues[1 : known + 1], q, pieces_above=CONNECTED)
 
 
 def eigenvalues(job: Job) -> NDArray[np.float64]:
@@ -77,6 +101,11 @@ def eigenvalues(job: Job) -> NDArray[np.float64]:
 def outliers(job: Job) -> int:
     """Coordinates that were left out because few rows carry them."""
     return int(SPECTRUM.of(job).facts(0)["outliers"])
+
+
+def n_connected_components(job: Job) -> int:
+    """Connected components of samples and landmarks."""
+    return int(SPECTRUM.of(job).facts(0)["pieces"])
 
 
 def values(job: Job) -> list[NDArray[np.float64]]:

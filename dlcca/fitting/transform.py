@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,16 +14,16 @@ from dlcca.engine.fingerprint import fingerprint
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_of_block
 from dlcca.engine.work import Tell, do_missing, read_or_computed
 from dlcca.errors import DataError, SettingsError, StaleStage, suggest
-from dlcca.fitting.job import Source, _clock, array_sources, identity
+from dlcca.fitting.job import Source, array_sources, cached_clock, identity
 from dlcca.model import Model
 from dlcca.recordings import input_integrity as inputs
-from dlcca.storage import groups, lock, places, transformed, views
+from dlcca.storage import cache, lock, places, transformed, views
 from dlcca.storage import model as model_store
 from dlcca.storage import run as run_store
-from dlcca.storage.arrays import open_sealed, plain, seal
-from dlcca.storage.block_manifest import known_stage
-from dlcca.storage.blocks import Stage, storing
+from dlcca.storage.blocks import Blocks, storing
 from dlcca.storage.files import zarr_store
+from dlcca.storage.formats import open_sealed, plain, seal
+from dlcca.storage.manifest import known_stage, put_group
 from dlcca.storage.views import Clock, Reason
 
 
@@ -46,14 +45,14 @@ class TransformJob:
 
     @property
     def moments(self) -> Clock | None:
-        return _clock(self.clock, self.inputs) if self.clock else None
+        return cached_clock(self.clock, self.inputs) if self.clock else None
 
     @property
-    def stage(self) -> Stage:
-        return Stage(self.address, "transform", self.inputs, count_of_blocks(self.n, self.rows))
+    def stage(self) -> Blocks:
+        return Blocks(self.address, "transform", self.inputs, count_of_blocks(self.n, self.rows))
 
     @property
-    def first_read(self) -> Stage:
+    def first_read(self) -> Blocks:
         return self.stage
 
     def rows_read(self, block: int) -> tuple[int, int]:
@@ -95,7 +94,7 @@ def prepared(address: str, model: str, sources: Mapping[str, Source], clock: str
     notes = tuple(note for source in present if (note := source.check_complete()))
     inputs = fingerprint(identity(present), checksum, views.describe(clock)["fingerprint"] if clock else "")
     if clock:
-        n = len(_clock(clock, inputs).time)
+        n = len(cached_clock(clock, inputs).time)
     narrow = all(X.dtype.kind == "f" and X.dtype.itemsize <= 4 for X in arrays if X is not None)
     dtype = "float32" if narrow else "float64"
     dims = [X.shape[1] for X in arrays if X is not None]
@@ -158,7 +157,7 @@ def _done(job: TransformJob, client: Any, tell: Tell | None) -> dict[str, Any]:
     return transformed.describe(job.address)
 
 
-def compute(job: TransformJob, stage: Stage, block: int) -> None:
+def compute(job: TransformJob, stage: Blocks, block: int) -> None:
     """Coordinates, distances and reasons of a block of moments."""
     model = _opened(job.model, job.seal)
     first, last = bounds_of_block(job.n, job.rows, block)
@@ -204,9 +203,12 @@ def _checksum(address: str) -> str:
     return str(open_sealed(address, model_store.FORM)[0].attrs["checksum"])
 
 
-@lru_cache(maxsize=2)
 def _opened(address: str, checksum: str) -> Model:
     """The model, read once in a process; ``checksum`` tells models at one address apart."""
+    return cache.get(("model", address, checksum), lambda: _loaded(address, checksum), keep=2)
+
+
+def _loaded(address: str, checksum: str) -> Model:
     if _checksum(address) != checksum:
         raise StaleStage(f"the model {address} was replaced while it was in use; give another store, and begin again.")
     model, _, facts = model_store.load(address)
@@ -256,7 +258,7 @@ def _refuse_foreign(job: TransformJob) -> None:
 def _seal(job: TransformJob) -> None:
     import zarr
 
-    groups.put(job.address, {})
+    put_group(job.address, {})
     group = zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
     facts = [job.stage.facts(block) for block in range(job.stage.n_blocks)]
     valid, outside = (sum(fact[key] for fact in facts) for key in ("valid", "outside"))
@@ -297,5 +299,5 @@ def progress(address: str) -> tuple[int, int] | None:
     known = known_stage(address, "transform")
     if known is None:
         return None
-    stage = Stage(address, "transform", known["fingerprint"], known["n_blocks"])
+    stage = Blocks(address, "transform", known["fingerprint"], known["n_blocks"])
     return stage.n_blocks - len(stage.missing()), stage.n_blocks

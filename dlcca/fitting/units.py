@@ -13,6 +13,7 @@ from dlcca.engine.work import Tell
 from dlcca.fitting import draft_model, metric, quantiles
 from dlcca.fitting.job import Job
 from dlcca.model import Model
+from dlcca.numerics.kernels import choose_bandwidth
 
 
 def view_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
@@ -24,9 +25,19 @@ def view_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
 
 def _find(job: Job, stage: Blocks, client: Any, tell: Tell | None) -> None:
     if stage.missing():
-        found = quantiles.quantiles(job, view_distances, job.K, 0.5, client, tell, dense=True)
+        found = _medians(job) if job.in_memory else _quantiles(job, client, tell)
         quantiles.refuse_flat(found, job)
         stage.write(0, {}, {"units": found})
+
+
+def _quantiles(job: Job, client: Any, tell: Tell | None) -> list[float]:
+    return quantiles.quantiles(job, view_distances, job.K, 0.5, client, tell, dense=True)
+
+
+def _medians(job: Job) -> list[float]:
+    """The same of arrays in memory."""
+    drafts = [draft_model.of_view(job, v) for v in range(job.K)]
+    return [choose_bandwidth(draft.distances(job.block(0)), "median") for draft in drafts]
 
 
 def units(job: Job) -> list[float]:

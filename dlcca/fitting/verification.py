@@ -19,16 +19,14 @@ import numpy as np
 from dlcca.engine import given_rows
 from dlcca.errors import DamagedBlock, StoreFileError
 from dlcca.fitting import pipeline
-from dlcca.recordings import ingest_status, input_integrity
-from dlcca.storage import comparison, event_log, groups, lock_owner, transformed, views
+from dlcca.recordings import ingest, input_integrity
+from dlcca.storage import comparison, event_log, lock, transformed, views
 from dlcca.storage import model as model_store
 from dlcca.storage import run as run_store
-from dlcca.storage.arrays import digests_in, open_sealed
-from dlcca.storage.block_manifest import ATTEMPT, attempt_now, known_stage
-from dlcca.storage.blocks import Stage
+from dlcca.storage.blocks import Blocks
 from dlcca.storage.files import files_at
-from dlcca.storage.formats import Format
-from dlcca.storage.listing import all_files
+from dlcca.storage.formats import Format, open_sealed
+from dlcca.storage.manifest import ATTEMPT, ZARR_JSON, current_attempt, group_attributes, group_json, known_stage
 
 #: Parts of a store that are stores of their own.
 INNER = ("recordings", "model", comparison.GROUP)
@@ -36,7 +34,7 @@ INNER = ("recordings", "model", comparison.GROUP)
 #: .partial, are what a kill has left of a file that was being written.
 OURS = re.compile(
     r"(.*/)?(c/[\d/]+|c|stage\.json|stages/[^/]+/inputs\.json|done/\d{5,}\.json|zarr\.json|\.[^/]*|[^/]*\.partial)"
-    rf"|{ATTEMPT}|{lock_owner.FOLDER}/\d{{5,}}\.json|{given_rows.FOLDER}/[0-9a-f]{{64}}\.npy|{event_log.FILE}|{event_log.REPORT}"
+    rf"|{ATTEMPT}|{lock.FOLDER}/\d{{5,}}\.json|{given_rows.FOLDER}/[0-9a-f]{{64}}\.npy|{event_log.FILE}|{event_log.REPORT}"
 )
 
 
@@ -55,7 +53,7 @@ class Findings:
 
 def look(address: str) -> Findings:
     """Look at every file of a store; an error if there is none."""
-    names = all_files(address)
+    names = files_at(address).all_names()
     if not any(_fits(name) for name in names):
         raise StoreFileError(f"there is no run at {address}.")
     found = Findings(strangers=[name for name in names if not _fits(name)])
@@ -102,7 +100,7 @@ class _Chunks:
     def _grid(self, array: str) -> tuple[list[int], list[int]]:
         """Shape, and shape of a chunk."""
         if array not in self._grids:
-            node = json.loads(files_at(self.address).get(f"{array}/{groups.FILE}") or b"")
+            node = json.loads(files_at(self.address).get(f"{array}/{ZARR_JSON}") or b"")
             self._grids[array] = node["shape"], node["chunk_grid"]["configuration"]["chunk_shape"]
         return self._grids[array]
 
@@ -125,7 +123,7 @@ _KINDS = {
     for kind in (
         _Kind(run_store.FORM, run_store.damages, lambda header: header.get("stages", [])),
         _Kind(transformed.FORM, transformed.damages, lambda header: header.get("stages", ["transform"])),
-        _Kind(views.FORM, lambda address: {}, ingest_status.needed),
+        _Kind(views.FORM, lambda address: {}, ingest.needed),
         _Kind(model_store.FORM, model_store.damages, lambda header: []),
     )
 }
@@ -133,13 +131,13 @@ _KINDS = {
 
 def _kind(address: str, names: list[str], found: Findings) -> _Kind | None:
     """What a store is by its header; None if it is not finished, or damaged, which is then noted."""
-    raw = files_at(address).get(groups.FILE)
+    raw = files_at(address).get(ZARR_JSON)
     if raw is None:
-        if any(name.endswith(f"/{groups.FILE}") for name in names if not name.startswith(("recordings/", "log/"))):
-            found.entries["header"] = f"{groups.FILE} of {address} is missing. Restore it, or run again"
+        if any(name.endswith(f"/{ZARR_JSON}") for name in names if not name.startswith(("recordings/", "log/"))):
+            found.entries["header"] = f"{ZARR_JSON} of {address} is missing. Restore it, or run again"
         return None
     try:
-        attributes = groups.attributes_in(raw)
+        attributes = group_attributes(raw)
         if attributes:
             return _KINDS[attributes["format"]]
     except (ValueError, KeyError, TypeError):
@@ -157,7 +155,7 @@ def _header(address: str, kind: _Kind | None, found: Findings, known: dict[str, 
     except StoreFileError as error:
         found.entries["header"] = str(error)
         return {}
-    known |= dict.fromkeys(digests_in(header)) | header.get("metadata", {})
+    known |= dict.fromkeys(header.get("manifest", {})) | header["metadata"]
     return header
 
 
@@ -174,7 +172,7 @@ def _look_at_stages(
         kind is not None and kind.form is views.FORM
     )
     expected = kind.stages(header) if kind is not None and header else []
-    for name in (*pipeline.ON_DISK, *(ingest_status.ON_DISK if is_views else ()), "transform"):
+    for name in (*pipeline.ON_DISK, *(ingest.ON_DISK if is_views else ()), "transform"):
         try:
             content = known_stage(address, name)
         except DamagedBlock as error:
@@ -184,23 +182,23 @@ def _look_at_stages(
             if name in expected:
                 found.entries[f"stage {name}"] = f"stage.json of stage {name!r} in {address} is missing"
             continue
-        stage = Stage(address, name, content["fingerprint"], content["n_blocks"])
-        gone = ingest_status.gone(kind is not None)
+        stage = Blocks(address, name, content["fingerprint"], content["n_blocks"])
+        gone = ingest.gone(kind is not None)
         problems = stage.check(whole=kind is not None, gone=gone)
         problems = problems or list(_missing_chunks(stage, chunks, gone).values())
         problems += input_integrity.damages(stage, whole=kind is not None)
         found.entries |= {f"stage {name}, {i}": problem for i, problem in enumerate(problems)}
         if not problems:
             found.entries[f"stage {name}"] = None
-        known |= {stage.path(array): made for array, made in content.get("arrays", {}).items()}
+        known |= {stage.path(array): made for array, made in content["arrays"].items()}
 
 
-def _missing_chunks(stage: Stage, chunks: _Chunks, gone: Callable[[str], bool]) -> dict[str, str]:
+def _missing_chunks(stage: Blocks, chunks: _Chunks, gone: Callable[[str], bool]) -> dict[str, str]:
     """The chunks that finished blocks have written and that are not there: Zarr reads them as zeros."""
     unfinished, missing = set(stage.missing()), dict[str, str]()
     for block in (block for block in range(stage.n_blocks) if block not in unfinished):
         for array, part in stage.parts(block).items():
-            if "crc32c" in part and not gone(array):  # dlcca 0.1.0 and later write chunks of zeros too
+            if not gone(array):
                 missing |= chunks.missing(stage.path(array), part["first"], part["rows"])
     return missing
 
@@ -217,22 +215,22 @@ def _look_at_groups(address: str, names: list[str], found: Findings, known: Mapp
     """Groups between the root and the arrays say nothing but that they are groups; and none of them is missing."""
     files, there = files_at(address), set(names)
     for name in names:
-        place = name.removesuffix(f"/{groups.FILE}")
+        place = name.removesuffix(f"/{ZARR_JSON}")
         if place == name or place in known or place.split("/")[0] in INNER:
             continue
         if not _is_plain(files.get(name) or b""):
             found.entries[name] = f"{name} of {address} is damaged"
     for parent in {parent for array in known for parent in _parents(array)}:
-        if f"{parent}/{groups.FILE}" not in there:
-            found.entries[f"{parent}/{groups.FILE}"] = f"{parent}/{groups.FILE} of {address} is missing"
+        if f"{parent}/{ZARR_JSON}" not in there:
+            found.entries[f"{parent}/{ZARR_JSON}"] = f"{parent}/{ZARR_JSON} of {address} is missing"
 
 
 def _look_at_inner(address: str, inner: str, names: list[str], found: Findings) -> None:
     """The groups of a model or a comparison within a run; its arrays are looked at with the run."""
     place, form = f"{address.rstrip('/')}/{inner}", model_store.FORM if inner == "model" else comparison.FORM
     within = [name.removeprefix(f"{inner}/") for name in names if name.startswith(f"{inner}/")]
-    raw = files_at(place).get(groups.FILE)
-    if not within or raw == groups.as_written({}):  # not there, or not finished
+    raw = files_at(place).get(ZARR_JSON)
+    if not within or raw == group_json({}):  # not there, or not finished
         return
     try:
         known = open_sealed(place, form)[1].get("metadata", {})
@@ -247,8 +245,8 @@ def _look_at_inner(address: str, inner: str, names: list[str], found: Findings) 
 
 
 def _is_plain(raw: bytes) -> bool:
-    """Whether it is a group without attributes; or an array of which nobody knows, as an earlier dlcca left them."""
-    if raw == groups.as_written({}):
+    """Whether it is a group without attributes; or an array that no header or stage has a checksum of."""
+    if raw == group_json({}):
         return True
     try:
         return json.loads(raw)["node_type"] == "array"
@@ -264,15 +262,15 @@ def _parents(array: str) -> list[str]:
 def _look_at_the_rest(address: str, names: list[str], found: Findings) -> None:
     """Rows that the user gave, locks that were left, and the attempt of a run that was begun again."""
     try:
-        attempt_now(address, "scan")
+        current_attempt(address, "scan")
     except DamagedBlock as error:
         found.entries[ATTEMPT] = str(error)
     for name in names:
         if name.startswith(f"{given_rows.FOLDER}/") and not _is_given(files_at(address).get(name) or b"", name):
             found.entries[name] = f"{name} of {address} is damaged"
-    for number in lock_owner.numbers(address):
-        if lock_owner.read(address, number).process is None:
-            name = lock_owner.name_of(number)
+    for number in lock.numbers(address):
+        if lock.read_owner(address, number).process is None:
+            name = lock.name_of(number)
             found.entries[name] = f"the lock {name} of {address} is damaged; if nobody uses the store, remove it"
 
 

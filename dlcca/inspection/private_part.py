@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from dlcca.errors import DataError, SettingsError, suggest
 from dlcca.estimator import LocalCCA, in_step
 from dlcca.model import Model
-from dlcca.numerics.affinity import nearest_links, relative_rows, sparse_rows
-from dlcca.numerics.bandwidth import by_rule
+from dlcca.numerics.coordinates import extend, signs
 from dlcca.numerics.distances import linked_distances
-from dlcca.numerics.extension import extend
-from dlcca.numerics.neighborhoods import joint_neighbors
-from dlcca.numerics.signs import signs
-from dlcca.numerics.spectrum import balanced_spectrum
+from dlcca.numerics.fusion import balanced_spectrum
+from dlcca.numerics.kernels import choose_bandwidth, relative_rows, sparse_rows
+from dlcca.numerics.neighbors import joint_neighbors
+from dlcca.numerics.topk import nearest_links
 from dlcca.trust.private import common_variates, spread_apart, standardised, standards, unmoved
 from dlcca.views import Views, checked
 
@@ -136,7 +135,7 @@ def _functions_of(P: NDArray, at: NDArray[np.int64], q: int, model: LocalCCA) ->
     links = nearest_links(P, points, min(int(model.settings_.kernel.n_links), m))
     F = np.broadcast_to(np.eye(P.shape[1], dtype=P.dtype), (m, P.shape[1], P.shape[1]))
     D = linked_distances(P, points, F, links)
-    sigma = by_rule(D, "quantile")
+    sigma = choose_bandwidth(D, "quantile")
     W = sparse_rows(relative_rows(D, sigma), links, m)
     spectrum = balanced_spectrum(W, count)
     Phi = extend(W, spectrum.weights, spectrum.values)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
 from dlcca.estimator import LocalCCA, in_step
-from dlcca.fitting.in_memory import find_neighbors
+from dlcca.fitting.neighbors import find_neighbors
 from dlcca.numerics.landmarks import evenly
 from dlcca.settings.fit import Settings
 from dlcca.trust.components import Basis, basis, leading, n_directions
@@ -159,7 +159,7 @@ class _Looked:
         """Rows (m, k): those near in these views, if it is by state; a window of time is one for all."""
         if self.given is not None:
             return self.given
-        return find_neighbors(len(self.arrays[0]), self.rows, self.settings, self.of(S), self.segments)
+        return find_neighbors(self.of(S), self.rows, self.settings, self.segments)
 
 
 def _looked_at(model: LocalCCA, views: Any) -> _Looked:

@@ -1,16 +1,32 @@
-"""D: squared distances under local metrics, which estimate the distances of the hidden common variable."""
+"""Squared distances: plain ones, along equalized axes, and under local metrics.
+
+Under the local metrics they estimate the distances of the hidden common variable.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+def squared_distances(X: NDArray, Y: NDArray) -> NDArray[np.float64]:
+    """Squared Euclidean distances (n, m) between the rows of X (n, d) and of Y (m, d), never negative."""
+    X, Y = np.asarray(X, np.float64), np.asarray(Y, np.float64)
+    X, Y = X - Y[0], Y - Y[0]  # squares of an offset far above the spread would leave no digits for the difference
+    D = (X**2).sum(axis=1)[:, None] - 2 * X @ Y.T
+    D += (Y**2).sum(axis=1)
+    return np.maximum(D, 0, out=D)
+
 
 #: Projections made at a time: 2 MiB of them in float32 are squared and added up while they are still in the cache.
 BLOCK_ENTRIES = 1 << 19
 #: Columns of one product: wide enough for BLAS to run at its full rate.
 PANEL_COLUMNS = 2048
+#: Up to so many links NumPy finds the distances before numba would be imported.
+FEW_LINKS = 1 << 19
 
 
 def landmark_distances(X: NDArray, X_L: NDArray, F: NDArray) -> NDArray:
@@ -62,8 +78,8 @@ def _panel(X_L: NDArray, F: NDArray, dtype: np.dtype) -> NDArray:
     return panel.reshape(d + 1, r * m)
 
 
-def linked_distances(X: NDArray, X_L: NDArray, F: NDArray, links: NDArray[np.int64]) -> NDArray:
-    """Distances of each sample to a few landmarks only.
+def linked_distances(X: NDArray, X_L: NDArray, F: NDArray, links: NDArray[np.integer]) -> NDArray:
+    """Distances of each sample to a few landmarks only; compiled where there are many.
 
     Parameters
     ----------
@@ -74,6 +90,8 @@ def linked_distances(X: NDArray, X_L: NDArray, F: NDArray, links: NDArray[np.int
     -------
     D : (n, s), in the order of the links
     """
+    if links.size > FEW_LINKS:
+        return _compiled_linked_distances(X, X_L, F, links)
     m = len(X_L)
     flat = links.ravel()
     order = np.argsort(flat, kind="stable")  # all the samples of a landmark side by side: one product for each
@@ -84,6 +102,17 @@ def linked_distances(X: NDArray, X_L: NDArray, F: NDArray, links: NDArray[np.int
         if len(here):
             D[here] = np.square((X[here // links.shape[1]] - X_L[i]) @ F[i]).sum(axis=1)
     return D.reshape(links.shape)
+
+
+def _compiled_linked_distances(X: NDArray, X_L: NDArray, F: NDArray, links: NDArray[np.integer]) -> NDArray:
+    from dlcca.numerics import compiled
+
+    dtype = np.result_type(X, F)
+    X, X_L, F = (np.ascontiguousarray(A, dtype=dtype) for A in (X, X_L, F))
+    D = np.empty(links.shape, dtype=dtype)
+    by_landmark = compiled.order_by_landmark(np.ascontiguousarray(links, np.int32), len(X_L))
+    compiled.linked_distances(X, X_L, F, by_landmark, links.shape[1], D.reshape(-1))
+    return D
 
 
 def middle_distances(X: NDArray, factor_at: Callable[[NDArray], NDArray]) -> NDArray:
@@ -123,3 +152,62 @@ def end_distances(X: NDArray, F: NDArray) -> NDArray:
     """
     D = landmark_distances(X, X, F)
     return (D + D.T) / 2
+
+
+#: Directions with a standard deviation below this share of the largest are not stretched any further.
+LEAST_SPREAD = 0.01
+#: A view of more channels is searched as it is: its matrix would take longer than the search.
+MOST_CHANNELS = 2048
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Where a view's samples lie once its axes have been equalized."""
+
+    centre: NDArray[np.float64]  # (d,)
+    turn: NDArray[np.float64]  # (d, d), symmetric
+
+    def of(self, X: NDArray) -> NDArray:
+        """Samples (n, d) along these axes, of the same shape and dtype."""
+        return (X - self.centre.astype(X.dtype)) @ self.turn.astype(X.dtype)
+
+
+def equalized(parts: Iterable[NDArray]) -> Axes | None:
+    r"""Axes along which the spreads of the landmarks are the roots of what they were, :math:`(\Sigma + \tau I)^{-1/4}`.
+
+    A sensor's largest movements may be its own. Nearest by plain distance, they would decide alone which landmarks a
+    sample is linked to, and a small movement that is common to all sensors would not be followed. At unit variance
+    along every axis (:math:`\Sigma^{-1/2}`) noise and curvature would decide instead; this is half the way. Local CCA
+    itself does not depend on such a map.
+
+    Parameters
+    ----------
+    parts : arrays (m_g, d) of landmarks in a fixed order; all of them together have the covariance Σ
+
+    Returns
+    -------
+    Axes, along which the landmarks have a total variance of 1; None for views that are too wide, or never change
+    """
+    origin = np.zeros(0)
+    count, total, squares = 0, np.zeros(0), np.zeros(0)
+    for P in parts:
+        if P.shape[1] > MOST_CHANNELS:
+            return None
+        if not count:
+            origin = P[0].astype(np.float64)  # products of small numbers keep their digits
+            total, squares = np.zeros_like(origin), np.zeros((len(origin), len(origin)))
+        P = P.astype(np.float64) - origin
+        count, total, squares = count + len(P), total + P.sum(axis=0), squares + P.T @ P
+    mean = total / count
+    lam, V = np.linalg.eigh(squares / count - np.outer(mean, mean))
+    if not lam[-1] > 0:
+        return None
+    lam = np.maximum(lam, 0)
+    scale = (lam + LEAST_SPREAD**2 * lam[-1]) ** -0.25
+    scale /= np.sqrt((scale**2 * lam).sum())
+    return Axes(origin + mean, (V * scale) @ V.T)
+
+
+def project(X: NDArray, axes: Axes | None) -> NDArray:
+    """Samples (n, d) along axes; as they are, if there are none."""
+    return X if axes is None else axes.of(X)

@@ -1,13 +1,32 @@
-"""Which samples become landmarks: the rows at which a local metric is fitted."""
+"""Landmarks: which samples become one, and how far the samples lie from them.
+
+A local metric is fitted at each landmark. What a model has seen lies within the coverage radius of its landmarks.
+Distances are plain ones here: the local metrics ignore what is private to a view, and a row unlike any that was seen
+may be near a landmark under its metric.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.numerics.distances import squared_distances
+
 Rows = NDArray[np.int64]
+
+#: Rows among which spread-out landmarks are sought: a search over all of a long recording would find no better ones.
+CANDIDATES = 20_000
+#: Gaps that are held at once.
+BATCH_ENTRIES = 1 << 20
+#: Share of the rows of the fit that lie within the coverage radius.
+SHARE = 0.999
+#: The least coverage radius, as a share of the landmarks' spread: copies of a landmark differ from it by rounding.
+ROUNDING = 1e-6
+#: Distances held at once.
+TILE_ENTRIES = 1 << 20
 
 
 def evenly(n: int, m: int) -> Rows:
@@ -18,12 +37,6 @@ def evenly(n: int, m: int) -> Rows:
 def at_random(n: int, m: int, rng: np.random.Generator) -> Rows:
     """``m`` different rows, each equally likely, in rising order."""
     return np.sort(rng.choice(n, size=m, replace=False)).astype(np.int64)
-
-
-#: Rows among which spread-out landmarks are sought: a search over all of a long recording would find no better ones.
-CANDIDATES = 20_000
-#: Gaps that are held at once.
-BATCH_ENTRIES = 1 << 20
 
 
 def candidates(n: int, m: int, rng: np.random.Generator) -> Rows:
@@ -98,3 +111,80 @@ class _Space:
         new += self.lengths[rows]
         new[new < self.rounding] = 0  # below rounding it is a duplicate, at distance 0
         return new
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """Landmarks that do not count for a row of the fit: those fewer than ``apart`` rows from it.
+
+    The least, 1, excludes the landmark that the row is itself. Rows that follow each other in time are alike; new rows
+    have no such landmarks beside them, so that with windows of time the width of the window is excluded.
+    """
+
+    rows: NDArray[np.int64]  # (n,) row numbers
+    landmarks: NDArray[np.int64]  # (m,) row numbers
+    apart: int = 1
+
+    def excluded(self, first: int, last: int) -> NDArray[np.bool_]:
+        """Whether a landmark is excluded, for some of the rows: (b, m)."""
+        return np.abs(self.rows[first:last, None] - self.landmarks) < self.apart
+
+
+def nearest_distances(X: NDArray, X_L: NDArray, exclusion: Exclusion | None = None) -> NDArray[np.float64]:
+    r"""Distance of each row to the nearest landmark, :math:`\min_i |x_j - x_i|`.
+
+    Parameters
+    ----------
+    X : (n, d) rows
+    X_L : (m, d) landmarks
+    exclusion : which landmarks do not count, for rows of the fit; None if all count
+
+    Returns
+    -------
+    distances : (n,), infinite where no landmark counts
+    """
+    found = np.empty(len(X))
+    tile = max(1, TILE_ENTRIES // len(X_L))
+    for first in range(0, len(X), tile):
+        D = squared_distances(X[first : first + tile], X_L)
+        if exclusion is not None:
+            D[exclusion.excluded(first, first + tile)] = np.inf
+        found[first : first + tile] = D.min(axis=1)
+    return np.sqrt(found)
+
+
+def coverage_radius(distances: NDArray, X_L: NDArray) -> float:
+    """How far the rows of the fit lie from the landmarks: the 99.9 % quantile of their nearest distances.
+
+    Parameters
+    ----------
+    distances : (n,) from `nearest_distances`; what is not finite is left out
+    X_L : (m, d) landmarks
+    """
+    known = distances[np.isfinite(distances)]
+    spread = float(np.sqrt(np.var(X_L, axis=0, dtype=np.float64).sum()))
+    return max(float(np.quantile(known, SHARE)) if known.size else 0.0, ROUNDING * spread)
+
+
+def cover(views: list[NDArray], radii: list[float], nearest: NDArray, most: int) -> NDArray[np.int64]:
+    """Rows that bring all others within the coverage radius of a landmark, the farthest first.
+
+    Parameters
+    ----------
+    views : K arrays (n, d_v)
+    radii : K
+    nearest : (n,) the rows' distance to the landmarks there are, the largest over the views, in units of the radius
+    most : rows taken at most
+
+    Returns
+    -------
+    rows : (a,), a <= most
+    """
+    left = np.array(nearest, dtype=np.float64)
+    taken: list[int] = []
+    while len(taken) < most and left.max(initial=0.0) > 1:
+        row = int(np.argmax(left))
+        taken.append(row)
+        here = [np.sqrt(((X - X[row]) ** 2).sum(axis=1)) / unit for X, unit in zip(views, radii, strict=True)]
+        left = np.minimum(left, np.maximum.reduce(here))
+    return np.array(taken, dtype=np.int64)

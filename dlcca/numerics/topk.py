@@ -1,7 +1,8 @@
-"""Compiled selection: which landmarks are near a sample, and which samples are near a landmark, in one pass.
+"""Selection of the nearest: landmarks of a sample, samples of a landmark, the smallest entries of a matrix.
 
-Selecting by NumPy passes over every distance several times; here each distance is looked at once, while it is in the
-cache. Compiled by numba at the first call and kept in its cache.
+Ties go to the lower number everywhere, so that results do not depend on blocks. Where all pairs are compared, distances
+come from matrix products; the candidates of a tree or an index are compared one by one, channel by channel and in
+float64.
 """
 
 from __future__ import annotations
@@ -9,18 +10,61 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.numerics.distances import Axes, project, squared_distances
+
+Rows = NDArray[np.int64]
+
+#: Pairs of samples and landmarks that NumPy compares before numba, which is faster, has been imported.
+FEW_PAIRS = 1 << 25
 #: Distances made at a time: 512 rows to 2000 landmarks in float32 stay in the cache of a core.
 TILE_ENTRIES = 1 << 20
-#: Steps by which the bound of a selection is found: to a thousandth of the spread of what it is sought among.
-HALVINGS = 10
-#: Entries of a stack, among which one is the least.
-HEIGHT = 8
-#: Landmarks that are compared at a time before any of them is looked at alone.
-STRETCH = 64
+
+
+def smallest(D: NDArray, k: int) -> Rows:
+    """Columns of the k smallest entries of each row of D, nearest first; ties go to the lower column."""
+    if k >= D.shape[1]:
+        return np.argsort(D, axis=1, kind="stable")
+    # argpartition breaks ties anyhow it likes: the k-th value bounds the candidates, a stable order decides.
+    bound = np.partition(D, k - 1, axis=1)[:, k - 1, None]
+    inside = np.flatnonzero(D <= bound)
+    if inside.size == len(D) * k:  # nothing beyond the k-th is equal to it
+        columns = inside.reshape(len(D), k) % D.shape[1]
+    else:
+        columns = _first_of_tied(D, bound, k)
+    order = np.argsort(np.take_along_axis(D, columns, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(columns, order, axis=1)
+
+
+def _first_of_tied(D: NDArray, bound: NDArray, k: int) -> Rows:
+    """Columns of the entries below the bound, and of as many equal to it, the first ones, as make k."""
+    inside = D < bound
+    tied = D == bound
+    room = k - inside.sum(axis=1, keepdims=True)
+    keep = inside | (tied & (np.cumsum(tied, axis=1) <= room))
+    return np.nonzero(keep)[1].reshape(len(D), k)
+
+
+def nearest_links(X: NDArray, X_L: NDArray, s: int, axes: Axes | None = None, *, block: int = 512) -> Rows:
+    """The s landmarks nearest to each sample by distance along a view's axes, nearest first: (n, s).
+
+    The links of ``alternating`` fusion: each view's kernel stays within the view's own neighborhoods, where the
+    local metrics are valid, and the product of the views carries it far.
+    """
+    X_L = project(X_L, axes)
+    blocks = (project(X[first : first + block], axes) for first in range(0, len(X), block))
+    return np.concatenate([smallest(squared_distances(some, X_L), s) for some in blocks])
+
+
+def closest_links(D: NDArray, s: int) -> tuple[Rows, NDArray]:
+    """The s smallest distances of each row of D and their columns: (n, s) each.
+
+    The links of ``view`` and ``average`` fusion. Neighbours in the raw view would let its private part back in.
+    """
+    links = smallest(D, s)
+    return links, np.take_along_axis(D, links, axis=1)
 
 
 @dataclass
@@ -43,6 +87,7 @@ def near_both_ways(
     n_links: int,
     first_row: int,
     nearest: Nearest | None,
+    few_pairs: int = 0,
 ) -> list[NDArray[np.int32]]:
     """Links of a block of samples in every view, and the block's part in the landmarks' neighborhoods.
 
@@ -54,11 +99,16 @@ def near_both_ways(
     n_links : nearest landmarks of a sample wanted in each view; 0 for none
     first_row : row number of the block's first sample
     nearest : updated in place with the block's samples, by the largest of the views' distances; None for no search
+    few_pairs : up to so many pairs of a sample and a landmark NumPy sorts distances, without importing numba
 
     Returns
     -------
     links : K arrays (b, n_links), nearest first
     """
+    if len(views[0]) * len(points[0]) <= few_pairs:
+        return _near_by_sorting(views, points, spreads, n_links, first_row, nearest)
+    from dlcca.numerics import compiled
+
     K, b, m = len(views), len(views[0]), len(points[0])
     dtype = np.result_type(*views)
     shrink = [_shrinking(s, dtype) for s in spreads]
@@ -80,12 +130,39 @@ def near_both_ways(
             np.matmul(X, minus_two[v], out=products[v, : stop - start])
             np.einsum("bd,bd->b", X, X, out=sizes[v, : stop - start])
         # Whole arrays, not slices of them: of a slice the compiler does not know that its entries lie side by side.
-        _select(stop - start, products, sizes, lengths, scale, links, start, *found)
+        compiled.select_tile(stop - start, products, sizes, lengths, scale, links, start, *found)
     if nearest is not None:
         here = Nearest(found[0].astype(np.float64), np.where(found[1] < 0, -1, first_row + found[1].astype(np.int64)))
         everywhere = merged([nearest, here])
         nearest.distances[:], nearest.rows[:] = everywhere.distances, everywhere.rows
     return list(links)
+
+
+def _near_by_sorting(
+    views: Sequence[NDArray],
+    points: Sequence[NDArray],
+    spreads: Sequence[float],
+    n_links: int,
+    first_row: int,
+    nearest: Nearest | None,
+) -> list[NDArray[np.int32]]:
+    """As `near_both_ways`, by NumPy."""
+    links: list[NDArray[np.int32]] = [np.empty((len(X), 0), np.int32) for X in views]
+    if n_links:
+        links = [nearest_links(X, P, n_links).astype(np.int32) for X, P in zip(views, points, strict=True)]
+    if nearest is not None:
+        k = min(nearest.rows.shape[1], len(views[0]))
+        means = [X.mean(axis=0, dtype=np.float64) for X in views]
+        scaled = [(X - c) / (s or 1.0) for X, c, s in zip(views, means, spreads, strict=True)]
+        centres = [(P - c) / (s or 1.0) for P, c, s in zip(points, means, spreads, strict=True)]
+        for first in range(0, len(centres[0]), 256):
+            some = slice(first, first + 256)
+            D = np.maximum.reduce([squared_distances(P[some], X) for P, X in zip(centres, scaled, strict=True)])
+            rows = smallest(D, k)
+            here = Nearest(np.take_along_axis(D, rows, axis=1).astype(np.float64), first_row + rows)
+            everywhere = merged([Nearest(nearest.distances[some], nearest.rows[some]), here])
+            nearest.distances[some], nearest.rows[some] = everywhere.distances, everywhere.rows
+    return links
 
 
 def _shrinking(spread: float, dtype: np.dtype) -> np.floating:
@@ -103,140 +180,62 @@ def _centre(P: NDArray, shrink: float) -> NDArray[np.float64]:
     return np.rint(P.mean(axis=0, dtype=np.float64) * steps) / steps
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _select(b, products, sizes, lengths, scale, links, start, distances, rows):  # type: ignore[no-untyped-def]
-    """One tile: update every sample's links and every landmark's nearest samples.
-
-    The loops that make distances and bounds have no branches and write where they do not read, so that the compiler
-    turns them into vector instructions; the loops that select seldom find anything to do.
-    """
-    K, _tile, m = products.shape
-    s, k = links.shape[2], distances.shape[1]
-    dtype = products.dtype.type
-    stacks = -(-m // HEIGHT)
-    D = np.full(HEIGHT * stacks, dtype(np.inf))
-    least = np.empty(stacks, dtype=products.dtype)
-    near = np.empty(max(s, 1), dtype=products.dtype)
-    joint = np.zeros((2, m), dtype=products.dtype)
-    # The bound of each landmark side by side: in `distances` they lie k entries apart.
-    worst = np.empty(m, dtype=products.dtype)
-    for i in range(m):
-        worst[i] = distances[i, k - 1] if k > 0 else -np.inf
-    for j in range(b):
-        joint[0] = dtype(0)
-        for v in range(K):
-            _complete(products[v, j], lengths[v], sizes[v, j], D)
-            if s > 0:
-                _smallest(D, m, least, near, links[v, start + j])
-            if k > 0:
-                _larger(joint[v % 2], D, scale[v], joint[(v + 1) % 2])
-        if k > 0:
-            _keep(joint[K % 2], worst, distances, rows, start + j)
-
-
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _complete(product, lengths, size, D):  # type: ignore[no-untyped-def]
-    """D = |x|² - 2 x·p + |p|², of which the product is known."""
-    for i in range(len(product)):
-        D[i] = max(product[i] + lengths[i] + size, product.dtype.type(0))
-
-
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _larger(A, B, factor, out):  # type: ignore[no-untyped-def]
-    for i in range(len(A)):
-        out[i] = max(A[i], B[i] * factor)
-
-
-@numba.njit(cache=True, nogil=True)
-def _smallest(D, m, least, near, chosen):  # type: ignore[no-untyped-def]
-    """The places of the smallest of m entries of D, smallest first and equal ones in their order.
-
-    D is taken as stacks of entries that lie len(least) apart. The s-th smallest of the stacks' least entries bounds the
-    s-th smallest entry from above, and closely: few entries are left to be sorted, and most stacks need no look.
-    """
-    stacks, s = len(least), len(chosen)
-    bound = np.inf
-    if stacks >= s:
-        _tops(D.reshape(HEIGHT, stacks), least)
-        bound = _bound(least, s)
-    else:
-        least[:] = -np.inf
-    found = 0
-    for g in range(stacks):
-        if least[g] <= bound:
-            for i in range(g, m, stacks):
-                d = D[i]
-                if d <= bound:
-                    if found < s:
-                        at = found
-                        found += 1
-                    elif d < near[s - 1] or (d == near[s - 1] and i < chosen[s - 1]):
-                        at = s - 1
-                    else:
-                        continue
-                    while at > 0 and (near[at - 1] > d or (near[at - 1] == d and chosen[at - 1] > i)):
-                        near[at] = near[at - 1]
-                        chosen[at] = chosen[at - 1]
-                        at -= 1
-                    near[at] = d
-                    chosen[at] = i
-
-
-@numba.njit(cache=True, nogil=True)
-def _tops(E, least):  # type: ignore[no-untyped-def]
-    """The least entry of every stack; written out, because a loop over its height would not become vector code."""
-    for g in range(len(least)):
-        a, b = min(E[0, g], E[1, g]), min(E[2, g], E[3, g])
-        c, d = min(E[4, g], E[5, g]), min(E[6, g], E[7, g])
-        least[g] = min(min(a, b), min(c, d))
-
-
-@numba.njit(cache=True, nogil=True)
-def _bound(values, s):  # type: ignore[no-untyped-def]
-    """A number that at least s of the values do not exceed, and not many more, by halving: counting needs no branch."""
-    low, high = values.min(), values.max()
-    if high == np.inf:  # a stack of nothing but filling; or distances beyond all numbers
-        return high
-    for _ in range(HALVINGS):
-        middle = low + (high - low) / 2
-        count = 0
-        for g in range(len(values)):
-            count += values[g] <= middle
-        if count >= s:
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-@numba.njit(cache=True, nogil=True)
-def _keep(joint, worst, distances, rows, row):  # type: ignore[no-untyped-def]
-    """Take a sample into the neighborhoods of the landmarks that it is nearer to than their farthest neighbour."""
-    m, k = distances.shape
-    for first in range(0, m, STRETCH):
-        here, bounds = joint[first : first + STRETCH], worst[first : first + STRETCH]
-        nearer = 0
-        for i in range(len(here)):
-            nearer += here[i] < bounds[i]
-        if nearer == 0:
-            continue
-        for i in range(first, first + len(here)):
-            if joint[i] < worst[i]:
-                d = joint[i]
-                at = k - 1
-                while at > 0 and distances[i, at - 1] > d:
-                    distances[i, at] = distances[i, at - 1]
-                    rows[i, at] = rows[i, at - 1]
-                    at -= 1
-                distances[i, at] = d
-                rows[i, at] = row
-                worst[i] = distances[i, k - 1]
-
-
 def merged(parts: Sequence[Nearest]) -> Nearest:
     """The nearest of several blocks together; equal distances go to the lower row."""
     distances = np.concatenate([p.distances for p in parts], axis=1)
     rows = np.concatenate([p.rows for p in parts], axis=1)
-    k = parts[0].distances.shape[1]
+    k = max(part.distances.shape[1] for part in parts)
     order = np.lexsort((rows, distances), axis=1)[:, :k]
     return Nearest(np.take_along_axis(distances, order, axis=1), np.take_along_axis(rows, order, axis=1))
+
+
+def stacked(views: Sequence[NDArray]) -> NDArray:
+    """The views side by side, (b, d_1 + ... + d_K)."""
+    return np.ascontiguousarray(np.hstack(views))
+
+
+def edges_of(views: Sequence[NDArray]) -> NDArray[np.int64]:
+    """The K + 1 channels at which a view begins or ends, when they are side by side."""
+    return np.cumsum([0, *(X.shape[1] for X in views)])
+
+
+def scales(spreads: Sequence[float]) -> NDArray[np.float64]:
+    """What the views' squared distances are multiplied by before the largest is taken; 1 for a view without spread."""
+    return np.array([1 / s**2 if s > 0 else 1.0 for s in spreads])
+
+
+def rank(
+    points: Sequence[NDArray],
+    samples: NDArray,
+    spreads: Sequence[float],
+    candidates: NDArray[np.integer],
+    nearest: Nearest,
+    first_row: int = 0,
+) -> None:
+    """Give each point its nearest among its candidates, by the largest of the views' squared distances.
+
+    Parameters
+    ----------
+    points : K arrays (m, d_v)
+    samples : (b, d_1 + ... + d_K), the views side by side
+    spreads : K, unit of the views' distances
+    candidates : (m, c) samples in any order; negative ones are none, and one that comes twice counts once
+    nearest : updated in place
+    first_row : number of the first sample
+    """
+    from dlcca.numerics import compiled
+
+    edges, scale = edges_of(points), scales(spreads)
+    compiled.rank_candidates(
+        stacked(points), samples, edges, scale, candidates, nearest.distances, nearest.rows, first_row
+    )
+
+
+def add(nearest: Nearest, part: Nearest) -> None:
+    """Take the neighbours found elsewhere into ``nearest``, in place; equal distances go to the lower row.
+
+    The order is total, so that parts may be added in any order and grouping.
+    """
+    from dlcca.numerics import compiled
+
+    compiled.merge_nearest(nearest.distances, nearest.rows, part.distances, part.rows)

@@ -1,6 +1,8 @@
-"""Neighborhoods of consecutive samples: a window of time around each landmark."""
+"""Stretches of consecutive rows: windows of time around landmarks, and rows spread over a recording."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,3 +45,28 @@ def roomy(segments: NDArray, width: int) -> NDArray[np.bool_]:
     """Which rows lie in a stretch of at least ``width`` rows, (n,); segments as in `time_windows`."""
     _, where, counts = np.unique(segments, return_inverse=True, return_counts=True)
     return counts[where] >= width
+
+
+def chosen(n: int, most: int, stretch: int) -> Rows:
+    """At most ``most`` of n rows, in order: all of them, or stretches of ``stretch`` rows spread evenly over them.
+
+    A window of time needs rows that follow each other; neighbours in state need none, and ``stretch`` is 1.
+    """
+    if n <= most:
+        return np.arange(n)
+    stretch = min(stretch, most)
+    starts = np.linspace(0, n - stretch, most // stretch).astype(np.int64)
+    return np.unique(starts[:, None] + np.arange(stretch))
+
+
+def unbroken(rows: Sequence[Rows], segments: NDArray[np.int64] | None) -> Rows:
+    """The unbroken stretch, (m,), that each row of the compared views is in: in every view it follows the one before.
+
+    ``segments`` (n,) are those of the recording itself, if it has gaps.
+    """
+    breaks = np.zeros(len(rows[0]), bool)
+    for some in rows:
+        breaks[1:] |= np.diff(some) != 1
+        if segments is not None:
+            breaks[1:] |= np.diff(segments[some]) != 0
+    return np.cumsum(breaks)

@@ -1,18 +1,17 @@
-"""Scheduled flows: a folder or bucket receives recordings, and each night the new ones are embedded and published.
+"""Scheduled pipelines: new recordings in a folder or bucket are embedded and published by every run.
 
-One `pipeline.toml` says where recordings come from and where results go (`settings`); a catalog in SQLite knows what
-was done (`catalog`). A night is made of steps, plain functions that take a `Pipeline` and may be called one by one by
-whoever schedules them; `night.run` calls them all. Each step does what the catalog says is missing and no more, so that
-one that was killed is finished by the next.
+`settings` reads `pipeline.toml`; `catalog` records in SQLite what was done. A run (`nightly_run`) consists of steps:
+functions of a `context.Pipeline` that do only what is missing by the catalog, so that a killed run is completed by the
+next one. `prefect_flow`, or a scheduler of this machine (`schedule`), starts runs.
 
 ::
 
-    discover   which files are new, changed, the same as another, or not complete yet
-    order      the day that each recording belongs to, by its header
-    embed      ingest, transform with the current model, and the quality gate
-    publish    the partition of a day, whole or not at all
-    drift      whether the recording is like those of the fit
-    models     the first fit, refits, the comparison, promotion and rollback
-    retention  what is old and no longer needed
-    notify     those who want to know
+    discover    which files (`sources`) are new, changed, duplicates, or not complete yet
+    recordings  the day of each recording, and how it came out
+    embed       ingest, quality gate, and transform with the current model
+    publish     the partition of a day, completely or not at all
+    drift       whether a recording differs from those of the fit
+    models      the first fit and refits; `versions` compares, promotes and rolls back
+    retention   removal of what is old and not needed
+    summary     the result of a run; `notify` sends it, `page` and `markup` draw it
 """

@@ -1,4 +1,4 @@
-"""The catalog: what was seen, done, published and fitted, in SQLite; a change is there whole or not at all."""
+"""The catalog of a pipeline in SQLite: its tables, transactions, and the lock that lets one run work at a time."""
 
 from __future__ import annotations
 
@@ -13,52 +13,165 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.errors import StorageError, StoreFileError
-from dlcca.pipelines import schema
 from dlcca.storage import places
 
-#: How long a change waits for another process that is writing, in seconds.
-PATIENCE_S = 30.0
+Row = dict[str, Any]
+
+#: Seconds that a change waits for another process that is writing.
+TIMEOUT_S = 30.0
+#: The catalog, in the state folder.
+FILE = "catalog.sqlite"
+#: In each folder of a pipeline: a file with two lines, the pipeline it belongs to and the path of the folder.
+OWNER = ".dlcca-pipeline"
+#: In the state folder: output of runs that cron starts; it may exist before the catalog.
+CRON_LOG = "cron.log"
+
+VERSION = 1
+#: All times are text, ISO 8601 in UTC.
+TABLES = (
+    """CREATE TABLE runs (
+        id INTEGER PRIMARY KEY,
+        verb TEXT NOT NULL,      -- run, backfill or any other command that changes something
+        started TEXT NOT NULL,
+        ended TEXT,              -- NULL while it runs, and forever if it was killed
+        host TEXT NOT NULL,
+        pid INTEGER NOT NULL,
+        exit_code INTEGER,
+        summary TEXT,            -- JSON of summary.Summary
+        reported INTEGER NOT NULL DEFAULT 0  -- whether the summary covers everything since the last such run
+    )""",
+    """CREATE TABLE files (     -- as they were last seen
+        path TEXT PRIMARY KEY,
+        size INTEGER NOT NULL,
+        stamp TEXT NOT NULL,     -- changes when the file changes
+        parts TEXT NOT NULL,     -- JSON: all files of the recording, this one first, sidecars last
+        n_read INTEGER NOT NULL, -- how many of them a reader is given
+        content TEXT,            -- SHA-256; NULL until it was read
+        state TEXT NOT NULL,     -- waiting, known, unreadable or gone; closed for a folder
+        reason TEXT,
+        first_seen TEXT NOT NULL
+    )""",
+    "CREATE INDEX files_by_content ON files (content)",
+    """CREATE TABLE recordings ( -- contents, each of which is embedded once
+        id INTEGER PRIMARY KEY,
+        content TEXT NOT NULL UNIQUE,
+        path TEXT NOT NULL,      -- where it was first seen
+        size INTEGER NOT NULL,
+        modified TEXT,           -- modification time of the file
+        first_seen TEXT NOT NULL,
+        start TEXT,              -- of the recording, if its header has one
+        ends TEXT,
+        day TEXT,                -- of its partition
+        status TEXT NOT NULL,    -- new, done, refused, held, failed, superseded, gone
+        reason TEXT,
+        replaces INTEGER REFERENCES recordings (id),
+        attempts INTEGER NOT NULL DEFAULT 0,
+        settings TEXT,           -- fingerprint of the settings it was embedded with
+        model INTEGER,
+        views TEXT,              -- path relative to the state folder
+        result TEXT,             -- likewise
+        rows INTEGER,
+        valid INTEGER,
+        outside INTEGER,
+        run INTEGER REFERENCES runs (id),
+        finished TEXT
+    )""",
+    "CREATE INDEX recordings_by_status ON recordings (status)",
+    "CREATE INDEX recordings_by_day ON recordings (day)",
+    """CREATE TABLE models (
+        version INTEGER PRIMARY KEY,
+        generation INTEGER NOT NULL,  -- models of one generation share their preprocessing and axes
+        status TEXT NOT NULL,         -- fitting, current, kept, rejected, removed
+        reason TEXT,                  -- why it was rejected
+        because TEXT NOT NULL,        -- why it was fitted
+        parent INTEGER,
+        created TEXT NOT NULL,
+        settings TEXT NOT NULL,       -- fingerprint
+        address TEXT,                 -- path relative to the folder of models, like the next two
+        rows_store TEXT,              -- the rows of its fit, if they are kept
+        held_store TEXT,              -- the rows held out of it
+        n_rows INTEGER,
+        last_drift INTEGER NOT NULL DEFAULT 0,  -- alarms up to this one were known when it was fitted
+        measures TEXT                 -- JSON: baseline, comparison, change of the axes
+    )""",
+    """CREATE TABLE training (       -- which recordings a model was fitted to
+        model INTEGER NOT NULL,
+        recording INTEGER NOT NULL,
+        PRIMARY KEY (model, recording)
+    )""",
+    """CREATE TABLE partitions (     -- published days
+        day TEXT PRIMARY KEY,
+        version TEXT NOT NULL,        -- fingerprint of the content
+        recordings INTEGER NOT NULL,
+        rows INTEGER NOT NULL,
+        models TEXT NOT NULL,         -- JSON
+        published TEXT NOT NULL
+    )""",
+    """CREATE TABLE replaced (       -- paths that are no longer referred to
+        folder TEXT NOT NULL,         -- state or zarr
+        path TEXT NOT NULL,           -- relative to it
+        since TEXT NOT NULL,
+        PRIMARY KEY (folder, path)
+    )""",
+    """CREATE TABLE drift (
+        id INTEGER PRIMARY KEY,
+        recording INTEGER NOT NULL,
+        model INTEGER NOT NULL,
+        run INTEGER,
+        measured TEXT NOT NULL,
+        outside REAL,
+        distance REAL,
+        correlation_change REAL,
+        eigenvalue_change REAL,
+        alarm INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        probe TEXT,                   -- JSON
+        UNIQUE (recording, model)
+    )""",
+    """CREATE TABLE history (        -- events
+        id INTEGER PRIMARY KEY,
+        run INTEGER,
+        at TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        recording INTEGER,
+        path TEXT,
+        day TEXT,
+        text TEXT NOT NULL
+    )""",
+    "CREATE INDEX history_by_recording ON history (recording)",
+)
 
 
 def iso(moment: datetime) -> str:
-    """A time as the catalog keeps it; such texts sort as the times do."""
+    """A time as text in the catalog; such texts sort like the times."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def refuse_other_state(state: Path) -> None:
-    """An error if the folder for the state of a pipeline holds something else: parts of it are removed by name."""
+    """An error if the state folder contains something else: parts of it are removed by name."""
 
     def is_ours(folder: Path) -> bool:
-        return (folder / FILE).is_file() or {file.name for file in folder.iterdir()} <= {OWNER, CRON_LOG}
+        if (folder / FILE).is_file():
+            return True
+        # A killed run may have left a temporary file of the owner.
+        return all(file.name in (OWNER, CRON_LOG) or file.name.startswith(f".{OWNER}.") for file in folder.iterdir())
 
     places.refuse_folder(state, is_ours=is_ours, noun="the state of a pipeline", setting="[pipeline] state")
 
 
-#: The catalog, in the folder of the state.
-FILE = "catalog.sqlite"
-#: In each folder of a pipeline: a file with two lines, the pipeline it belongs to and where the folder was then.
-OWNER = ".dlcca-pipeline"
-#: In the folder of the state: what cron keeps of the output of runs, which it begins before there is a catalog.
-CRON_LOG = "cron.log"
-
-
 class Catalog:
-    """The tables of `schema`; rows come as dicts. To be closed, or used in a ``with``."""
+    """The tables above; rows are dicts. A context manager that closes the database."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._base = sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None, check_same_thread=False)
-        except sqlite3.DatabaseError as error:
-            raise self._trouble(error) from error
         except OSError as error:
             raise StorageError(f"the catalog {path} cannot be opened: {error.strerror or error}.") from error
+        with self._errors():
+            self._base = sqlite3.connect(path, timeout=TIMEOUT_S, isolation_level=None, check_same_thread=False)
         try:
             self._prepare()
-        except sqlite3.DatabaseError as error:
-            self._base.close()
-            raise self._trouble(error) from error
         except BaseException:
             self._base.close()
             raise
@@ -74,41 +187,40 @@ class Catalog:
 
     def _prepare(self) -> None:
         self._base.row_factory = sqlite3.Row
-        # WAL: who asks for the status does not wait for a night. FULL: what was committed outlives a power cut.
-        self._base.execute("PRAGMA journal_mode = WAL")
-        self._base.execute("PRAGMA synchronous = FULL")
-        self._bring_up_to_date()
-
-    def _bring_up_to_date(self) -> None:
-        found = self._base.execute("PRAGMA user_version").fetchone()[0]
-        if found > schema.VERSION:
+        # WAL: readers do not wait for a run. FULL: committed changes survive a power failure.
+        self.do("PRAGMA journal_mode = WAL")
+        self.do("PRAGMA synchronous = FULL")
+        found = self.value("PRAGMA user_version")
+        if not found:
+            with self.change():
+                if not self.value("PRAGMA user_version"):  # else another process was faster
+                    for statement in (*TABLES, f"PRAGMA user_version = {VERSION}"):
+                        self.do(statement)
+        elif found != VERSION:
             raise StoreFileError(
-                f"the catalog {self.path} has version {found}; this dlcca knows up to {schema.VERSION}. Use the dlcca "
-                "that wrote it, or a newer one."
+                f"the catalog {self.path} has version {found}; this dlcca reads version {VERSION}. Use the dlcca that "
+                "wrote it."
             )
-        for number in range(found, schema.VERSION):
-            script = f"BEGIN IMMEDIATE; {schema.STEPS[number]} PRAGMA user_version = {number + 1}; COMMIT;"
-            try:
-                self._base.executescript(script)
-            except sqlite3.OperationalError:
-                if self._base.in_transaction:
-                    self._base.rollback()
-                if self._base.execute("PRAGMA user_version").fetchone()[0] <= number:  # else another was quicker
-                    raise
 
-    def _trouble(self, error: sqlite3.DatabaseError) -> Exception:
-        """What SQLite has against it, as an error with an exit code."""
-        said = str(error)
-        if "not a database" in said or "malformed" in said:
-            return StoreFileError(
-                f"the catalog {self.path} is damaged ({said}): restore it from a copy. Published days are not touched."
-            )
-        return StorageError(f"the catalog {self.path} cannot be used: {said}. Run again when this is mended.")
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Errors of SQLite as errors with an exit code."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            text = str(error)
+            if "not a database" in text or "malformed" in text:
+                raise StoreFileError(
+                    f"the catalog {self.path} is damaged ({text}): restore it from a backup. Published days are intact."
+                ) from error
+            raise StorageError(
+                f"the catalog {self.path} cannot be used: {text}. Run again when this is repaired."
+            ) from error
 
     @contextmanager
     def change(self) -> Iterator[None]:
-        """Everything inside happens, or nothing of it."""
-        try:
+        """A transaction."""
+        with self._errors():
             self._base.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -116,57 +228,78 @@ class Catalog:
                 self._base.rollback()
                 raise
             self._base.commit()
-        except sqlite3.DatabaseError as error:
-            raise self._trouble(error) from error
 
-    def all(self, query: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """The rows that a query finds."""
-        try:
+    def all(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
+        """The rows of a query."""
+        with self._errors():
             return [dict(row) for row in self._base.execute(query, values)]
-        except sqlite3.DatabaseError as error:
-            raise self._trouble(error) from error
 
-    def one(self, query: str, values: Sequence[Any] = ()) -> dict[str, Any] | None:
-        """The first row that a query finds."""
+    def one(self, query: str, values: Sequence[Any] = ()) -> Row | None:
+        """The first row of a query, or None."""
         found = self.all(query, values)
         return found[0] if found else None
 
     def value(self, query: str, values: Sequence[Any] = ()) -> Any:
-        """The only number or text that a query finds; None if it finds none."""
+        """The first value of the first row of a query, or None."""
         found = self.one(query, values)
         return None if found is None else next(iter(found.values()))
 
     def do(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """Change something; the number of a row that was inserted."""
-        try:
+        """Execute a statement; the id of an inserted row."""
+        with self._errors():
             return int(self._base.execute(statement, values).lastrowid or 0)
-        except sqlite3.DatabaseError as error:
-            raise self._trouble(error) from error
 
     def do_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """One statement for many rows."""
-        try:
+        """Execute a statement for each of many rows."""
+        with self._errors():
             self._base.executemany(statement, rows)
-        except sqlite3.DatabaseError as error:
-            raise self._trouble(error) from error
 
     def insert(self, table: str, row: Mapping[str, Any]) -> int:
-        """A new row; its number."""
+        """Insert a row; its id."""
         names, marks = ", ".join(row), ", ".join("?" * len(row))
         return self.do(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(row.values()))
 
     def update(self, table: str, row: Mapping[str, Any], **where: Any) -> None:
-        """Change some values of the rows that are meant."""
+        """Set columns of the rows whose other columns have the values of ``where``."""
         names = ", ".join(f"{name} = ?" for name in row)
         which = " AND ".join(f"{name} = ?" for name in where)
         self.do(f"UPDATE {table} SET {names} WHERE {which}", [*row.values(), *where.values()])
 
     def begin_run(self, verb: str, now: datetime) -> int:
-        """A new run in the table of runs; its number."""
+        """Insert a run; its id."""
         row = {"verb": verb, "started": iso(now), "host": socket.gethostname(), "pid": os.getpid()}
         return self.insert("runs", row)
 
-    def end_run(self, run: int, now: datetime, document: Mapping[str, Any], *, told: bool) -> None:
-        """Keep how a run ended; ``told`` says that its summary is of all that no earlier one told of."""
+    def end_run(self, run: int, now: datetime, document: Mapping[str, Any], *, reported: bool) -> None:
+        """Store how a run ended. ``reported``: its summary covers everything that no earlier summary covers."""
         row = {"ended": iso(now), "exit_code": document["exit_code"], "summary": json.dumps(document, default=str)}
-        self.update("runs", {**row, "told": int(told)}, id=run)
+        self.update("runs", {**row, "reported": int(reported)}, id=run)
+
+
+class Busy(StorageError):
+    """Another run of the pipeline is in progress."""
+
+
+@contextmanager
+def locked(state: Path) -> Iterator[None]:
+    """Hold the lock of a state folder; `Busy` if another process holds it.
+
+    It is the write lock of an empty SQLite database: the operating system releases it when a process is killed, so that
+    there is never a stale lock file to remove.
+    """
+    path = state / "lock.sqlite"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        base = sqlite3.connect(path, timeout=0, isolation_level=None)
+    except (sqlite3.DatabaseError, OSError) as error:
+        raise StorageError(f"the lock {path} cannot be opened: {error}.") from error
+    try:
+        try:
+            base.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise Busy("another run of this pipeline is in progress") from error
+            raise StorageError(f"the lock {path} cannot be acquired: {error}.") from error
+        yield
+    finally:
+        base.close()

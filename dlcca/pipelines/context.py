@@ -1,36 +1,45 @@
-"""What every step is given: the settings, the catalog, the time, and workers where they are worth it."""
+"""A pipeline as every step receives it: settings, catalog, clock, workers, and its folders.
+
+The catalog records paths relative to the folders of the pipeline, and nothing outside them is ever removed. So a
+pipeline can be copied or moved with all its files, and the copy works on its own files only.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from dlcca.pipelines import folders
+from dlcca.errors import SettingsError, StorageError, StoreFileError
 from dlcca.pipelines import settings as settings_file
-from dlcca.pipelines.catalog import Catalog, iso, refuse_other_state
+from dlcca.pipelines.catalog import FILE, OWNER, Catalog, iso, refuse_other_state
 from dlcca.pipelines.settings import PipelineSettings
 from dlcca.storage import places
+from dlcca.storage.files import files_at
 
-#: So few blocks are done before a cluster would have started.
+#: Up to this many blocks are computed in this process: starting a cluster would take longer.
 FEW_BLOCKS = 8
+#: Columns of the catalog that hold paths, and the folder that they are relative to.
+PATHS = {"views": "state", "result": "state", "address": "models", "rows_store": "models", "held_store": "models"}
 
 Say = Callable[[str], None]
 
 
-def _silent(text: str) -> None:
-    """Nobody listens."""
+def silent(text: str) -> None:
+    """Print nothing."""
 
 
 class Workers:
-    """A Dask client, started when the first work comes that is worth one, and ended with the block."""
+    """A Dask client that is started when first needed."""
 
-    def __init__(self, cluster: str | None, workers: int | None, memory_gib: float | None, say: Say = _silent) -> None:
-        self._where = cluster, workers, memory_gib
+    def __init__(self, cluster: str | None, workers: int | None, memory_gib: float | None, say: Say = silent) -> None:
+        self._options = cluster, workers, memory_gib
         self._say, self._stack = say, ExitStack()
         self._client: Any = None
 
@@ -41,8 +50,8 @@ class Workers:
         self._stack.close()
 
     def client(self, blocks: int) -> Any:
-        """A client for so many blocks; None where this process does as well."""
-        cluster, workers, memory_gib = self._where
+        """A client for this many blocks; None if this process computes them."""
+        cluster, workers, memory_gib = self._options
         if self._client is None and (cluster is not None or (workers != 1 and blocks > FEW_BLOCKS)):
             from dlcca.clusters import client_for
 
@@ -52,14 +61,14 @@ class Workers:
 
 @dataclass
 class Pipeline:
-    """One flow, at work."""
+    """An open pipeline."""
 
     settings: PipelineSettings
     catalog: Catalog
     workers: Workers
-    run: int | None = None  # its number in the catalog
+    run: int | None = None  # id in the catalog
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
-    say: Say = _silent
+    say: Say = silent
 
     @property
     def now(self) -> datetime:
@@ -72,69 +81,183 @@ class Pipeline:
     def note(
         self, kind: str, text: str, *, recording: int | None = None, path: str | None = None, day: str | None = None
     ) -> None:
-        """A line of the history."""
+        """Add a line to the history."""
         line = {"run": self.run, "at": iso(self.now), "kind": kind, "text": text}
         self.catalog.insert("history", {**line, "recording": recording, "path": path, "day": day})
         self.say(text)
 
+    def located(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """A row of the catalog with absolute paths."""
+        return _convert_paths(located, self.settings, row)
+
+    def relative(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """A row for the catalog, with relative paths."""
+        return _convert_paths(recorded, self.settings, row)
+
     def recording(self, number: int) -> dict[str, Any]:
-        """A recording by its number."""
+        """A recording by its id."""
         found = self.catalog.one("SELECT * FROM recordings WHERE id = ?", [number])
         assert found is not None, number
-        return folders.row_located(self.settings, found)
+        return self.located(found)
 
     def current_model(self) -> dict[str, Any] | None:
-        """The model in use; None before the first fit. Its measures are no longer text."""
+        """The model in use, its measures decoded; None before the first fit."""
         found = self.catalog.one("SELECT * FROM models WHERE status = 'current'")
-        if found is None:
-            return None
-        return {**folders.row_located(self.settings, found), "measures": json.loads(found["measures"] or "{}")}
+        return None if found is None else {**self.located(found), "measures": json.loads(found["measures"] or "{}")}
 
     @property
     def generation(self) -> int:
-        """How often everything was begun anew, counted from 1: as of the model in use; if there is none, once more."""
+        """The generation of the model in use; if there is none, that of the next model.
+
+        A generation, counted from 1, ends with ``dlcca pipeline backfill --anew``.
+        """
         current = self.current_model()
         if current is not None:
             return int(current["generation"])
-        query = "SELECT max(generation) FROM models WHERE status != 'fitting' AND reason IS NULL"  # NULL: was in use
+        query = "SELECT max(generation) FROM models WHERE status != 'fitting' AND reason IS NULL"  # were used
         return int(self.catalog.value(query) or 0) + 1
 
-    def later(self, folder: str, path: Path | str) -> None:
-        """Somebody may still be reading what was replaced in a folder: it is removed by the retention, not now."""
-        name = folders.recorded(folders.of(self.settings)[folder], path)
+    def remove_later(self, folder: str, path: Path | str) -> None:
+        """Leave what was replaced in a folder to the retention: processes may still be reading it."""
+        name = recorded(folders(self.settings)[folder], path)
         self.catalog.do("INSERT OR IGNORE INTO replaced VALUES (?, ?, ?)", [folder, name, iso(self.now)])
 
     def remove(self, *paths: Path | str) -> None:
-        """Remove files and folders of this pipeline, and never any others."""
-        folders.remove(self.settings, *paths)
+        """Remove files and folders of this pipeline; see `remove`."""
+        remove(self.settings, *paths)
 
     def since(self, moment: str) -> timedelta:
-        """How long ago; never less than 0, for clocks are set back."""
+        """Time since a moment; at least 0, because clocks may be set back."""
         return max(timedelta(0), self.now - datetime.fromisoformat(moment))
-
-
-def refuse_occupied(asked: PipelineSettings) -> None:
-    """An error if a folder that the pipeline writes to belongs to something else."""
-    refuse_other_state(asked.state)
-    places.refuse_folder(asked.models, setting="[model] path")
-    for key, said in (("zarr", asked.outputs.zarr), ("parquet", asked.outputs.parquet)):
-        if said:
-            places.refuse_folder(asked.place(said), setting=f"[outputs] {key}")
 
 
 @contextmanager
 def opened(
-    path: str | Path, cluster: str | None = None, say: Say = _silent, clock: Callable[[], datetime] | None = None
+    path: str | Path, cluster: str | None = None, say: Say = silent, clock: Callable[[], datetime] | None = None
 ) -> Iterator[Pipeline]:
-    """The flow that a pipeline file describes."""
-    asked = settings_file.read(path)
-    refuse_occupied(asked)
-    near = asked.cluster
+    """Open the pipeline of a file."""
+    read = settings_file.read(path)
+    refuse_occupied(read)
     with (
-        Catalog(asked.state / "catalog.sqlite") as catalog,
-        Workers(cluster, near.workers, near.memory_gib, say) as workers,
+        Catalog(read.state / FILE) as catalog,
+        Workers(cluster, read.cluster.workers, read.cluster.memory_gib, say) as workers,
     ):
-        made = Pipeline(asked, catalog, workers, say=say)
+        pipeline = Pipeline(read, catalog, workers, say=say)
         if clock is not None:
-            made.clock = clock
-        yield made
+            pipeline.clock = clock
+        yield pipeline
+
+
+# Folders.
+
+
+def folders(settings: PipelineSettings) -> dict[str, Path]:
+    """The folders that a pipeline writes to, by short names."""
+    outputs = {name: getattr(settings.outputs, name) for name in ("zarr", "parquet")}
+    return {
+        "state": settings.state,
+        "models": settings.models,
+        **{name: settings.place(path) for name, path in outputs.items() if path},
+    }
+
+
+def _setting(folder: str) -> str:
+    return {"state": "[pipeline] state", "models": "[model] path"}.get(folder, f"[outputs] {folder}")
+
+
+def refuse_occupied(settings: PipelineSettings) -> None:
+    """An error if a folder that the pipeline writes to belongs to something else."""
+    for name, folder in folders(settings).items():
+        if name == "state":
+            refuse_other_state(folder)
+        else:
+            places.refuse_folder(folder, setting=_setting(name))
+
+
+def recorded(folder: Path, path: Path | str) -> str:
+    """A path inside a folder, relative to the folder."""
+    inner = os.path.relpath(path, folder)
+    if inner == os.curdir or inner.startswith(os.pardir):
+        raise StorageError(f"{path} is outside {folder}, and cannot be recorded in the catalog.")
+    return PurePosixPath(inner).as_posix()
+
+
+def located(folder: Path, name: str) -> str:
+    """The absolute path of a path of the catalog; an error if it leads out of the folder."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "://" in name:
+        raise StoreFileError(
+            f"the catalog has the path {name}, which is not inside {folder}: it was damaged or edited. Restore it from "
+            "a backup."
+        )
+    return str(folder / path)
+
+
+def _convert_paths(
+    convert: Callable[[Path, str], str], settings: PipelineSettings, row: Mapping[str, Any]
+) -> dict[str, Any]:
+    paths = {key: getattr(settings, PATHS[key]) for key, value in row.items() if value and key in PATHS}
+    return {**row, **{key: convert(folder, row[key]) for key, folder in paths.items()}}
+
+
+def remove(settings: PipelineSettings, *paths: Path | str) -> None:
+    """Remove files, links and folders of the pipeline; a missing one is not an error.
+
+    This is the only function of a pipeline that deletes. It refuses any path that is not strictly inside a folder of
+    the pipeline, both the path itself and, if it is a symbolic link, its target.
+    """
+    refuse_outside(settings, *paths)
+    for path in paths:
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            Path(path).unlink(missing_ok=True)
+
+
+def refuse_outside(settings: PipelineSettings, *paths: Path | str) -> None:
+    """An error for a path that `remove` refuses."""
+    roots = list(folders(settings).values())
+    for given in paths:
+        path, found = Path(given), []
+        if "://" not in str(given) and path.is_absolute():
+            found = [Path(os.path.realpath(path.parent)) / path.name, Path(os.path.realpath(path))]
+            if ".." not in path.parts and all(any(root in place.parents for root in roots) for place in found):
+                continue
+        where = f" (it is {found[-1]})" if found and found[-1] != path else ""
+        raise StorageError(
+            f"{given}{where} is not removed: it is not inside a folder of this pipeline "
+            f"({', '.join(map(str, roots))}). If it belongs to the pipeline, move it back there, or name its folder in "
+            "pipeline.toml."
+        )
+
+
+def claim(settings: PipelineSettings) -> None:
+    """Record in each existing folder which pipeline it belongs to; an error if it belongs to another one.
+
+    A copied pipeline has copies of its folders, except of those that its file names by an absolute path or that are
+    links: these it would share with the original. A folder can be claimed again if it was itself copied or moved, or if
+    its pipeline no longer exists.
+    """
+    home = Path(os.path.realpath(settings.path.parent))
+    mine = str(home / settings.path.name)
+    for name, folder in folders(settings).items():
+        owner, place = _owner(folder)
+        if (owner, place) == (mine, str(folder)):
+            continue
+        if place == str(folder) and Path(owner).parent != home and os.path.isfile(owner):
+            raise SettingsError(
+                f"{folder} belongs to the pipeline {owner}; two pipelines cannot share a folder. Choose another one in "
+                f"{settings.path.name}: {_setting(name)}."
+            )
+        if folder.is_dir():
+            with suppress(StorageError):  # the next write into the folder reports it
+                files_at(str(folder)).put(OWNER, f"{mine}\n{folder}\n".encode())
+
+
+def _owner(folder: Path) -> tuple[str, str]:
+    """The pipeline that a folder belongs to, and the path of the folder then; empty if nobody has claimed it."""
+    try:
+        owner, place = (folder / OWNER).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return "", ""
+    return owner, place

@@ -1,109 +1,107 @@
-"""Whether a recording is like those of the fit: four measures, each with a bound, and a sentence."""
+"""Drift: four measures of how much a recording differs from the data of its model, each with a bound."""
 
 from __future__ import annotations
 
 import json
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dlcca.pipelines import folders
-from dlcca.pipelines.catalog import iso
+from dlcca.errors import DataError, SettingsError
+from dlcca.pipelines.catalog import Row, iso
 from dlcca.pipelines.context import Pipeline
-from dlcca.pipelines.sections import DriftSection
+from dlcca.pipelines.settings import DriftSection
+from dlcca.settings.fit import Settings
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Rows of a probe, in segments spread over the recording, and its landmarks.
+PROBE_ROWS, PROBE_SEGMENTS, PROBE_LANDMARKS = 2048, 8, 256
 
 
 @dataclass(frozen=True)
 class Measured:
-    """How far a recording is from what a model has seen; None where it cannot be told."""
+    """How much a recording differs from the data of a model; None where it cannot be measured."""
 
     outside: float  # share of its valid rows
-    distance: float  # of the typical row to the nearest landmark; 1 is the reach of the fit
+    distance: float  # median over rows, to the nearest landmark; 1 is the coverage radius of the fit
     correlation_change: float | None
     eigenvalue_change: float | None
 
     def excesses(self, bounds: DriftSection) -> list[str]:
-        """Which bounds are exceeded, in words; none if it is like the fit's."""
-        said = [
-            (self.outside, bounds.most_outside, "{:.0%} of its rows are outside what the fit saw ({:.0%} allowed)"),
-            (
-                self.distance,
-                bounds.most_distance,
-                "its typical row is {:.2f} from the nearest landmark ({:.2f} allowed)",
-            ),
+        """The bounds that are exceeded, in words."""
+        measures = (
+            (self.outside, bounds.most_outside, "{:.0%} of its rows are outside ({:.0%} allowed)"),
+            (self.distance, bounds.most_distance, "its median distance to a landmark is {:.2f} ({:.2f} allowed)"),
             (
                 self.correlation_change,
                 bounds.correlation_change,
-                "its views correlate by {:.2f} differently ({:.2f} allowed)",
+                "a correlation differs by {:.2f} ({:.2f} allowed)",
             ),
-            (
-                self.eigenvalue_change,
-                bounds.eigenvalue_change,
-                "a leading eigenvalue differs by {:.2f} ({:.2f} allowed)",
-            ),
-        ]
-        return [text.format(value, bound) for value, bound, text in said if value is not None and value > bound]
+            (self.eigenvalue_change, bounds.eigenvalue_change, "an eigenvalue differs by {:.2f} ({:.2f} allowed)"),
+        )
+        return [text.format(value, bound) for value, bound, text in measures if value is not None and value > bound]
 
 
-def pending(flow: Pipeline) -> list[int]:
-    """Finished recordings that have not been held against the model they were embedded with."""
+def pending(pipeline: Pipeline) -> list[int]:
+    """Finished recordings whose drift was not measured with the model that they were embedded with."""
     query = (
         "SELECT id FROM recordings AS r WHERE status = 'done' AND NOT EXISTS "
         "(SELECT 1 FROM drift WHERE recording = r.id AND model = r.model) ORDER BY day, start, path"
     )
-    return [row["id"] for row in flow.catalog.all(query)]
+    return [row["id"] for row in pipeline.catalog.all(query)]
 
 
-def measure(flow: Pipeline, number: int) -> bool:
-    """Hold a recording against the model that it was embedded with; whether it is an alarm."""
-    recording = flow.recording(number)
-    model = flow.catalog.one("SELECT * FROM models WHERE version = ?", [recording["model"]])
+def measure(pipeline: Pipeline, number: int) -> bool:
+    """Compare a recording with the model that it was embedded with; whether this is an alarm."""
+    catalog, recording = pipeline.catalog, pipeline.recording(number)
+    model = catalog.one("SELECT * FROM models WHERE version = ?", [recording["model"]])
     assert model is not None
-    model = folders.row_located(flow.settings, model)
+    model = pipeline.located(model)
     measures = json.loads(model["measures"] or "{}")
-    here = _probe(flow, recording, model)
+    here = _probe(pipeline, recording, model)
     baseline = measures.get("baseline", [])
     found = Measured(*_of_rows(recording), *_changes(here, baseline))
-    over = found.excesses(flow.settings.drift)
-    name = os.path.basename(recording["path"])
+    over = found.excesses(pipeline.settings.drift)
+    name = f"{os.path.basename(recording['path'])} of {recording['day']}"
     if over:
-        text = f"{name} of {recording['day']} is unlike what model {model['version']} has seen: {'; '.join(over)}."
+        text = f"{name} differs from the data of model {model['version']}: {'; '.join(over)}."
     else:
         text = (
-            f"{name} of {recording['day']} is like what model {model['version']} has seen: {found.outside:.1%} of its "
-            f"rows are outside, the typical one is {found.distance:.2f} from the nearest landmark."
+            f"{name} is like the data of model {model['version']}: {found.outside:.1%} of its rows are outside, the "
+            f"median distance to the nearest landmark is {found.distance:.2f}."
         )
-    with flow.catalog.change():
-        row = {**vars(found), "recording": number, "model": model["version"], "run": flow.run}
-        row |= {"measured": iso(flow.now), "alarm": int(bool(over)), "text": text}
-        flow.catalog.insert("drift", {**row, "probe": None if here is None else json.dumps(here)})
-        if not baseline and here is not None and not over:  # a model from elsewhere: the first recording stands for it
-            flow.catalog.update(
-                "models", {"measures": json.dumps({**measures, "baseline": [here]})}, version=model["version"]
-            )
-        flow.note("drift" if over else "steady", text, recording=number, path=recording["path"], day=recording["day"])
+    with catalog.change():
+        row = {**vars(found), "recording": number, "model": model["version"], "run": pipeline.run}
+        row |= {"measured": iso(pipeline.now), "alarm": int(bool(over)), "text": text}
+        catalog.insert("drift", {**row, "probe": None if here is None else json.dumps(here)})
+        if not baseline and here is not None and not over:  # an adopted model: its first recording is the baseline
+            encoded = json.dumps({**measures, "baseline": [here]})
+            catalog.update("models", {"measures": encoded}, version=model["version"])
+        kind = "drift" if over else "steady"
+        pipeline.note(kind, text, recording=number, path=recording["path"], day=recording["day"])
     return bool(over)
 
 
-def _probe(flow: Pipeline, recording: dict[str, Any], model: dict[str, Any]) -> dict[str, Any] | None:
+def _probe(pipeline: Pipeline, recording: Row, model: Row) -> dict[str, Any] | None:
     from dlcca.estimator import open_model
-    from dlcca.pipelines.probe import probe
     from dlcca.storage import views
 
     if model["status"] == "removed" or not recording["views"] or not views.is_views(recording["views"]):
         return None
     fitted = open_model(model["address"])
     if set(views.describe(recording["views"])["views"]) != set(fitted.model_.names):
-        return None  # a view is missing: there is nothing to correlate with
-    return probe(recording["views"], fitted.settings_, flow.settings.seed)
+        return None  # a view is missing
+    return probe(recording["views"], fitted.settings_, pipeline.settings.seed)
 
 
-def _of_rows(recording: dict[str, Any]) -> tuple[float, float]:
+def _of_rows(recording: Row) -> tuple[float, float]:
     """Share of rows outside, and the median distance."""
     import numpy as np
 
     from dlcca.storage import transformed
-    from dlcca.storage.arrays import open_sealed
+    from dlcca.storage.formats import open_sealed
 
     group: Any = open_sealed(recording["result"], transformed.FORM)[0]
     distance = np.asarray(group["distance"][...])
@@ -112,7 +110,7 @@ def _of_rows(recording: dict[str, Any]) -> tuple[float, float]:
 
 
 def _changes(here: dict[str, Any] | None, baseline: list[dict[str, Any]]) -> tuple[float | None, float | None]:
-    """How much correlation and eigenvalues differ from those of the recording of the fit that is nearest in each."""
+    """Differences of correlation and eigenvalues from the most similar recording of the fit in each."""
     if here is None or not baseline:
         return None, None
     correlation = min(abs(here["correlation"] - known["correlation"]) for known in baseline)
@@ -120,3 +118,46 @@ def _changes(here: dict[str, Any] | None, baseline: list[dict[str, Any]]) -> tup
         max(abs(a - b) for a, b in zip(here["eigenvalues"], known["eigenvalues"], strict=False)) for known in baseline
     ]
     return correlation, min(spectra)
+
+
+def probe(address: str, settings: Settings, seed: int = 0) -> dict[str, Any] | None:
+    """Median local correlation and leading eigenvalues of a small fit to a sample of one store of views.
+
+    The fit is the same for every recording, so that recordings can be compared by it. None if the store is too short.
+    """
+    import numpy as np
+
+    from dlcca.fitting import metric, spectrum
+    from dlcca.fitting.job import refuse_early
+    from dlcca.fitting.memory_job import memory_job
+    from dlcca.recordings.recorded_views import open_views
+    from dlcca.views import Views
+
+    opened = open_views(address)
+    rows = _sample(len(next(iter(opened.values()))))
+    views = Views(tuple(np.asarray(X[rows]) for X in opened.values()), tuple(opened))
+    broken = (np.diff(rows) != 1) | (np.diff(opened.segments[rows]) != 0)
+    segments = np.concatenate([[0], np.cumsum(broken)]).astype(np.int64)
+    n_landmarks = min(PROBE_LANDMARKS, len(rows))
+    fewer = settings.with_options(landmarks=n_landmarks, landmark_rule="even", neighbor_index="exact")
+    try:
+        job = memory_job(views.present, views.names, fewer, seed, segments)
+        refuse_early(job.options, job.n, job.dims)
+        spectrum.SPECTRUM.ensure(job)
+    except (DataError, SettingsError):
+        return None
+    return {
+        "correlation": float(np.median(metric.result(job).correlations[:, 0])),
+        "eigenvalues": [float(value) for value in spectrum.eigenvalues(job)[1:]],
+    }
+
+
+def _sample(n: int) -> np.ndarray:
+    """Row numbers of segments spread evenly over n rows; all rows if they are few."""
+    import numpy as np
+
+    if n <= PROBE_ROWS:
+        return np.arange(n)
+    length = PROBE_ROWS // PROBE_SEGMENTS
+    starts = np.linspace(0, n - length, PROBE_SEGMENTS).astype(np.int64)
+    return (starts[:, None] + np.arange(length)).ravel()

@@ -1,153 +1,183 @@
-"""One recording from its files to coordinates: ingest, quality gate, transform. Each goes on where it was stopped."""
+"""Embedding of one recording: ingest, quality gate and transform, each resumed where it was stopped.
+
+The preprocessing (channels, windows, features and scaling) is the same for all recordings and all models of a
+generation. The first good recording determines it, and it has a store of its own, with what a model stores of its
+recordings (`dlcca.model.Recordings`).
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dlcca.errors import DataError, StaleStage, StorageError, StoreFileError
-from dlcca.pipelines import preprocessing, status
+from dlcca.errors import DataError, SettingsError, StaleStage, StorageError, StoreFileError
+from dlcca.pipelines import recordings, sources
+from dlcca.pipelines.catalog import Row
 from dlcca.pipelines.context import Pipeline
-from dlcca.pipelines.digest import here
-from dlcca.pipelines.stats import stamp_of
-from dlcca.pipelines.status import HeldBack
+from dlcca.pipelines.recordings import HeldBack
+from dlcca.settings.recipe import ViewRecipe
+from dlcca.storage.formats import Format, is_form, open_sealed, plain, read_array, seal, write_array
+from dlcca.storage.places import replacing
+
+FORM = Format(
+    "dlcca-treatment", 1, noun="preprocessing", error=StoreFileError, renew="run dlcca pipeline backfill --anew"
+)
 
 
-def embed(flow: Pipeline, number: int) -> str:
-    """All of it; the status that the recording then has. What goes wrong with it is in the catalog, not raised."""
+def embed(pipeline: Pipeline, number: int) -> str:
+    """Embed a recording; the status that it then has. Its errors are stored in the catalog, not raised."""
     from dlcca.storage import views as store
 
-    recording = flow.recording(number)
-    place = views_place(flow, recording)
+    recording = pipeline.recording(number)
+    place = views_place(pipeline, recording)
     made_before = store.is_views(str(place))
     try:
         try:
-            facts = _embedded(flow, number)
+            facts = _embedded(pipeline, number)
         except (DataError, StoreFileError):
             if not made_before:
                 raise
-            flow.remove(place)  # what an earlier run made of it may have been damaged since: its files decide
-            facts = _embedded(flow, number)
+            pipeline.remove(place)  # the views of an earlier run may be damaged: make them again
+            facts = _embedded(pipeline, number)
     except Exception as error:
-        return status.failed(flow, recording, error)
-    status.done(flow, recording, facts)
+        return recordings.failed(pipeline, recording, error)
+    recordings.done(pipeline, recording, facts)
     return "done"
 
 
-def _embedded(flow: Pipeline, number: int) -> dict[str, Any]:
-    views = ingest(flow, number)
-    gate(flow, views)
-    return transform(flow, number, views)
+def _embedded(pipeline: Pipeline, number: int) -> dict[str, Any]:
+    header = ingest(pipeline, number)
+    gate(pipeline, header)
+    return transform(pipeline, number, header)
 
 
-def views_place(flow: Pipeline, recording: Mapping[str, Any]) -> Path:
-    """Where the views of a recording are made: the name tells its content, and how it is treated."""
-    treated = f"g{flow.generation}-{flow.settings.fingerprint()[:8]}"
-    return flow.state / "views" / f"{recording['id']:06d}-{recording['content'][:12]}-{treated}.zarr"
+def views_place(pipeline: Pipeline, recording: Mapping[str, Any]) -> Path:
+    """The place of the views of a recording; the name depends on its content and the preprocessing."""
+    made = f"g{pipeline.generation}-{pipeline.settings.fingerprint()[:8]}"
+    return pipeline.state / "views" / f"{recording['id']:06d}-{recording['content'][:12]}-{made}.zarr"
 
 
-def can_be_repeated(flow: Pipeline, recording: Mapping[str, Any]) -> bool:
-    """Whether a recording can be embedded once more: its file is there, or its views are."""
+def can_be_repeated(pipeline: Pipeline, recording: Mapping[str, Any]) -> bool:
+    """Whether a recording can be embedded again: its file or its views exist."""
     from dlcca.storage import views as store
 
-    known = flow.catalog.value("SELECT 1 FROM files WHERE content = ? AND state = 'known'", [recording["content"]])
-    return bool(known) or store.is_views(str(views_place(flow, recording)))
+    known = pipeline.catalog.value("SELECT 1 FROM files WHERE content = ? AND state = 'known'", [recording["content"]])
+    return bool(known) or store.is_views(str(views_place(pipeline, recording)))
 
 
-def ingest(flow: Pipeline, number: int) -> dict[str, Any]:
-    """The views of a recording, treated as all others; the header of their store, with its address as ``store``."""
-    from dlcca.recordings import ingest as ingesting
+def ingest(pipeline: Pipeline, number: int) -> dict[str, Any]:
+    """Make the views of a recording; the header of their store, with its address as ``store``."""
     from dlcca.recordings import new_recordings
-    from dlcca.storage import views as store
 
-    recording = flow.recording(number)
-    place = views_place(flow, recording)
-    if not store.is_views(str(place)):
-        made, scaling = preprocessing.read(flow), str(preprocessing.place_of(flow))
-
-        def make(files: list[str]) -> None:
-            job, line = new_recordings.prepared(str(place), scaling, made, files)
-            ingesting.run(job, line, flow.workers.client(job.n_blocks))
-
-        _from_files(flow, recording, place, make)
-    return {**store.describe(str(place)), "store": str(place)}
+    recording = pipeline.recording(number)
+    place, scaling = views_place(pipeline, recording), str(preprocessing_place(pipeline))
+    return _views(
+        pipeline,
+        recording,
+        place,
+        lambda files: new_recordings.prepared(str(place), scaling, read_preprocessing(pipeline), files),
+    )
 
 
-def first_views(flow: Pipeline, number: int, place: Path) -> dict[str, Any]:
-    """The views of a recording by the settings alone, scaled by itself: from it all others take their treatment."""
+def first_views(pipeline: Pipeline, number: int, place: Path) -> dict[str, Any]:
+    """As `ingest`, for a recording that determines the preprocessing: by the settings alone, scaled by itself."""
+    from dlcca.recordings import ingest as ingesting
+
+    return _views(
+        pipeline,
+        pipeline.recording(number),
+        place,
+        lambda files: ingesting.prepared(str(place), _recipes_for(pipeline, files)),
+    )
+
+
+def _recipes_for(pipeline: Pipeline, files: Sequence[str]) -> dict[str, ViewRecipe]:
+    """The recipes of the settings, for the files of one recording."""
+    recipes = {}
+    for name, recipe in pipeline.settings.recipes.items():
+        mine = recordings.files_for(recipe, files)
+        if not mine:
+            raise DataError(f"view {name!r} has source = {list(recipe.source)}, which matches none of its files.")
+        recipes[name] = replace(recipe, source=tuple(mine))
+    return recipes
+
+
+def _views(pipeline: Pipeline, recording: Row, place: Path, prepare: Callable[[list[str]], Any]) -> dict[str, Any]:
+    """Make views of the files of a recording, unless they exist. The files must not change meanwhile."""
     from dlcca.recordings import ingest as ingesting
     from dlcca.storage import views as store
 
     def make(files: list[str]) -> None:
-        job, line = ingesting.prepared(str(place), preprocessing.recipes_for(flow, files))
-        ingesting.run(job, line, flow.workers.client(job.n_blocks))
+        job, line = prepare(files)
+        ingesting.run(job, line, pipeline.workers.client(job.n_blocks))
 
-    _from_files(flow, flow.recording(number), place, make)
+    if not store.is_views(str(place)):
+        parts, n_read, stamp = recordings.files_of(pipeline, recording)
+        _clear(pipeline, place, bool(ingesting.begun(str(place))))
+        scratch = pipeline.state / "work" / f"files-{recording['id']}"
+        try:
+            files = sources.local_files(parts, scratch)[:n_read]
+            try:
+                make(files)
+            except StaleStage:  # begun with a file of another date
+                pipeline.remove(place)
+                make(files)
+        finally:
+            pipeline.remove(scratch)
+        if not sources.has_stamp(parts, stamp):
+            pipeline.remove(place)
+            raise StorageError(f"{os.path.basename(recording['path'])} changed while it was read.")
     return {**store.describe(str(place)), "store": str(place)}
 
 
-def _from_files(flow: Pipeline, recording: Mapping[str, Any], place: Path, make: Any) -> None:
-    """Have views made of the files of a recording, which must not change meanwhile."""
-    from dlcca.recordings import ingest_status
-
-    parts, read, stamp = status.files_of(flow, dict(recording))
-    status.clear(flow, place, bool(ingest_status.begun(str(place))))
-    scratch = flow.state / "work" / f"files-{recording['id']}"
-    try:
-        files = here(parts, scratch)[: len(read)]
-        try:
-            make(files)
-        except StaleStage:  # begun with a file of another date: the same content, but it cannot be told from here
-            flow.remove(place)
-            make(files)
-    finally:
-        flow.remove(scratch)
-    if not any("://" in path for path in parts) and stamp_of(parts) != stamp:
-        flow.remove(place)
-        raise StorageError(f"{os.path.basename(recording['path'])} changed while it was read.")
+def _clear(pipeline: Pipeline, place: Path, begun: bool) -> None:
+    """Prepare what a killed run has left for resumption; remove it if no stage was ``begun``."""
+    if begun:
+        pipeline.remove(*place.rglob("*.partial"))  # files that Zarr was writing
+    else:
+        pipeline.remove(place)
 
 
-def gate(flow: Pipeline, header: Mapping[str, Any]) -> None:
-    """An error that says why a recording is held back, if it is."""
-    asked, rows, windows = flow.settings.gate, header["rows"], header["windows"]
-    told = ", ".join(f"{count} {why}" for why, count in header["reasons"].items() if count and why != "valid")
-    if rows < asked.least_rows or rows < asked.least_valid_share * windows:
+def gate(pipeline: Pipeline, header: Mapping[str, Any]) -> None:
+    """Raise `HeldBack` if a recording does not meet the requirements of [gate]."""
+    limits, rows, windows = pipeline.settings.gate, header["rows"], header["windows"]
+    reasons = ", ".join(f"{count} {why}" for why, count in header["reasons"].items() if count and why != "valid")
+    if rows < limits.least_rows or rows < limits.least_valid_share * windows:
         raise HeldBack(
-            f"{rows} of its {windows} windows are valid ({told}); [gate] asks for a share of "
-            f"{asked.least_valid_share:g}, and for {asked.least_rows}."
+            f"{rows} of its {windows} windows are valid ({reasons}); [gate] requires a share of "
+            f"{limits.least_valid_share:g}, and at least {limits.least_rows}."
         )
-    missing = [name for name in flow.settings.recipes if name not in header["views"]]
-    if missing and asked.all_views:
-        raise HeldBack(f"it lacks the channels of view {', '.join(map(repr, missing))}, and [gate] all_views is set.")
+    missing = [name for name in pipeline.settings.recipes if name not in header["views"]]
+    if missing and limits.all_views:
+        raise HeldBack(f"it has no channels of view {', '.join(map(repr, missing))}, and [gate] all_views is true.")
 
 
-def transform(flow: Pipeline, number: int, header: Mapping[str, Any]) -> dict[str, Any]:
-    """Coordinates of a recording by the model in use; what the catalog is told of it."""
+def transform(pipeline: Pipeline, number: int, header: Mapping[str, Any]) -> dict[str, Any]:
+    """Coordinates of a recording by the model in use; columns for the catalog."""
     from dlcca.fitting import transform as transforming
     from dlcca.storage import transformed
 
-    recording, model = flow.recording(number), flow.current_model()
+    recording, model = pipeline.recording(number), pipeline.current_model()
     assert model is not None, "there is no model yet"
     views = header["store"]
-    name = f"{number:06d}-{recording['content'][:12]}-v{model['version']}.zarr"
-    place = flow.state / "results" / name
-
+    place = pipeline.state / "results" / f"{number:06d}-{recording['content'][:12]}-v{model['version']}.zarr"
     if not transformed.is_transformed(str(place)):
-        status.clear(flow, place, transforming.progress(str(place)) is not None)
+        _clear(pipeline, place, transforming.progress(str(place)) is not None)
 
     def make() -> dict[str, Any]:
         job = transforming.prepared(str(place), model["address"], transforming.views_of_store(views), views)
-        return transforming.run(job, flow.workers.client(job.stage.n_blocks))
+        return transforming.run(job, pipeline.workers.client(job.stage.n_blocks))
 
     try:
         made = make()
-    except StaleStage:  # left over from views that have been made again since
-        flow.remove(place)
+    except StaleStage:  # of views that have been made again since
+        pipeline.remove(place)
         made = make()
     return {
-        "settings": flow.settings.fingerprint(),
+        "settings": pipeline.settings.fingerprint(),
         "model": model["version"],
         "views": views,
         "result": str(place),
@@ -155,3 +185,49 @@ def transform(flow: Pipeline, number: int, header: Mapping[str, Any]) -> dict[st
         "valid": made["valid"],
         "outside": made["outside"],
     }
+
+
+# Preprocessing.
+
+
+def preprocessing_place(pipeline: Pipeline) -> Path:
+    """The place of the preprocessing of this generation."""
+    return pipeline.settings.models / f"preprocessing-{pipeline.generation:03d}.zarr"
+
+
+def has_preprocessing(pipeline: Pipeline) -> bool:
+    """Whether the preprocessing of these settings is determined."""
+    place = preprocessing_place(pipeline)
+    return is_form(place, FORM) and open_sealed(place, FORM)[1]["settings"] == pipeline.settings.fingerprint()
+
+
+def read_preprocessing(pipeline: Pipeline) -> Any:
+    """The preprocessing as a `dlcca.model.Recordings`."""
+    from dlcca.model import Recordings
+
+    place = preprocessing_place(pipeline)
+    group, header = open_sealed(place, FORM)
+    arrays = {name: read_array(group, name, digest, place, FORM) for name, digest in header["manifest"].items()}
+    return Recordings(header["facts"], arrays)
+
+
+def write_preprocessing(pipeline: Pipeline, made: Any) -> None:
+    """Store the preprocessing of a recording or of a model (a `dlcca.model.Recordings`) for all that follow."""
+    import zarr
+
+    with replacing(preprocessing_place(pipeline), FORM) as place:
+        group = zarr.create_group(str(place), zarr_format=3)
+        arrays = {name: write_array(group, name, X) for name, X in made.scaling.items()}
+        content = {"facts": plain(made.facts), "manifest": arrays, "settings": pipeline.settings.fingerprint()}
+        seal(group, FORM, content)
+
+
+def refuse_other_settings(pipeline: Pipeline, model: Mapping[str, Any] | None) -> None:
+    """An error if the settings are not those of the model."""
+    if model is None or not model["settings"] or model["settings"] == pipeline.settings.fingerprint():
+        return
+    raise SettingsError(
+        f"the views or the settings of the fit in {pipeline.settings.path.name} are not those of model "
+        f"{model['version']}; coordinates before and after would not be comparable. Restore them, or fit a model with "
+        f"the new settings to all existing recordings: dlcca pipeline backfill {pipeline.settings.path.name} --anew."
+    )

@@ -1,295 +1,430 @@
-"""Fitting models: the first one, and refits to old and new rows, which take over if they do well on held-out rows."""
+"""Fits of models: the first one, and refits to old and new rows, which are stored as views of their own."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from dlcca.errors import DataError, SettingsError, Untrusted
-from dlcca.pipelines import embed, preprocessing, status, trust, versions
-from dlcca.pipelines.context import Pipeline
+import numpy as np
 
-#: Probes of recordings that a model is remembered by, at most; the latest.
+from dlcca.errors import DataError, SettingsError, Untrusted
+from dlcca.pipelines import embed, recordings, versions
+from dlcca.pipelines.catalog import Row
+from dlcca.pipelines.context import Pipeline
+from dlcca.pipelines.drift import probe
+from dlcca.storage import run as run_store
+from dlcca.storage import views as store
+from dlcca.storage.formats import plain, seal, write_array
+from dlcca.storage.places import replacing
+
+#: Maximum number of probes of recordings that are stored with a model; the latest.
 MOST_PROBES = 64
-#: About; to tell whether a fit is worth workers.
+#: Approximate size, to decide whether a fit needs workers.
 ROWS_OF_A_BLOCK = 65_536
 
 
-def adopt(flow: Pipeline) -> None:
-    """Make the model that [model] start names the first version."""
+def adopt(pipeline: Pipeline) -> None:
+    """Make the model of [model] start the first version."""
     from dlcca.estimator import open_model
 
-    start = flow.settings.address(flow.settings.model.start)
+    start = pipeline.settings.address(pipeline.settings.model.start)
     fitted = open_model(start)
     if fitted.recordings_ is None:
-        raise SettingsError(f"[model] start = {start}: it was fitted to arrays, and does not know recordings.")
+        raise SettingsError(f"[model] start = {start}: it was fitted to arrays, without recordings.")
     known = set(fitted.recordings_.facts["views"])
-    if known != set(flow.settings.recipes):
+    if known != set(pipeline.settings.recipes):
         raise SettingsError(
-            f"[model] start = {start} has the views {', '.join(sorted(known))}, and the settings "
-            f"{', '.join(sorted(flow.settings.recipes))}; they must be the same."
+            f"[model] start = {start} has the views {', '.join(sorted(known))}, and the settings have "
+            f"{', '.join(sorted(pipeline.settings.recipes))}; they must be the same."
         )
-    preprocessing.settle(flow, fitted.recordings_)
-    version = versions.begin(flow, f"it was given ([model] start = {flow.settings.model.start})", None)
-    fitted.save(versions.places(flow, version)["address"])
+    embed.write_preprocessing(pipeline, fitted.recordings_)
+    version = versions.begin(pipeline, f"it is [model] start = {pipeline.settings.model.start}", None)
+    fitted.save(versions.places(pipeline, version)["address"])
     measures = {"quality": fitted.quality_, "warnings": fitted.warnings_}
-    versions.promote(flow, version, {"n_rows": len(fitted.embedding_)}, measures, [], None)
+    versions.promote(pipeline, version, {"n_rows": len(fitted.embedding_)}, measures, [], None)
 
 
-def first_fit(flow: Pipeline, because: str = "there was no model yet") -> dict[str, Any] | None:
-    """Fit a model to recordings alone, and use it if it is trusted; what came of it, None if there was no fit.
+# The first fit.
 
-    Recordings that are not good come out as such in the catalog. If none is good there is no model, and no error. Nor
-    is there a fit to the same recordings as the last one, if that was not trusted.
+
+def first_fit(pipeline: Pipeline, because: str = "there was no model yet") -> dict[str, Any] | None:
+    """Fit a model to recordings alone, and use it if it is trusted; the outcome, or None if there was no fit.
+
+    Recordings that do not pass the gate are marked in the catalog. There is no fit if none passes, or if the last fit
+    was to the same recordings and is not trusted.
     """
-    last = trust.last_untrusted(flow)
-    numbers = _good_ones(flow, last is not None)
-    if not numbers or (last is not None and _is_the_same(flow, last, numbers)):
+    last = versions.last_untrusted(pipeline)
+    numbers = _good_recordings(pipeline, last is not None)
+    if not numbers or (last is not None and _was_fitted_to(pipeline, last, numbers)):
         return None
-    version, model, stored, measures = _fitted(flow, because, numbers)
+    version, model, stored, measures = _fitted(pipeline, because, numbers)
     reasons = list(model.warnings_)
-    if reasons:  # a later fit has nothing to do with it
-        places = versions.places(flow, version)
-        flow.remove(places["rows_store"], places["held_store"])
-        stored = {"n_rows": stored["n_rows"]}
-        versions.reject(flow, version, stored, measures, numbers, "; ".join(reasons))
+    if reasons:
+        places = versions.places(pipeline, version)
+        pipeline.remove(places["rows_store"], places["held_store"])  # no refit will need them
+        versions.reject(pipeline, version, {"n_rows": stored["n_rows"]}, measures, numbers, "; ".join(reasons))
     else:
-        versions.promote(flow, version, stored, measures, numbers, None)
-        _embed_again(flow)
+        versions.promote(pipeline, version, stored, measures, numbers, None)
+        _repeat_untrusted(pipeline)
     return {"version": version, "promoted": not reasons, "objections": reasons}
 
 
-def _embed_again(flow: Pipeline) -> None:
-    """Have recordings done again that were embedded with a model that is not trusted; their results stand till then."""
-    query = f"SELECT * FROM recordings WHERE status = 'done' AND model IN (SELECT version FROM models {trust.WHERE})"
-    rows = [row for row in flow.catalog.all(query) if embed.can_be_repeated(flow, row)]
+def _repeat_untrusted(pipeline: Pipeline) -> None:
+    """Mark recordings that were embedded with an untrusted model to be embedded again."""
+    untrusted = f"SELECT version FROM models {versions.UNTRUSTED}"
+    found = pipeline.catalog.all(f"SELECT * FROM recordings WHERE status = 'done' AND model IN ({untrusted})")
+    rows = [row for row in found if embed.can_be_repeated(pipeline, row)]
     if rows:
-        with flow.catalog.change():
+        with pipeline.catalog.change():
             for row in rows:
-                flow.catalog.update("recordings", {"status": "new", "attempts": 0}, id=row["id"])
-            many = f"{len(rows)} recordings were" if len(rows) > 1 else "1 recording was"
-            flow.note("anew", f"{many} embedded with a model that is not trusted, and done again.")
+                pipeline.catalog.update("recordings", {"status": "new", "attempts": 0}, id=row["id"])
+            many = f"{len(rows)} recordings are" if len(rows) > 1 else "1 recording is"
+            pipeline.note("anew", f"{many} embedded again: the model used before is not trusted.")
 
 
-def _is_the_same(flow: Pipeline, model: Mapping[str, Any], numbers: Sequence[int]) -> bool:
-    """Whether a model was fitted to these recordings, with the settings of now."""
-    rows = flow.catalog.all("SELECT recording FROM training WHERE model = ?", [model["version"]])
-    return model["settings"] == flow.settings.fingerprint() and {row["recording"] for row in rows} == set(numbers)
+def _was_fitted_to(pipeline: Pipeline, model: Mapping[str, Any], numbers: Sequence[int]) -> bool:
+    """Whether a model was fitted to these recordings, with the present settings."""
+    rows = pipeline.catalog.all("SELECT recording FROM training WHERE model = ?", [model["version"]])
+    return model["settings"] == pipeline.settings.fingerprint() and {row["recording"] for row in rows} == set(numbers)
 
 
-def _fitted(flow: Pipeline, because: str, numbers: Sequence[int]) -> tuple[int, Any, dict[str, Any], dict[str, Any]]:
-    """A new version, fitted to recordings: its number, the estimator, and what the catalog keeps of both."""
+def _fitted(pipeline: Pipeline, because: str, numbers: Sequence[int]) -> tuple[int, Any, Row, dict[str, Any]]:
+    """Fit a new version to recordings: its number, the estimator, and columns and measures for the catalog."""
     from dlcca.estimator import LocalCCA
-    from dlcca.pipelines.probe import probe
     from dlcca.recordings.recorded_views import open_views
 
-    version = versions.begin(flow, because, None)
-    stores = [str(embed.views_place(flow, flow.recording(number))) for number in numbers]
-    n_rows = _write_rows(flow, version, None, stores)
-    places = versions.places(flow, version)
-    model = LocalCCA.from_settings(flow.settings.fit, random_state=flow.settings.seed)
-    model.client = flow.workers.client(n_rows // ROWS_OF_A_BLOCK)
+    version = versions.begin(pipeline, because, None)
+    stores = [str(embed.views_place(pipeline, pipeline.recording(number))) for number in numbers]
+    n_rows = _write_rows(pipeline, version, None, stores)
+    places = versions.places(pipeline, version)
+    model = LocalCCA.from_settings(pipeline.settings.fit, random_state=pipeline.settings.seed)
+    model.client = pipeline.workers.client(n_rows // ROWS_OF_A_BLOCK)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Untrusted)  # the summary and the exit code say so
+        warnings.simplefilter("ignore", Untrusted)  # it is in the summary and the exit code
         model.fit(open_views(places["rows_store"]))
     model.save(places["address"])
-    probes = [probe(store, model.settings_, flow.settings.seed) for store in stores[-MOST_PROBES:]]
+    probes = [probe(address, model.settings_, pipeline.settings.seed) for address in stores[-MOST_PROBES:]]
     measures = {"baseline": [found for found in probes if found is not None], "quality": model.quality_}
     stored = {"n_rows": n_rows, "rows_store": str(places["rows_store"]), "held_store": str(places["held_store"])}
     return version, model, stored, {**measures, "warnings": model.warnings_}
 
 
-def candidates(flow: Pipeline) -> list[dict[str, Any]]:
-    """Recordings that a first fit may use, in the order of their starts: all whose files or views are there."""
+def candidates(pipeline: Pipeline) -> list[Row]:
+    """Recordings that a first fit can use, in order of start: all whose files or views exist."""
     query = "SELECT * FROM recordings WHERE day IS NOT NULL AND status IN ('new', 'failed', 'done') "
-    found = flow.catalog.all(query + "ORDER BY day, start IS NULL, start, path")
-    return [row for row in found if row["status"] != "done" or embed.can_be_repeated(flow, row)]
+    found = pipeline.catalog.all(query + "ORDER BY day, start IS NULL, start, path")
+    return [row for row in found if row["status"] != "done" or embed.can_be_repeated(pipeline, row)]
 
 
-def _good_ones(flow: Pipeline, latest: bool) -> list[int]:
-    """Recordings for the first fit: the earliest that pass the gate, up to first_rows; the others come out as bad.
+def _good_recordings(pipeline: Pipeline, latest: bool) -> list[int]:
+    """The earliest recordings that pass the gate, up to first_rows; the others are marked in the catalog.
 
-    With ``latest`` they are the latest ones: an earlier fit was not trusted, and this one must not be to the same rows.
-    If the settings fit none of them, it is the settings that are wrong, and the recordings are left as they are.
+    With ``latest``, the latest ones: an earlier fit was not trusted, and this one must not be to the same rows. If the
+    settings match none of the recordings, the error is in the settings, and the recordings are not marked.
     """
     good: list[int] = []
-    unfit: list[tuple[Mapping[str, Any], SettingsError]] = []
-    rows, found = 0, candidates(flow)
+    unfit: list[tuple[Row, SettingsError]] = []
+    rows, found = 0, candidates(pipeline)
     for recording in found[::-1] if latest else found:
-        if rows >= flow.settings.model.first_rows:
+        if rows >= pipeline.settings.model.first_rows:
             break
         try:
-            if not preprocessing.is_settled(flow):
-                _settle_by(flow, recording["id"])
-            header = embed.ingest(flow, recording["id"])
-            embed.gate(flow, header)
+            if not embed.has_preprocessing(pipeline):
+                _determine_preprocessing(pipeline, recording["id"])
+            header = embed.ingest(pipeline, recording["id"])
+            embed.gate(pipeline, header)
         except SettingsError as error:
             unfit.append((recording, error))
         except Exception as error:
-            status.failed(flow, dict(recording), error)
+            recordings.failed(pipeline, recording, error)
         else:
-            if set(header["views"]) == set(flow.settings.recipes):  # one that lacks a view can only be embedded
+            if set(header["views"]) == set(pipeline.settings.recipes):  # else it can only be embedded
                 good.append(int(recording["id"]))
                 rows += header["rows"]
     if unfit and not good:
         raise unfit[0][1]
-    for refused, trouble in unfit:
-        status.failed(flow, dict(refused), trouble)
+    for refused, reason in unfit:
+        recordings.failed(pipeline, refused, reason)
     return good[::-1] if latest else good
 
 
-def _settle_by(flow: Pipeline, number: int) -> None:
-    """Let a recording, if it is good, decide how all are treated."""
-    from dlcca.storage import views
-
-    place = flow.state / "work" / f"first-{number}.zarr"
-    flow.remove(place)
+def _determine_preprocessing(pipeline: Pipeline, number: int) -> None:
+    """Store the preprocessing of a recording for all others, if it passes the gate."""
+    place = pipeline.state / "work" / f"first-{number}.zarr"
+    pipeline.remove(place)
     try:
-        embed.gate(flow, embed.first_views(flow, number, place))
-        preprocessing.settle(flow, views.recordings_of(str(place)))
+        embed.gate(pipeline, embed.first_views(pipeline, number, place))
+        embed.write_preprocessing(pipeline, store.recordings_of(str(place)))
     finally:
-        flow.remove(place)
+        pipeline.remove(place)
 
 
-def _write_rows(flow: Pipeline, version: int, parent: Mapping[str, Any] | None, stores: Sequence[str]) -> int:
-    """The rows of a fit and those held out of it, after those of the parent; how many there are to fit."""
-    from dlcca.pipelines import training
-
-    made, places = preprocessing.read(flow), versions.places(flow, version)
-    pairs = [training.split(store, flow.settings.refit.held_out) for store in stores]
-    fit, held = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    if parent is not None:
-        fit = ([training.whole(parent["rows_store"])] if parent["rows_store"] else []) + fit
-        held = ([training.whole(parent["held_store"])] if parent["held_store"] else []) + held
-    if not sum(piece.rows for piece in held):
-        held = fit  # recordings of so few rows that nothing could be held out
-    training.join(places["rows_store"], fit, made)
-    training.join(places["held_store"], held, made)
-    return sum(piece.rows for piece in fit)
+# Refits.
 
 
-def refit(flow: Pipeline, because: str) -> dict[str, Any] | None:
-    """Fit old and new rows together, and let the result take over if it may; what came of it.
+def refit(pipeline: Pipeline, because: str) -> dict[str, Any] | None:
+    """Fit old and new rows together, and use the result if it passes the comparison; the outcome.
 
     Old landmarks are kept and axes are aligned with the old ones (`dlcca.fitting.refit`), unless the old model is not
     trusted. None if there was nothing to fit.
     """
-    parent = flow.current_model()
+    parent = pipeline.current_model()
     assert parent is not None
-    if trust.reasons_of(parent):
-        return first_fit(flow, because)
-    chosen, together = _chosen(flow, parent)
-    version = versions.begin(flow, because, parent)
+    if versions.warnings_of(parent):
+        return first_fit(pipeline, because)
+    chosen, together = _chosen(pipeline, parent)
+    version = versions.begin(pipeline, because, parent)
     try:
         if not chosen:
             raise DataError("no views of new recordings are kept ([retention] views_days)")
-        return _refitted(flow, version, parent, chosen, together)
-    except (DataError, SettingsError) as error:  # it would be the same tomorrow: an answer, and not tried again
-        versions.reject(flow, version, {}, {}, [], str(error))
+        return _refitted(pipeline, version, parent, chosen, together)
+    except (DataError, SettingsError) as error:  # it would fail again: the version is rejected
+        versions.reject(pipeline, version, {}, {}, [], str(error))
         return {"version": version, "promoted": False, "objections": [str(error)]}
 
 
-def _refitted(
-    flow: Pipeline, version: int, parent: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]], together: bool
-) -> dict[str, Any]:
-    from dlcca.estimator import open_model
-    from dlcca.recordings.recorded_views import open_views
-
-    places = versions.places(flow, version)
-    base = parent if together else {**parent, "rows_store": None}
-    n_rows = _write_rows(flow, version, base, [recording["views"] for recording in chosen])
-    old = open_model(parent["address"])
-    old.client, old.random_state = flow.workers.client(n_rows // ROWS_OF_A_BLOCK), flow.settings.seed
-    new_rows = open_views(places["rows_store"]) if not together else _only_new(flow, version, chosen)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Untrusted)
-        made = old.refit(new_rows, open_views(parent["rows_store"]) if together else None)
-    made.save(places["address"])
-    kept_rows = str(places["rows_store"]) if together else None
-    if not together:
-        flow.remove(places["rows_store"])  # the landmarks stand for old rows from now on
-    stored = {"n_rows": n_rows, "rows_store": kept_rows, "held_store": str(places["held_store"])}
-    return _judge(flow, version, parent, made, stored, chosen)
-
-
-def _chosen(flow: Pipeline, parent: Mapping[str, Any]) -> tuple[list[dict[str, Any]], bool]:
-    """New recordings in the order of time, as many as may be; and whether the old rows fit in besides."""
-    most, rows = flow.settings.refit.most_rows, 0
-    taken: list[dict[str, Any]] = []
-    for recording in versions.new_recordings(flow, parent["version"]):
+def _chosen(pipeline: Pipeline, parent: Mapping[str, Any]) -> tuple[list[Row], bool]:
+    """New recordings in order of time, up to most_rows; and whether the old rows fit in as well."""
+    most, rows = pipeline.settings.refit.most_rows, 0
+    taken: list[Row] = []
+    for recording in versions.new_recordings(pipeline, parent["version"]):
         if taken and rows + recording["valid"] > most:
             break
-        if not _has_all_views(flow, recording["views"]):
-            continue
-        taken.append(recording)
-        rows += recording["valid"]
+        views = recording["views"]
+        if store.is_views(views) and set(store.describe(views)["views"]) == set(pipeline.settings.recipes):
+            taken.append(recording)
+            rows += recording["valid"]
     together = bool(parent["rows_store"]) and rows + (parent["n_rows"] or 0) <= most
     return taken[::-1], together
 
 
-def _has_all_views(flow: Pipeline, store: str) -> bool:
-    """Whether a recording can be fitted to; one that lacks a view can only be embedded."""
-    from dlcca.storage import views
-
-    return views.is_views(store) and set(views.describe(store)["views"]) == set(flow.settings.recipes)
-
-
-def _only_new(flow: Pipeline, version: int, chosen: Sequence[Mapping[str, Any]]) -> Any:
-    """The new rows of a fit, without those of the parent."""
-    from dlcca.pipelines import training
+def _refitted(
+    pipeline: Pipeline, version: int, parent: Mapping[str, Any], chosen: Sequence[Row], together: bool
+) -> dict[str, Any]:
+    from dlcca.estimator import open_model
     from dlcca.recordings.recorded_views import open_views
 
-    place = flow.state / "work" / f"new-{version}.zarr"
-    flow.remove(place)
-    pieces = [training.split(recording["views"], flow.settings.refit.held_out)[0] for recording in chosen]
-    training.join(place, pieces, preprocessing.read(flow))
-    return open_views(place)
+    places = versions.places(pipeline, version)
+    base = parent if together else {**parent, "rows_store": None}
+    n_rows = _write_rows(pipeline, version, base, [recording["views"] for recording in chosen])
+    old = open_model(parent["address"])
+    old.client, old.random_state = pipeline.workers.client(n_rows // ROWS_OF_A_BLOCK), pipeline.settings.seed
+    new_rows = places["rows_store"]
+    if together:  # without the rows of the parent
+        new_rows = pipeline.state / "work" / f"new-{version}.zarr"
+        pipeline.remove(new_rows)
+        join(new_rows, [split(row["views"], _share(pipeline))[0] for row in chosen], embed.read_preprocessing(pipeline))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Untrusted)
+        made = old.refit(open_views(new_rows), open_views(parent["rows_store"]) if together else None)
+    made.save(places["address"])
+    if not together:
+        pipeline.remove(places["rows_store"])  # the landmarks replace the old rows from now on
+    stored = {"n_rows": n_rows, "rows_store": str(places["rows_store"]) if together else None}
+    return _compared(pipeline, version, parent, made, {**stored, "held_store": str(places["held_store"])}, chosen)
 
 
-def _judge(
-    flow: Pipeline,
-    version: int,
-    parent: Mapping[str, Any],
-    made: Any,
-    stored: dict[str, Any],
-    chosen: Sequence[Mapping[str, Any]],
+def _share(pipeline: Pipeline) -> float:
+    return pipeline.settings.refit.held_out
+
+
+def _compared(
+    pipeline: Pipeline, version: int, parent: Mapping[str, Any], made: Any, stored: Row, chosen: Sequence[Row]
 ) -> dict[str, Any]:
     """Compare the new model with the old one on held-out rows, and promote or reject it."""
     from dlcca.estimator import open_model
-    from dlcca.pipelines import comparison, training
+    from dlcca.numerics.coordinates import change
     from dlcca.recordings.recorded_views import open_views
 
-    old, new, place = open_model(parent["address"]).model_, made.model_, stored["held_store"]
-    n_new = sum(training.split(row["views"], flow.settings.refit.held_out)[1].rows > 0 for row in chosen)
-    held = comparison.held_out(open_views(place), training.rows_of_recordings(place), n_new, new.names)
-    before, after = comparison.standing(old, held), comparison.standing(new, held)
-    kept = comparison.axes(new, old, held.old.views) if len(held.old.recording) else made.change_["correlations"]
-    against = comparison.objections(after, before, kept, made.warnings_, flow.settings.refit)
+    old, new, address = open_model(parent["address"]).model_, made.model_, stored["held_store"]
+    n_new = sum(split(row["views"], _share(pipeline))[1].rows > 0 for row in chosen)
+    held = versions.held_out(open_views(address), rows_of_recordings(address), n_new, new.names)
+    before, after = versions.standing(old, held), versions.standing(new, held)
+    known, axes = held.part(new=False), made.change_["correlations"]
+    if len(known.recording):
+        axes = change(new.coordinates(known.views), old.coordinates(known.views)).correlations.tolist()
+    against = versions.objections(after, before, axes, made.warnings_, pipeline.settings.refit)
     measures = {
-        "baseline": _baseline(flow, parent, chosen),
+        "baseline": _baseline(pipeline, parent, chosen),
         "quality": made.quality_,
         "warnings": made.warnings_,
         "change": made.change_,
-        "comparison": {"old": asdict(before), "new": asdict(after), "axes": kept, "rows": len(held.recording)},
+        "comparison": {"old": asdict(before), "new": asdict(after), "axes": axes, "rows": len(held.recording)},
     }
     numbers = [recording["id"] for recording in chosen]
     if against:
-        versions.reject(flow, version, stored, measures, numbers, "; ".join(against))
+        versions.reject(pipeline, version, stored, measures, numbers, "; ".join(against))
     else:
-        versions.promote(flow, version, stored, measures, numbers, parent)
+        versions.promote(pipeline, version, stored, measures, numbers, parent)
     return {"version": version, "promoted": not against, "objections": against, **measures["comparison"]}
 
 
-def _baseline(flow: Pipeline, parent: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Probes of the recordings that the new model knows."""
-    probes = list(parent["measures"].get("baseline", []))
-    for recording in chosen:
-        found = flow.catalog.value(
-            "SELECT probe FROM drift WHERE recording = ? ORDER BY id DESC LIMIT 1", [recording["id"]]
-        )
-        if found:
-            probes.append(json.loads(found))
+def _baseline(pipeline: Pipeline, parent: Mapping[str, Any], chosen: Sequence[Row]) -> list[dict[str, Any]]:
+    """Probes of the recordings that the new model was fitted to."""
+    query = "SELECT probe FROM drift WHERE recording = ? ORDER BY id DESC LIMIT 1"
+    found = [pipeline.catalog.value(query, [recording["id"]]) for recording in chosen]
+    probes = [*parent["measures"].get("baseline", []), *(json.loads(text) for text in found if text)]
     return probes[-MOST_PROBES:]
+
+
+# Rows of several recordings as one store of views: those of a fit, and those held out of it.
+
+#: Bytes of a chunk, and of what is copied at a time.
+CHUNK_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Consecutive rows of a store of views."""
+
+    store: str
+    first: int
+    last: int  # not included
+
+    @property
+    def rows(self) -> int:
+        return self.last - self.first
+
+
+def split(address: str, held_out: float) -> tuple[Piece, Piece]:
+    """The rows of a store for the fit, and those at its end that are held out."""
+    n = store.describe(address)["rows"]
+    cut = n - int(held_out * n)
+    return Piece(address, 0, cut), Piece(address, cut, n)
+
+
+def _write_rows(pipeline: Pipeline, version: int, parent: Mapping[str, Any] | None, stores: Sequence[str]) -> int:
+    """Write the rows of a fit and those held out of it, after those of the parent; the number of rows to fit."""
+    preprocessing, places = embed.read_preprocessing(pipeline), versions.places(pipeline, version)
+    pairs = [split(address, _share(pipeline)) for address in stores]
+    fit, held = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    for pieces, column in ((fit, "rows_store"), (held, "held_store")):
+        if parent is not None and parent[column]:
+            pieces.insert(0, split(parent[column], 0.0)[0])
+    if not sum(piece.rows for piece in held):
+        held = fit  # recordings too short to hold rows out
+    join(places["rows_store"], fit, preprocessing)
+    join(places["held_store"], held, preprocessing)
+    return sum(piece.rows for piece in fit)
+
+
+def join(place: Path, pieces: Sequence[Piece], preprocessing: Any) -> None:
+    """Write the rows of all pieces, one after another, as a store of views with this preprocessing.
+
+    Segments stay apart, so that no time window extends from one recording to the next.
+    """
+    import zarr
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+
+    from dlcca.recordings.recorded_views import open_views
+
+    pieces = [piece for piece in pieces if piece.rows]
+    opened = [open_views(piece.store) for piece in pieces]
+    n = sum(piece.rows for piece in pieces)
+    inputs = hashlib.sha256(repr(pieces).encode()).hexdigest()
+    with replacing(place, store.FORM) as aside:
+        group: Any = zarr.create_group(str(aside), zarr_format=3)
+        widths = {}
+        for name in preprocessing.facts["views"]:
+            d, dtype = opened[0][name].shape[1], opened[0][name].dtype
+            widths[name] = d
+            rows = max(1, min(n, CHUNK_BYTES // (d * dtype.itemsize)))
+            array = group.create_array(
+                f"views/{name}",
+                shape=(n, d),
+                chunks=(rows, d),
+                dtype=dtype,
+                compressors=[ZstdCodec(), Crc32cCodec()],
+                config={"write_empty_chunks": True},  # so that an absent chunk is known to be missing
+                **store.array_of_view(inputs, dtype, finished=True),
+            )
+            _copy(array, [views[name] for views in opened], pieces, rows)
+        small = {**_times(opened, pieces), **preprocessing.scaling}
+        manifest = {name: write_array(group, name, X) for name, X in small.items()}
+        seal(group, store.FORM, plain({**_header(preprocessing, widths, pieces, inputs), "manifest": manifest}))
+
+
+def _copy(array: Any, sources: Sequence[Any], pieces: Sequence[Piece], rows: int) -> None:
+    """Copy rows in whole chunks, each written once."""
+    at, waiting, held = 0, [], 0
+    for part in _parts(sources, pieces, rows):
+        waiting.append(part)
+        held += len(part)
+        if held >= rows:
+            block = np.concatenate(waiting)
+            keep = held - held % rows
+            array[at : at + keep] = block[:keep]
+            at, waiting, held = at + keep, [block[keep:]], held - keep
+    if held:
+        array[at : at + held] = np.concatenate(waiting)
+
+
+def _parts(sources: Sequence[Any], pieces: Sequence[Piece], rows: int) -> Iterator[np.ndarray]:
+    for X, piece in zip(sources, pieces, strict=True):
+        for first in range(piece.first, piece.last, rows):
+            yield np.asarray(X[first : min(first + rows, piece.last)])
+
+
+def _times(opened: Sequence[Any], pieces: Sequence[Piece]) -> dict[str, np.ndarray]:
+    """Times that increase and segments that are numbered through all pieces."""
+    times, segments, end, count = [], [], 0.0, 0
+    for views, piece in zip(opened, pieces, strict=True):
+        rows = slice(piece.first, piece.last)
+        time, segment = views.time[rows], views.segments[rows]
+        times.append(time - time[0] + end)
+        end = float(times[-1][-1]) + 1.0
+        segments.append(segment - segment[0] + count)
+        count = int(segments[-1][-1]) + 1
+    n = sum(map(len, times))
+    return {
+        "time": np.concatenate(times),
+        "reason": np.zeros(n, np.uint8),
+        "segment": np.concatenate(segments).astype(np.int64),
+        "rows": np.arange(n),
+    }
+
+
+def rows_of_recordings(address: str) -> list[int]:
+    """The number of rows of each recording in a store, in their order."""
+    header = store.describe(address)
+    return list(header.get("recordings", [header["rows"]]))
+
+
+def _header(preprocessing: Any, widths: dict[str, int], pieces: Sequence[Piece], inputs: str) -> dict[str, Any]:
+    each: list[int] = []
+    for piece in pieces:  # a piece may be a whole store of several recordings
+        inner = rows_of_recordings(piece.store)
+        each += inner if piece.rows == sum(inner) else [piece.rows]
+    n = sum(each)
+    views = {
+        name: {
+            **view,
+            "width": widths[name],
+            "features": view["recipe"]["features"],
+            "scaling": view["recipe"]["scaling"],
+            "finished": True,
+        }
+        for name, view in preprocessing.facts["views"].items()
+    }
+    return {
+        "start": None,
+        "time_unit": "s",
+        "window_s": preprocessing.facts["window_s"],
+        "step_s": preprocessing.facts["step_s"],
+        "windows": n,
+        "rows": n,
+        "segments": len(pieces),
+        "recordings": each,
+        "reasons": {"valid": n},
+        "views": views,
+        "files": [],
+        "annotations": [],
+        "notes": ["rows of several recordings, one after another"],
+        "fingerprint": inputs,
+        "versions": run_store.versions(),
+    }

@@ -1,263 +1,267 @@
-"""A night: all steps in their order, under one lock, with a line in the catalog whatever the end."""
+"""A run of a pipeline: all steps in their order, under one lock, recorded in the catalog however it ends."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import datetime
+from contextlib import contextmanager, suppress
+from datetime import UTC, date, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from dlcca.errors import DlccaError, StoreFileError
-from dlcca.pipelines import folders, invalid_config, lock, notify, settings
-from dlcca.pipelines.catalog import iso
-from dlcca.pipelines.context import Pipeline, Say, opened, refuse_occupied
+from dlcca.errors import DlccaError, SettingsError, StoreFileError
+from dlcca.pipelines import drift, notify, publish, retention, settings, versions
+from dlcca.pipelines.catalog import FILE, Catalog, iso, locked, refuse_other_state
+from dlcca.pipelines.context import Pipeline, Say, claim, opened, refuse_occupied, silent
 from dlcca.pipelines.discover import discover
 from dlcca.pipelines.summary import Summary
 
-#: How a step is done: called with its name, its function and its arguments. A scheduler may make it a task of its own.
+#: How a step is called: with its name, its function and its arguments. A scheduler may make it a task of its own.
 Do = Callable[..., Any]
+Clock = Callable[[], datetime] | None
 
 
-def _plainly(name: str, step: Callable[..., Any], *arguments: Any) -> Any:
+def _call(name: str, step: Callable[..., Any], *arguments: Any) -> Any:
     return step(*arguments)
 
 
-def _silent(text: str) -> None:
-    """Nobody listens."""
+def run(path: str | Path, cluster: str | None = None, say: Say = silent, clock: Clock = None) -> Summary:
+    """Run a pipeline: discover, embed, publish, check for drift, refit, and remove what is old."""
+    with begun(path, "run", cluster, say, clock) as (pipeline, summary):
+        nightly(pipeline, summary)
+    return summary
+
+
+def nightly(pipeline: Pipeline, summary: Summary, do: Do = _call) -> None:
+    """All steps of a run, inside of `begun`."""
+    summary.found = do("discover", discover, pipeline)
+    work_off(pipeline, summary, do)
+    summary.troubles += do("retention", retention.retain, pipeline).refused
+
+
+# The frame of a run.
 
 
 @contextmanager
 def begun(
-    path: str | Path,
-    verb: str,
-    cluster: str | None = None,
-    say: Say = _silent,
-    clock: Callable[[], datetime] | None = None,
+    path: str | Path, verb: str, cluster: str | None = None, say: Say = silent, clock: Clock = None
 ) -> Iterator[tuple[Pipeline, Summary]]:
-    """A run of a verb that changes something: the lock is held, and the catalog knows of it from beginning to end.
+    """A run of a verb that changes something: holds the lock, and records the run in the catalog.
 
-    Whoever drives the steps one by one does so inside of this. `lock.Busy` is raised if another driver is at work.
+    `catalog.Busy` is raised if another run is in progress.
     """
-    invalid_config.refuse(path, verb, clock)
-    read = settings.read(path)
+    try:
+        read = settings.read(path)
+    except SettingsError as error:  # also in the history: nobody may read the output of cron
+        with suppress(DlccaError):
+            _record_invalid_settings(path, verb, error, datetime.now(UTC) if clock is None else clock())
+        raise
     refuse_occupied(read)
-    folders.claim(read)  # before the catalog is opened, which may be that of another pipeline
-    with opened(path, cluster, say, clock) as flow:
+    claim(read)  # before the catalog is opened, which may be that of another pipeline
+    with opened(path, cluster, say, clock) as pipeline:
         document: dict[str, Any] | None = None
         try:
-            with lock.held(flow.state / "lock.sqlite"):
-                flow.run = flow.catalog.begin_run(verb, flow.now)
-                summary = Summary(run=flow.run, name=flow.settings.pipeline.name)
+            with locked(pipeline.state):
+                pipeline.run = pipeline.catalog.begin_run(verb, pipeline.now)
+                summary = Summary(run=pipeline.run, name=pipeline.settings.pipeline.name)
                 try:
-                    _note_clock(flow)
-                    _clear_scratch(flow)
-                    yield flow, summary
+                    _note_clock(pipeline)
+                    # Temporary files of a killed run.
+                    pipeline.remove(pipeline.state / "work", *pipeline.settings.models.glob(".*.zarr.*"))
+                    yield pipeline, summary
                 except BaseException as error:
-                    document = _note_end(flow, error)
+                    document = _record_error(pipeline, error)
                     raise
-                folders.claim(flow.settings)  # with those that were made by this run
+                claim(pipeline.settings)  # with the folders that this run has made
                 document = summary.document()
-                flow.catalog.end_run(flow.run, flow.now, document, told=summary.tells_all)
+                pipeline.catalog.end_run(pipeline.run, pipeline.now, document, reported=summary.complete)
         finally:
-            if document is not None:  # the lock is free by now: who is slow to be told keeps nobody from running
-                draw(flow)
-                tell(flow, document)
+            if document is not None:  # after the lock is released, because a notification may be slow
+                _write_page(pipeline)
+                _notify(pipeline, document)
 
 
-def _note_clock(flow: Pipeline) -> None:
-    """A clock that was set back is worth a line: ages and settling times are then not what they seem."""
+def _record_invalid_settings(path: str | Path, verb: str, error: SettingsError, now: datetime) -> None:
+    state = settings.state_of(path)
+    if state is None:
+        return
+    refuse_other_state(state)
+    with Catalog(state / FILE) as catalog, catalog.change():
+        run = catalog.begin_run(verb, now)
+        catalog.insert("history", {"run": run, "at": iso(now), "kind": "error", "text": str(error)})
+        catalog.end_run(run, now, _error_document(run, error), reported=False)
+
+
+def catalog_of(path: str | Path) -> tuple[Catalog, str]:
+    """The catalog of a pipeline, and the error in its file ("" if there is none)."""
+    try:
+        return Catalog(settings.read(path).state / FILE), ""
+    except SettingsError as error:
+        state = settings.state_of(path)
+        if state is None or not (state / FILE).is_file():
+            raise
+        return Catalog(state / FILE), str(error)
+
+
+def _note_clock(pipeline: Pipeline) -> None:
+    """Note a clock that was set back: ages of files are then wrong."""
     query = "SELECT max(coalesce(ended, started)) FROM runs WHERE id < ?"
-    last = flow.catalog.value(query, [flow.run])
-    if last is not None and last > iso(flow.now):
-        back = datetime.fromisoformat(last) - flow.now
-        flow.note("clock", f"The clock of this machine went back: the last run was {back} ahead of now.")
+    last = pipeline.catalog.value(query, [pipeline.run])
+    if last is not None and last > iso(pipeline.now):
+        back = datetime.fromisoformat(last) - pipeline.now
+        pipeline.note("clock", f"The clock of this machine was set back: the last run is {back} in the future.")
 
 
-def _clear_scratch(flow: Pipeline) -> None:
-    """What a stopped run has left in the making, which nobody else can be using: the lock is ours."""
-    flow.remove(flow.state / "work", *flow.settings.models.glob(".*.zarr.*"))
-
-
-def _note_end(flow: Pipeline, error: BaseException) -> dict[str, Any]:
-    """Keep why a run ended early, as far as the catalog can still be written; what is told of it."""
+def _error_document(run: int | None, error: BaseException) -> dict[str, Any]:
+    """The summary of a run that ended with an error."""
     code = getattr(error, "exit_code", 4 if isinstance(error, OSError) else 1)
     known = isinstance(error, DlccaError | OSError)
     reason = str(error) if known else f"unexpected {type(error).__name__}: {error}"
-    document = {"exit_code": code, "news": True, "error": reason, "text": reason, "run": flow.run}
+    return {"exit_code": code, "news": True, "error": reason, "text": reason, "run": run}
+
+
+def _record_error(pipeline: Pipeline, error: BaseException) -> dict[str, Any]:
+    """Record the error of a run, if the catalog can still be written; its summary."""
+    assert pipeline.run is not None
+    document = _error_document(pipeline.run, error)
     try:
-        flow.note("error", reason)
-        assert flow.run is not None
-        flow.catalog.end_run(flow.run, flow.now, document, told=False)
+        pipeline.note("error", document["text"])
+        pipeline.catalog.end_run(pipeline.run, pipeline.now, document, reported=False)
     except Exception as second:
-        flow.say(f"this could not be kept in the catalog: {second}")
+        pipeline.say(f"the error could not be recorded in the catalog: {second}")
     return document
 
 
-def draw(flow: Pipeline) -> None:
-    """Write the page of the pipeline; what went wrong with that is a line of the history and no more."""
-    if not flow.settings.outputs.page:
+def _write_page(pipeline: Pipeline) -> None:
+    """Write the page of the pipeline; an error is only noted."""
+    if not pipeline.settings.outputs.page:
         return
     from dlcca.pipelines import page
 
     try:
-        page.write(flow)
+        page.write(pipeline)
     except Exception as error:
-        try:
-            flow.note("page", f"The page of the pipeline could not be written: {error}")
-        except DlccaError as second:
-            flow.say(f"the page could not be written: {error} {second}")
+        _note_or_say(pipeline, "page", f"The page of the pipeline could not be written: {error}")
 
 
-def tell(flow: Pipeline, document: dict[str, Any]) -> None:
-    """Notify those who asked for it; what went wrong with that is a line of the history and no more."""
-    asked = flow.settings.notify
-    if notify.is_wanted(asked, document):
-        for trouble in notify.tell(asked, {"pipeline": flow.settings.pipeline.name, **document}):
-            try:
-                flow.note("notify", trouble)
-            except DlccaError as error:
-                flow.say(f"{trouble} {error}")
+def _notify(pipeline: Pipeline, document: dict[str, Any]) -> None:
+    """Send notifications; an error is only noted."""
+    options = pipeline.settings.notify
+    if notify.is_wanted(options, document):
+        for failure in notify.notify(options, {"pipeline": pipeline.settings.pipeline.name, **document}):
+            _note_or_say(pipeline, "notify", failure)
 
 
-def run(
-    path: str | Path, cluster: str | None = None, say: Say = _silent, clock: Callable[[], datetime] | None = None
-) -> Summary:
-    """Everything that a night does."""
-    with begun(path, "run", cluster, say, clock) as (flow, summary):
-        nightly(flow, summary)
-    return summary
+def _note_or_say(pipeline: Pipeline, kind: str, text: str) -> None:
+    try:
+        pipeline.note(kind, text)
+    except DlccaError as error:
+        pipeline.say(f"{text} {error}")
 
 
-def nightly(flow: Pipeline, summary: Summary, do: Do = _plainly) -> None:
-    """The steps of a night, inside of `begun`."""
-    from dlcca.pipelines import retention
-
-    summary.found = do("discover", discover, flow)
-    work_off(flow, summary, do)
-    summary.troubles += do("retention", retention.retain, flow).refused
+# The steps.
 
 
-def is_anything_due(flow: Pipeline) -> bool:
-    """Whether there is more to do than to look at the files; asked before anything that takes long to import."""
-    from dlcca.pipelines import publish
-
-    catalog = flow.catalog
+def is_anything_due(pipeline: Pipeline) -> bool:
+    """Whether there is more to do than to list the files; checked before slow imports."""
+    catalog = pipeline.catalog
+    if pipeline.current_model() is None:  # recordings may have been embedded with a model that is no longer in use
+        model_due = catalog.value("SELECT count(*) FROM recordings WHERE status = 'done'")
+    else:
+        model_due = versions.due(pipeline)
     return bool(
-        catalog.value("SELECT count(*) FROM recordings WHERE status IN ('new', 'failed')")
+        model_due
+        or catalog.value("SELECT count(*) FROM recordings WHERE status IN ('new', 'failed')")
         or catalog.value("SELECT count(*) FROM models WHERE status = 'fitting'")
-        or publish.due(flow)
-        or _undrifted(flow)
-        or _model_due(flow)
+        or publish.due(pipeline)
+        or drift.pending(pipeline)
     )
 
 
-def _undrifted(flow: Pipeline) -> bool:
-    from dlcca.pipelines import drift
-
-    return bool(drift.pending(flow))
-
-
-def _model_due(flow: Pipeline) -> bool:
-    """Whether a refit is due, or recordings were embedded with a model that is no longer in use, and there is none."""
-    from dlcca.pipelines import versions
-
-    if flow.current_model() is None:
-        return bool(flow.catalog.value("SELECT count(*) FROM recordings WHERE status = 'done'"))
-    return bool(versions.due(flow))
+def work_off(pipeline: Pipeline, summary: Summary, do: Do = _call) -> None:
+    """Everything that is missing by the catalog."""
+    if is_anything_due(pipeline):
+        _work_off(pipeline, summary, do)
+    collect(pipeline, summary)
 
 
-def work_off(flow: Pipeline, summary: Summary, do: Do = _plainly) -> None:
-    """Everything that the catalog says is missing."""
-    if not is_anything_due(flow):
-        collect(flow, summary)  # of a run that was stopped just before its end
-        return
-    from dlcca.pipelines import models, preprocessing, versions
-    from dlcca.pipelines.order import order
+def _work_off(pipeline: Pipeline, summary: Summary, do: Do) -> None:
+    from dlcca.pipelines import embed, models
+    from dlcca.pipelines.recordings import order
 
-    versions.tidy(flow)
-    model = flow.current_model()
-    preprocessing.refuse_other_settings(flow, model)
-    broken = versions.unusable(flow)
-    if broken:  # no recording is to blame: they wait, and days that need no model are published
-        flow.note("failed", broken)
+    versions.remove_unfinished(pipeline)
+    model = pipeline.current_model()
+    embed.refuse_other_settings(pipeline, model)
+    broken = versions.unusable(pipeline)
+    if broken:  # recordings wait; days that need no model are published
+        pipeline.note("failed", broken)
         summary.troubles.append(broken)
-        do("publish", publish_due, flow, summary)
-        collect(flow, summary)
+        do("publish", publish_due, pipeline, summary)
         return
-    ordered = do("order", order, flow)
-    if model is None and flow.settings.model.start:
-        do("adopt model", models.adopt, flow)
-    elif model is None and models.candidates(flow):
-        do("first fit", models.first_fit, flow)
-        ordered = order(flow)  # without those that were not good
-    model = flow.current_model()
+    ordered = do("order", order, pipeline)
+    if model is None and pipeline.settings.model.start:
+        do("adopt model", models.adopt, pipeline)
+    elif model is None and models.candidates(pipeline):
+        do("first fit", models.first_fit, pipeline)
+        ordered = order(pipeline)  # without those that do not pass the gate
+    model = pipeline.current_model()
     summary.model = None if model is None else model["version"]
     if model is not None:
         for day, recordings in groupby(ordered, key=lambda recording: recording["day"]):
-            do(f"embed {day}", embed_day, flow, [recording["id"] for recording in recordings], summary)
-        do("publish", publish_due, flow, summary)
-        do("drift", check_drift, flow, summary)
-        do("refit if due", refit_if_due, flow, summary)
-    else:
-        do("publish", publish_due, flow, summary)
-    collect(flow, summary)
+            do(f"embed {day}", embed_day, pipeline, [recording["id"] for recording in recordings], summary)
+    do("publish", publish_due, pipeline, summary)
+    if model is not None:
+        do("drift", check_drift, pipeline)
+        do("refit if due", refit_if_due, pipeline, summary)
 
 
-def embed_day(flow: Pipeline, numbers: list[int], summary: Summary) -> None:
+def embed_day(pipeline: Pipeline, numbers: list[int], summary: Summary) -> None:
     """Embed the recordings of a day, and publish it when all of them are done."""
     from dlcca.pipelines.embed import embed
 
     for number in numbers:
-        embed(flow, number)
-    publish_due(flow, summary)
+        embed(pipeline, number)
+    publish_due(pipeline, summary)
 
 
-def publish_due(flow: Pipeline, summary: Summary) -> None:
-    """Publish the days that are not what they should be; one that fails does not keep the others."""
-    from dlcca.pipelines import publish
-
-    for day in publish.due(flow):
+def publish_due(pipeline: Pipeline, summary: Summary) -> None:
+    """Publish the days that are not up to date; an error of one does not stop the others."""
+    for day in publish.due(pipeline):
         try:
-            publish.publish(flow, day)
+            publish.publish(pipeline, day)
             summary.published.append(day)
         except DlccaError as error:
-            flow.note("failed", str(error), day=day)
+            pipeline.note("failed", str(error), day=day)
             if isinstance(error, StoreFileError):
-                publish.ask_for_damaged(flow, day)
+                publish.repeat_damaged(pipeline, day)
             if str(error) not in summary.troubles:
                 summary.troubles.append(str(error))
 
 
-def check_drift(flow: Pipeline, summary: Summary) -> None:
-    """Hold every recording that has not been yet against its model."""
-    from dlcca.pipelines import drift
-
-    for number in drift.pending(flow):
-        drift.measure(flow, number)
+def check_drift(pipeline: Pipeline) -> None:
+    """Measure the drift of every recording of which it was not measured yet."""
+    for number in drift.pending(pipeline):
+        drift.measure(pipeline, number)
 
 
-def refit_if_due(flow: Pipeline, summary: Summary) -> None:
-    """Fit the model anew if drift, age or amount says so."""
-    from dlcca.pipelines import models, versions
+def refit_if_due(pipeline: Pipeline, summary: Summary) -> None:
+    """Refit the model if drift, age or the number of new rows requires it."""
+    from dlcca.pipelines import models
 
-    because = versions.due(flow)
-    found = models.refit(flow, because) if because else None
+    because = versions.due(pipeline)
+    found = models.refit(pipeline, because) if because else None
     if found is not None:
         summary.refit = {**found, "because": because}
 
 
-def collect(flow: Pipeline, summary: Summary) -> None:
-    """What became of recordings, by the catalog: in this run, and in stopped ones before that have told nothing.
+def collect(pipeline: Pipeline, summary: Summary) -> None:
+    """Fill the summary from the catalog: what this run did, and stopped runs before it that have no summary.
 
-    And whether the model is trusted, which every run says as long as it is not.
+    Every run reports a model that is not trusted.
     """
-    from dlcca.pipelines import trust
-
-    catalog = flow.catalog
-    summary.doubts = [said] if (said := trust.doubt(flow)) else []
-    last = catalog.value("SELECT max(id) FROM runs WHERE told AND id < ?", [flow.run]) or 0
+    catalog = pipeline.catalog
+    summary.doubts = [text] if (text := versions.doubt(pipeline)) else []
+    last = catalog.value("SELECT max(id) FROM runs WHERE reported AND id < ?", [pipeline.run]) or 0
     for row in catalog.all("SELECT path, status, reason FROM recordings WHERE run > ? ORDER BY id", [last]):
         if row["status"] in ("done", "refused", "held", "failed"):
             getattr(summary, row["status"]).append(row["path"])
@@ -267,9 +271,78 @@ def collect(flow: Pipeline, summary: Summary) -> None:
         "SELECT h.kind, h.path, h.text FROM history AS h JOIN recordings AS r ON r.id = h.recording "
         "WHERE h.run > ? AND h.kind IN ('refused', 'held', 'failed') AND r.status = 'done' AND r.run <= ?"
     )
-    for row in catalog.all(query, [last, last]):  # what was to be embedded once more, and keeps what it had
+    for row in catalog.all(query, [last, last]):  # failed to be embedded again, and kept the earlier result
         getattr(summary, row["kind"]).append(row["path"])
         summary.reasons[row["path"]] = row["text"]
     query = "SELECT text FROM drift WHERE alarm AND run > ? ORDER BY id"
     summary.alarms = [row["text"] for row in catalog.all(query, [last])]
-    summary.tells_all = True
+    summary.complete = True
+
+
+# Backfill.
+
+
+def backfill(
+    path: str | Path,
+    first: str | None = None,
+    last: str | None = None,
+    *,
+    again: bool = False,
+    anew: bool = False,
+    cluster: str | None = None,
+    say: Say = silent,
+    clock: Clock = None,
+) -> Summary:
+    """Embed days first to last (default: all) again with the model in use, where another model was used.
+
+    ``again``: also recordings that were refused or held back. ``anew``: all recordings, with a newly fitted model.
+    """
+    days = _day(first, "0000-01-01"), _day(last, "9999-12-31")
+    if anew and (first or last):
+        raise SettingsError("--anew is for all days: coordinates of models that were fitted separately differ.")
+    with begun(path, "backfill", cluster, say, clock) as (pipeline, summary):
+        summary.found = discover(pipeline)
+        if anew:
+            _begin_anew(pipeline)
+        else:
+            _mark_days(pipeline, *days, again)
+        work_off(pipeline, summary)
+    return summary
+
+
+def _day(text: str | None, default: str) -> str:
+    try:
+        return default if text is None else date.fromisoformat(text).isoformat()
+    except ValueError as error:
+        raise SettingsError(f"{text!r} is not a day; give one such as 2026-01-31.") from error
+
+
+def _mark_days(pipeline: Pipeline, first: str, last: str, again: bool) -> None:
+    """Mark what is to be embedded again; its published result stays until then."""
+    model = pipeline.current_model()
+    with pipeline.catalog.change():
+        if model is not None:
+            pipeline.catalog.do(
+                "UPDATE recordings SET status = 'new', attempts = 0 WHERE status = 'done' AND model != ? "
+                "AND day BETWEEN ? AND ?",
+                [model["version"], first, last],
+            )
+        if again:
+            pipeline.catalog.do(
+                "UPDATE recordings SET status = 'new', attempts = 0, reason = NULL, day = NULL "
+                "WHERE status IN ('refused', 'held') AND coalesce(day, ?) BETWEEN ? AND ?",
+                [first, first, last],
+            )
+
+
+def _begin_anew(pipeline: Pipeline) -> None:
+    """Begin a new generation: no model is in use, and every recording with a file is marked."""
+    with pipeline.catalog.change():
+        pipeline.catalog.update("models", {"status": "kept"}, status="current")
+        # Without a reason they count as used: this ends their generation, and allows a fit to the same recordings.
+        pipeline.catalog.do(f"UPDATE models SET reason = NULL {versions.UNTRUSTED}")
+        pipeline.catalog.do(
+            "UPDATE recordings SET status = 'new', attempts = 0, reason = NULL, result = NULL WHERE status IN "
+            "('done', 'refused', 'held', 'failed') AND content IN (SELECT content FROM files WHERE state = 'known')"
+        )
+        pipeline.note("anew", "A new model is fitted, and all recordings are embedded again with it.")

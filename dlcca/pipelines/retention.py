@@ -1,4 +1,4 @@
-"""What is old and no longer needed is removed. Published days stay, and so does whatever the catalog points to."""
+"""Retention: removal of what is old and not needed. Published days and all that the catalog refers to are kept."""
 
 from __future__ import annotations
 
@@ -10,134 +10,134 @@ from datetime import timedelta
 from pathlib import Path
 
 from dlcca.errors import DlccaError
-from dlcca.pipelines import folders
 from dlcca.pipelines.catalog import iso
-from dlcca.pipelines.context import Pipeline
+from dlcca.pipelines.context import Pipeline, folders, located, refuse_outside
 
-#: Names of views, results and versions of days, as they are made; whatever else lies beside them stays.
+#: Names of views, results and versions of days; other files beside them are kept.
 OURS = re.compile(r"(\d{6}-[0-9a-f]{12}|\d{4}-\d\d-\d\d)-.*\.zarr")
 
 
 @dataclass
 class Removed:
-    """What a clearing came to."""
+    """What was removed."""
 
     paths: list[str] = field(default_factory=list)
     views: int = 0
     models: list[int] = field(default_factory=list)
     lines: int = 0
-    refused: list[str] = field(default_factory=list)  # why something stays, in sentences
+    refused: list[str] = field(default_factory=list)  # why something was not removed
 
     def __bool__(self) -> bool:
         return bool(self.paths or self.views or self.models or self.lines)
 
 
-def retain(flow: Pipeline, *, dry: bool = False) -> Removed:
-    """Remove what [retention] does not keep; with ``dry`` only say what it would be."""
+def retain(pipeline: Pipeline, *, dry: bool = False) -> Removed:
+    """Remove what [retention] does not keep; with ``dry``, only report it."""
     removed = Removed()
-    _views(flow, removed, dry)
-    _models(flow, removed, dry)
-    _replaced(flow, removed, dry)
-    _history(flow, removed, dry)
+    _views(pipeline, removed, dry)
+    _models(pipeline, removed, dry)
+    _replaced(pipeline, removed, dry)
+    _history(pipeline, removed, dry)
     for reason in removed.refused:
-        flow.note("failed", reason)
+        pipeline.note("failed", reason)
     if removed and not dry:
-        flow.note(
+        pipeline.note(
             "retention",
             f"Removed: views of {removed.views} recordings, {len(removed.models)} models, {removed.lines} lines of the "
-            f"history, {len(removed.paths)} results that had been replaced.",
+            f"history, {len(removed.paths)} replaced results.",
         )
     return removed
 
 
-def _views(flow: Pipeline, removed: Removed, dry: bool) -> None:
+def _views(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
     """Views of recordings that were embedded long ago."""
-    days = flow.settings.retention.views_days
+    days = pipeline.settings.retention.views_days
     if not days:
         return
     query = "SELECT id, views FROM recordings WHERE views IS NOT NULL AND finished < ?"
-    old = flow.catalog.all(query, [iso(flow.now - timedelta(days=days))])
+    old = pipeline.catalog.all(query, [iso(pipeline.now - timedelta(days=days))])
     for row in old:
-        places = _removable(flow, removed, flow.state, row["views"])
+        places = _removable(pipeline, removed, pipeline.state, row["views"])
         removed.views += bool(places)
         if places and not dry:
-            flow.catalog.update("recordings", {"views": None}, id=row["id"])
-            flow.remove(*places)
+            pipeline.catalog.update("recordings", {"views": None}, id=row["id"])
+            pipeline.remove(*places)
 
 
-def _models(flow: Pipeline, removed: Removed, dry: bool) -> None:
-    """Versions beyond those that are kept, the oldest first; never the one in use."""
-    most = flow.settings.retention.models
+def _models(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
+    """Versions beyond those that are kept; never the one in use."""
+    most = pipeline.settings.retention.models
     if not most:
         return
     query = "SELECT version, address, rows_store, held_store FROM models WHERE status IN ('kept', 'rejected') "
-    for row in flow.catalog.all(query + "ORDER BY version DESC")[most - 1 :]:
+    for row in pipeline.catalog.all(query + "ORDER BY version DESC")[most - 1 :]:
         names = [name for name in (row["address"], row["rows_store"], row["held_store"]) if name]
-        places = _removable(flow, removed, flow.settings.models, *names)
+        places = _removable(pipeline, removed, pipeline.settings.models, *names)
         if names and not places:
             continue
         removed.models.append(row["version"])
         if not dry:
-            flow.catalog.update("models", {"status": "removed"}, version=row["version"])
-            flow.remove(*places)
+            pipeline.catalog.update("models", {"status": "removed"}, version=row["version"])
+            pipeline.remove(*places)
 
 
-def _replaced(flow: Pipeline, removed: Removed, dry: bool) -> None:
-    """What nobody points to any more, so long after this was first seen that nobody reads it either."""
-    found = flow.catalog.all("SELECT * FROM replaced ORDER BY folder, path")
+def _replaced(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
+    """What nothing refers to, after the time that [retention] gives to processes that still read it."""
+    found = pipeline.catalog.all("SELECT * FROM replaced ORDER BY folder, path")
     known = {(row["folder"], row["path"]): row["since"] for row in found}
-    loose = set(_loose(flow))
+    loose = set(_loose(pipeline))
     fresh = sorted(place for place in loose if place not in known)
     if fresh and not dry:
-        flow.catalog.do_many("INSERT OR IGNORE INTO replaced VALUES (?, ?, ?)", [[*p, iso(flow.now)] for p in fresh])
-    keep, roots = timedelta(days=flow.settings.retention.replaced_days), folders.of(flow.settings)
+        rows = [[*place, iso(pipeline.now)] for place in fresh]
+        pipeline.catalog.do_many("INSERT OR IGNORE INTO replaced VALUES (?, ?, ?)", rows)
+    keep, roots = timedelta(days=pipeline.settings.retention.replaced_days), folders(pipeline.settings)
     for (folder, name), since in known.items():
-        is_old, is_loose = flow.since(since) >= keep, (folder, name) in loose
+        is_old, is_loose = pipeline.since(since) >= keep, (folder, name) in loose
         if is_loose and is_old:
-            places = _removable(flow, removed, roots[folder], name)
+            places = _removable(pipeline, removed, roots[folder], name)
             removed.paths += places
             if not dry:
-                flow.remove(*places)
+                pipeline.remove(*places)
         if not dry and (not is_loose or (is_old and not os.path.exists(roots[folder] / name))):
-            flow.catalog.do("DELETE FROM replaced WHERE folder = ? AND path = ?", [folder, name])
+            pipeline.catalog.do("DELETE FROM replaced WHERE folder = ? AND path = ?", [folder, name])
 
 
-def _removable(flow: Pipeline, removed: Removed, folder: Path, *names: str) -> list[str]:
-    """Where paths of the catalog are; none if one of them may not be removed, and then it is noted why."""
+def _removable(pipeline: Pipeline, removed: Removed, folder: Path, *names: str) -> list[str]:
+    """Absolute paths of paths of the catalog; none, with the reason noted, if one of them cannot be removed."""
     try:
-        places = [folders.located(folder, name) for name in names]
-        folders.refuse_outside(flow.settings, *places)
+        places = [located(folder, name) for name in names]
+        refuse_outside(pipeline.settings, *places)
     except DlccaError as error:
         removed.refused.append(str(error))
         return []
     return places
 
 
-def _loose(flow: Pipeline) -> Iterator[tuple[str, str]]:
-    """Versions of days, views and results that nothing points to: the folder they are in, and their path in it."""
-    outputs = flow.settings.outputs
+def _loose(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """Versions of days, views and results that nothing refers to: the name of their folder, and their path in it."""
+    outputs = pipeline.settings.outputs
     if outputs.zarr:
-        folder = flow.settings.place(outputs.zarr)
+        folder = pipeline.settings.place(outputs.zarr)
         used = {os.readlink(link) for link in folder.glob("*.zarr") if link.is_symlink()}
         yield from (("zarr", path) for path in _inside(folder, ".versions") if path not in used)
     for name, column in (("views", "views"), ("results", "result")):
         query = f"SELECT {column} AS place FROM recordings WHERE {column} IS NOT NULL AND status != 'superseded'"
-        used = {row["place"] for row in flow.catalog.all(query)}
-        yield from (("state", path) for path in _inside(flow.state, name) if path not in used)
+        used = {row["place"] for row in pipeline.catalog.all(query)}
+        yield from (("state", path) for path in _inside(pipeline.state, name) if path not in used)
 
 
 def _inside(root: Path, name: str) -> list[str]:
-    """What lies in a folder under a name as we give them."""
+    """Paths in a subfolder with names that a pipeline gives."""
     folder = root / name
     names = sorted(place.name for place in folder.iterdir()) if folder.is_dir() else []
     return [f"{name}/{inner}" for inner in names if OURS.fullmatch(inner)]
 
 
-def _history(flow: Pipeline, removed: Removed, dry: bool) -> None:
-    days = flow.settings.retention.history_days
+def _history(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
+    days = pipeline.settings.retention.history_days
     if not days:
         return
-    before = iso(flow.now - timedelta(days=days))
-    removed.lines = flow.catalog.value("SELECT count(*) FROM history WHERE at < ?", [before])
+    before = iso(pipeline.now - timedelta(days=days))
+    removed.lines = pipeline.catalog.value("SELECT count(*) FROM history WHERE at < ?", [before])
     if removed.lines and not dry:
-        flow.catalog.do("DELETE FROM history WHERE at < ?", [before])
+        pipeline.catalog.do("DELETE FROM history WHERE at < ?", [before])

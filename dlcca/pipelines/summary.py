@@ -1,20 +1,24 @@
-"""What came of a night, for people, for machines, and for the catalog."""
+"""The summary of a run, the status of a pipeline, and its history: for people, for machines and for the catalog."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from dlcca.pipelines import versions
+from dlcca.pipelines.catalog import Catalog, Row
+from dlcca.pipelines.context import Pipeline
 from dlcca.pipelines.discover import Found
-from dlcca.pipelines.listing import names_of
+from dlcca.pipelines.sources import names_of
 
-#: The end of a night by the worst that happened: storage before doubt before bad data.
+#: Exit codes of a run; the first that applies.
 STORAGE, DOUBT, DATA = 4, 5, 3
 
 
 @dataclass
 class Summary:
-    """One night."""
+    """What a run did."""
 
     run: int = 0
     name: str = ""
@@ -28,9 +32,9 @@ class Summary:
     refit: dict[str, Any] | None = None
     model: int | None = None
     doubts: list[str] = field(default_factory=list)  # sentences: why the model is not trusted
-    troubles: list[str] = field(default_factory=list)
-    reasons: dict[str, str] = field(default_factory=dict)  # path -> why it is refused, held or failed
-    tells_all: bool = False  # of what no earlier summary told of
+    troubles: list[str] = field(default_factory=list)  # sentences
+    reasons: dict[str, str] = field(default_factory=dict)  # path -> why it was refused, held back or failed
+    complete: bool = False  # whether it covers everything that no earlier summary covers
 
     @property
     def exit_code(self) -> int:
@@ -45,35 +49,106 @@ class Summary:
         return bool(self.done or self.published or self.refit or self.exit_code)
 
     def lines(self) -> list[str]:
-        """The night in sentences."""
+        """The summary in sentences."""
         found = self.found
         counts = {
-            "new": found.new, "changed": found.changed, "the same as another": found.duplicates,
+            "new": found.new, "changed": found.changed, "duplicates": found.duplicates,
             "not complete yet": found.waiting, "unreadable": found.unreadable,
         }  # fmt: skip
-        told = ", ".join(f"{len(paths)} {what}" for what, paths in counts.items() if paths)
-        said = [f"{found.files} file{'s' * (found.files != 1)}: {told or 'nothing new'}."]
+        files = ", ".join(f"{len(paths)} {what}" for what, paths in counts.items() if paths)
+        lines = [f"{found.files} file{'s' * (found.files != 1)}: {files or 'nothing new'}."]
         if self.done:
-            said.append(f"{len(self.done)} embedded with model {self.model}: {names_of(self.done)}.")
+            lines.append(f"{len(self.done)} embedded with model {self.model}: {names_of(self.done)}.")
         if self.published:
-            said.append(f"Published: {', '.join(self.published)}.")
-        words = {"refused": "Refused", "held": "Held back", "failed": "Not done, and tried again next time"}
+            lines.append(f"Published: {', '.join(self.published)}.")
+        words = {"refused": "Refused", "held": "Held back", "failed": "Failed, and tried again by the next run"}
         for status, text in words.items():
-            said += [f"{text}: {path}: {self.reasons.get(path, '')}" for path in getattr(self, status)]
-        said += [f"Drift: {text}" for text in self.alarms]
+            lines += [f"{text}: {path}: {self.reasons.get(path, '')}" for path in getattr(self, status)]
+        lines += [f"Drift: {text}" for text in self.alarms]
         if self.refit is not None:
-            said.append(self._told_refit())
-        return said + self.doubts + self.troubles
-
-    def _told_refit(self) -> str:
-        assert self.refit is not None
-        begun = f"Model {self.refit['version']} was fitted because {self.refit['because']}"
-        if self.refit["promoted"]:
-            return f"{begun}, and is in use now."
-        return f"{begun}, and is not used: {'; '.join(self.refit['objections'])}."
+            used = "is in use now" if self.refit["promoted"] else f"is not used: {'; '.join(self.refit['objections'])}"
+            lines.append(f"Model {self.refit['version']} was fitted because {self.refit['because']}, and {used}.")
+        return lines + self.doubts + self.troubles
 
     def document(self) -> dict[str, Any]:
-        """The night for machines."""
-        made = asdict(self)
+        """The summary for machines."""
         lines = self.lines()
-        return {**made, "exit_code": self.exit_code, "news": self.is_news, "lines": lines, "text": "\n".join(lines)}
+        text = "\n".join(lines)
+        return {**asdict(self), "exit_code": self.exit_code, "news": self.is_news, "lines": lines, "text": text}
+
+
+def status(pipeline: Pipeline) -> dict[str, Any]:
+    """Counts, the model in use, the last run, and the last drift, by the catalog alone."""
+    catalog = pipeline.catalog
+    model, last = pipeline.current_model(), last_run(catalog)
+    begun = catalog.one("SELECT id, verb, started, host, pid FROM runs ORDER BY id DESC LIMIT 1")
+    counts = catalog.all("SELECT status, count(*) AS n FROM recordings GROUP BY status")
+    states = catalog.all("SELECT state, count(*) AS n FROM files GROUP BY state")
+    if model is not None:
+        reasons = versions.warnings_of(model)
+        model = {key: model[key] for key in ("version", "created", "because", "n_rows")}
+        model |= {"trusted": not reasons, "reasons": reasons}
+    if last is not None:
+        text = json.loads(last["summary"] or "{}").get("text", "")
+        last = {**{key: last[key] for key in ("id", "verb", "started", "ended", "exit_code")}, "text": text}
+    return {
+        "name": pipeline.settings.pipeline.name,
+        "recordings": {row["status"]: row["n"] for row in counts},
+        "files": {row["state"]: row["n"] for row in states},
+        "model": model,
+        "doubt": versions.doubt(pipeline) or None,
+        "models": catalog.all("SELECT version, status, created, because, reason FROM models ORDER BY version"),
+        "published": published_days(catalog),
+        "last_run": last,
+        "unfinished_run": begun if begun is not None and (last is None or begun["id"] > last["id"]) else None,
+        "drift": catalog.all(
+            "SELECT day, alarm, text FROM drift JOIN recordings ON recordings.id = recording "
+            "ORDER BY drift.id DESC LIMIT 5"
+        ),
+    }
+
+
+def last_run(catalog: Catalog) -> Row | None:
+    """The last run that has ended."""
+    return catalog.one("SELECT * FROM runs WHERE ended IS NOT NULL ORDER BY id DESC LIMIT 1")
+
+
+def published_days(catalog: Catalog) -> Row:
+    """How many days are published, the first, the last, and the number of their rows."""
+    query = "SELECT count(*) AS days, min(day) AS first, max(day) AS last, sum(rows) AS rows FROM partitions"
+    return catalog.all(query)[0]
+
+
+def status_lines(found: dict[str, Any]) -> list[str]:
+    """The status in sentences."""
+    counts = ", ".join(f"{n} {status}" for status, n in found["recordings"].items()) or "none yet"
+    waiting = found["files"].get("waiting", 0)
+    lines = [f"{found['name']}: recordings {counts}" + (f"; {waiting} files not complete yet." if waiting else ".")]
+    model, days = found["model"], found["published"]
+    if model is None:
+        lines.append("No model is in use." if found["doubt"] else "There is no model yet.")
+    else:
+        trusted = "trusted" if model["trusted"] else "not trusted"
+        why = f"{model['because']}; {model['n_rows']} rows"
+        lines.append(f"Model {model['version']} of {model['created'][:10]} is in use and {trusted} ({why}).")
+    if found["doubt"]:
+        lines.append(found["doubt"])
+    if days["days"]:
+        many = "days are" if days["days"] != 1 else "day is"
+        lines.append(f"{days['days']} {many} published, {days['first']} to {days['last']}, {days['rows']} rows.")
+    last, begun = found["last_run"], found["unfinished_run"]
+    if last is not None:
+        lines.append(f"The last run ({last['verb']}, {last['ended'][:19]}) ended with exit code {last['exit_code']}.")
+    if begun is not None:
+        where = f"process {begun['pid']} on {begun['host']}"
+        lines.append(f"A run started at {begun['started'][:19]} ({where}): it is in progress, or was stopped.")
+    return lines + [f"Drift: {row['text']}" for row in found["drift"] if row["alarm"]]
+
+
+def history(catalog: Catalog, limit: int, day: str | None, file: str | None, kind: str | None) -> list[Row]:
+    """The latest lines, oldest first; optionally of a day, a file (part of its path) or a kind only."""
+    filters = {"day = ?": day, "path LIKE '%' || ? || '%'": file, "kind = ?": kind}
+    given = {clause: value for clause, value in filters.items() if value is not None}
+    which = f"WHERE {' AND '.join(given)}" if given else ""
+    query = f"SELECT * FROM history {which} ORDER BY id DESC LIMIT ?"
+    return catalog.all(query, [*given.values(), limit])[::-1]

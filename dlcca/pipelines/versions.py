@@ -1,147 +1,146 @@
-"""Versions of the model in the catalog: begun, promoted or rejected, due for another, and the way back."""
+"""Versions of the model in the catalog: whether each is trusted, compared, promoted, rejected or rolled back."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlcca.errors import SettingsError, StoreFileError
-from dlcca.pipelines import folders, trust
-from dlcca.pipelines.catalog import iso
+from dlcca.pipelines.catalog import Row, iso
 from dlcca.pipelines.context import Pipeline
 from dlcca.pipelines.publish import point
+from dlcca.pipelines.settings import RefitSection
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
-def tidy(flow: Pipeline) -> None:
-    """Remove what a stopped fit has left, and have the link point to the model in use."""
-    for row in flow.catalog.all("SELECT version FROM models WHERE status = 'fitting'"):
-        flow.remove(*places(flow, row["version"]).values())
-        with flow.catalog.change():
-            flow.catalog.do("DELETE FROM models WHERE version = ?", [row["version"]])
-            flow.catalog.do("DELETE FROM training WHERE model = ?", [row["version"]])
-            flow.note("fit", f"Model {row['version']} was being fitted when a run was stopped; it was removed.")
-    current, link = flow.current_model(), flow.settings.models / "current.zarr"
+def remove_unfinished(pipeline: Pipeline) -> None:
+    """Remove what a stopped fit has left, and point the link to the model in use."""
+    for row in pipeline.catalog.all("SELECT version FROM models WHERE status = 'fitting'"):
+        pipeline.remove(*places(pipeline, row["version"]).values())
+        with pipeline.catalog.change():
+            pipeline.catalog.do("DELETE FROM models WHERE version = ?", [row["version"]])
+            pipeline.catalog.do("DELETE FROM training WHERE model = ?", [row["version"]])
+            pipeline.note("fit", f"The fit of model {row['version']} was stopped; what it had written was removed.")
+    current = pipeline.current_model()
     if current is not None:
-        point(flow, link, Path(Path(current["address"]).name))
-    elif link.is_symlink() and _is_rejected(flow, os.readlink(link)):  # it was in use before models had to be trusted
-        flow.remove(link)
+        _point_to(pipeline, current["version"])
 
 
-def _is_rejected(flow: Pipeline, name: str) -> bool:
-    """Whether a model of this name was rejected."""
-    return bool(flow.catalog.value("SELECT 1 FROM models WHERE status = 'rejected' AND address = ?", [name]))
+def _point_to(pipeline: Pipeline, version: int) -> None:
+    point(pipeline, pipeline.settings.models / "current.zarr", Path(places(pipeline, version)["address"].name))
 
 
-def unusable(flow: Pipeline) -> str:
-    """Why the model in use cannot be read, or the treatment that goes with it; "" if both can."""
+def unusable(pipeline: Pipeline) -> str:
+    """Why the model in use, or its preprocessing, cannot be read; "" if both can."""
     from dlcca.estimator import open_model
-    from dlcca.pipelines import preprocessing
+    from dlcca.pipelines.embed import read_preprocessing
 
-    model = flow.current_model()
+    model = pipeline.current_model()
     if model is None:
         return ""
     try:
-        preprocessing.read(flow)
+        read_preprocessing(pipeline)
         open_model(model["address"])
     except StoreFileError as error:
         return (
-            f"model {model['version']} cannot be used: {error} New recordings wait for it. Restore it, or go back to "
-            f"another: dlcca pipeline rollback {flow.settings.path.name}."
+            f"model {model['version']} cannot be used: {error} New recordings wait for it. Restore it, or use another "
+            f"one: dlcca pipeline rollback {pipeline.settings.path.name}."
         )
     return ""
 
 
-def places(flow: Pipeline, version: int) -> dict[str, Path]:
-    folder = flow.settings.models
+def places(pipeline: Pipeline, version: int) -> dict[str, Path]:
+    """The stores of a version, by column of the catalog."""
+    folder = pipeline.settings.models
     names = {"address": "", "rows_store": "-rows", "held_store": "-held"}
     return {key: folder / f"v{version:04d}{ending}.zarr" for key, ending in names.items()}
 
 
-def begin(flow: Pipeline, because: str, parent: Mapping[str, Any] | None) -> int:
-    """A new version, which is being fitted; its number."""
-    version = int(flow.catalog.value("SELECT max(version) FROM models") or 0) + 1
-    alarms = flow.catalog.value("SELECT max(id) FROM drift") or 0
-    with flow.catalog.change():
-        row = {"version": version, "generation": flow.generation, "status": "fitting", "because": because}
-        row |= {"parent": None if parent is None else parent["version"], "created": iso(flow.now)}
-        flow.catalog.insert("models", {**row, "settings": flow.settings.fingerprint(), "last_drift": alarms})
+def begin(pipeline: Pipeline, because: str, parent: Mapping[str, Any] | None) -> int:
+    """Insert a new version, which is being fitted; its number."""
+    version = int(pipeline.catalog.value("SELECT max(version) FROM models") or 0) + 1
+    alarms = pipeline.catalog.value("SELECT max(id) FROM drift") or 0
+    with pipeline.catalog.change():
+        row = {"version": version, "generation": pipeline.generation, "status": "fitting", "because": because}
+        row |= {"parent": None if parent is None else parent["version"], "created": iso(pipeline.now)}
+        pipeline.catalog.insert("models", {**row, "settings": pipeline.settings.fingerprint(), "last_drift": alarms})
     return version
 
 
-def _keep(flow: Pipeline, version: int, row: dict[str, Any], measures: Any, numbers: Sequence[int]) -> None:
-    from dlcca.storage.arrays import plain
+def _store(pipeline: Pipeline, version: int, row: Row, measures: Any, numbers: Sequence[int]) -> None:
+    from dlcca.storage.formats import plain
 
-    row = folders.row_recorded(flow.settings, {**row, "address": places(flow, version)["address"]})
-    told = json.dumps(plain(measures), default=str)
-    flow.catalog.update("models", {**row, "measures": told}, version=version)
-    flow.catalog.do_many("INSERT OR IGNORE INTO training VALUES (?, ?)", [[version, number] for number in numbers])
+    row = pipeline.relative({**row, "address": places(pipeline, version)["address"]})
+    encoded = json.dumps(plain(measures), default=str)
+    pipeline.catalog.update("models", {**row, "measures": encoded}, version=version)
+    pipeline.catalog.do_many("INSERT OR IGNORE INTO training VALUES (?, ?)", [[version, number] for number in numbers])
 
 
 def promote(
-    flow: Pipeline,
+    pipeline: Pipeline,
     version: int,
-    stored: dict[str, Any],
+    stored: Row,
     measures: dict[str, Any],
     numbers: Sequence[int],
     parent: Mapping[str, Any] | None,
 ) -> None:
-    """The new model takes over, in one change of the catalog."""
-    with flow.catalog.change():
-        flow.catalog.update("models", {"status": "kept"}, status="current")
-        _keep(flow, version, {**stored, "status": "current"}, measures, numbers)
+    """Use a new model, in one transaction."""
+    text = f"Model {version} is in use, fitted to {stored['n_rows']} rows."
+    compared = measures.get("comparison")
+    if compared is not None:
+        text += (
+            f" Of the held-out rows {compared['new']['outside']:.1%} are outside ({compared['old']['outside']:.1%} "
+            f"before); correlations of its axes with those before: {', '.join(f'{r:.2f}' for r in compared['axes'])}."
+        )
+    with pipeline.catalog.change():
+        pipeline.catalog.update("models", {"status": "kept"}, status="current")
+        _store(pipeline, version, {**stored, "status": "current"}, measures, numbers)
         if parent is not None:
             query = "INSERT OR IGNORE INTO training SELECT ?, recording FROM training WHERE model = ?"
-            flow.catalog.do(query, [version, parent["version"]])
-        flow.note("promoted", f"Model {version} is in use, fitted to {stored['n_rows']} rows.{_told(measures)}")
-    point(flow, flow.settings.models / "current.zarr", Path(places(flow, version)["address"].name))
-
-
-def _told(measures: Mapping[str, Any]) -> str:
-    """How the new model compares, for people."""
-    found = measures.get("comparison")
-    if found is None:
-        return ""
-    axes = ", ".join(f"{value:.2f}" for value in found["axes"])
-    return (
-        f" Of the held-out rows {found['new']['outside']:.1%} are outside ({found['old']['outside']:.1%} before); its "
-        f"axes correlate by {axes} with what they were."
-    )
+            pipeline.catalog.do(query, [version, parent["version"]])
+        pipeline.note("promoted", text)
+    _point_to(pipeline, version)
 
 
 def reject(
-    flow: Pipeline, version: int, stored: dict[str, Any], measures: dict[str, Any], numbers: Sequence[int], why: str
+    pipeline: Pipeline, version: int, stored: Row, measures: dict[str, Any], numbers: Sequence[int], why: str
 ) -> None:
-    with flow.catalog.change():
-        _keep(flow, version, {**stored, "status": "rejected", "reason": why}, measures, numbers)
-        flow.note("rejected", f"Model {version} was fitted, and is not used: {why.rstrip('.')}.")
+    """Keep a new model without using it."""
+    with pipeline.catalog.change():
+        _store(pipeline, version, {**stored, "status": "rejected", "reason": why}, measures, numbers)
+        pipeline.note("rejected", f"Model {version} was fitted, and is not used: {why.rstrip('.')}.")
 
 
-def due(flow: Pipeline) -> str:
-    """Why a refit is due, in words; "" if it is not."""
-    model, asked, catalog = flow.current_model(), flow.settings.refit, flow.catalog
+def due(pipeline: Pipeline) -> str:
+    """Why a refit is due; "" if it is not."""
+    model, rules, catalog = pipeline.current_model(), pipeline.settings.refit, pipeline.catalog
     if model is None:
         return ""
     answered = catalog.value("SELECT max(last_drift) FROM models") or 0
     query = "SELECT count(*) FROM drift WHERE alarm AND id > ? AND model = ?"
     alarms = catalog.value(query, [answered, model["version"]])
-    if asked.drift_alarms and alarms >= asked.drift_alarms:
-        return f"{alarms} recording{'s were' if alarms > 1 else ' was'} unlike what model {model['version']} has seen"
+    if rules.drift_alarms and alarms >= rules.drift_alarms:
+        recordings = "1 recording differs" if alarms == 1 else f"{alarms} recordings differ"
+        return f"{recordings} from the data of model {model['version']}"
     last = catalog.one("SELECT * FROM models WHERE generation = ? ORDER BY version DESC LIMIT 1", [model["generation"]])
     assert last is not None
-    fresh = new_recordings(flow, model["version"], last["version"])
-    age = flow.since(last["created"]).total_seconds() / 86400
-    if asked.age_days and fresh and age > asked.age_days:
-        return f"model {last['version']} is {age:.0f} days old ([refit] age_days = {asked.age_days:g})"
+    fresh = new_recordings(pipeline, model["version"], last["version"])
+    age = pipeline.since(last["created"]).total_seconds() / 86400
+    if rules.age_days and fresh and age > rules.age_days:
+        return f"model {last['version']} is {age:.0f} days old ([refit] age_days = {rules.age_days:g})"
     rows = sum(recording["valid"] for recording in fresh)
-    if asked.new_rows and fresh and rows > asked.new_rows * (model["n_rows"] or 0):
+    if rules.new_rows and fresh and rows > rules.new_rows * (model["n_rows"] or 0):
         return f"there are {rows} new rows, the model was fitted to {model['n_rows']} ([refit] new_rows)"
     return ""
 
 
-def new_recordings(flow: Pipeline, *versions: int) -> list[dict[str, Any]]:
+def new_recordings(pipeline: Pipeline, *versions: int) -> list[Row]:
     """Finished recordings with views that none of these versions was fitted to, the latest first."""
     marks = ", ".join("?" * len(versions))
     query = (
@@ -149,39 +148,172 @@ def new_recordings(flow: Pipeline, *versions: int) -> list[dict[str, Any]]:
         "AND model IN (SELECT version FROM models WHERE generation = ?) AND id NOT IN "
         f"(SELECT recording FROM training WHERE model IN ({marks})) ORDER BY day DESC, start DESC, path DESC"
     )
-    found = flow.catalog.all(query, [flow.generation, *versions])
-    return [folders.row_located(flow.settings, row) for row in found]
+    return [pipeline.located(row) for row in pipeline.catalog.all(query, [pipeline.generation, *versions])]
 
 
-def rollback(flow: Pipeline, to: int | None = None) -> dict[str, Any]:
-    """Put an earlier version in the place of the current one, by default the one before; both versions.
+def rollback(pipeline: Pipeline, to: int | None = None) -> dict[str, Any]:
+    """Use an earlier version, by default the one before; both versions.
 
-    One that is not trusted has to be named.
+    A version that is not trusted must be given explicitly.
     """
-    current = flow.current_model()
+    current = pipeline.current_model()
     query = "SELECT version, status, measures FROM models WHERE status IN ('kept', 'rejected') ORDER BY version DESC"
-    found = flow.catalog.all(query)
-    doubtful = [row["version"] for row in found if trust.reasons_of(row)]
-    versions = [row["version"] for row in found if row["status"] == "kept" and row["version"] not in doubtful]
+    found = pipeline.catalog.all(query)
+    untrusted = [row["version"] for row in found if warnings_of(row)]
+    versions = [row["version"] for row in found if row["status"] == "kept" and row["version"] not in untrusted]
+    name = "no model" if current is None else f"model {current['version']}"
     if to is None:
         parent = None if current is None else current["parent"]
         to = parent if parent in versions else next(iter(versions), None)
-    if to is None and current is None:
-        raise SettingsError("there is no model yet, so none to go back from.")
     if to is None:
-        raise SettingsError(f"{_called(current)} is the only one that is kept; there is none to go back to.")
-    if to not in versions + doubtful:
-        told = ", ".join(map(str, versions)) or "none"
-        told += f"; not trusted: {', '.join(map(str, doubtful))}" if doubtful else ""
-        raise SettingsError(f"model {to} cannot be used in place of {_called(current)}; kept are: {told}.")
-    with flow.catalog.change():
-        flow.catalog.update("models", {"status": "kept"}, status="current")
-        flow.catalog.update("models", {"status": "current", "reason": None}, version=to)
-        place = "" if current is None else f" again, in place of {_called(current)}"
-        flow.note("rollback", f"Model {to} is in use{place}. Published days stay as they are.")
-    tidy(flow)
+        why = "there is no model yet" if current is None else f"{name} is the only one that is kept"
+        raise SettingsError(f"{why}; there is none to roll back to.")
+    if to not in versions + untrusted:
+        kept = ", ".join(map(str, versions)) or "none"
+        kept += f"; not trusted: {', '.join(map(str, untrusted))}" if untrusted else ""
+        raise SettingsError(f"model {to} cannot be used in place of {name}; kept versions: {kept}.")
+    with pipeline.catalog.change():
+        pipeline.catalog.update("models", {"status": "kept"}, status="current")
+        pipeline.catalog.update("models", {"status": "current", "reason": None}, version=to)
+        place = "" if current is None else f", in place of {name}"
+        pipeline.note("rollback", f"Model {to} is in use{place}. Published days stay as they are.")
+    remove_unfinished(pipeline)
     return {"from": None if current is None else current["version"], "to": to}
 
 
-def _called(model: Mapping[str, Any] | None) -> str:
-    return "none" if model is None else f"model {model['version']}"
+# Trust. A model is not trusted if its own fit gives warnings (`dlcca.trust.quality.Quality.reasons`). It is never
+# promoted, except by `dlcca pipeline rollback --to` or by [model] start.
+
+#: SQL: models that are not trusted.
+UNTRUSTED = "WHERE json_array_length(measures, '$.warnings') > 0"
+
+
+def warnings_of(model: Mapping[str, Any]) -> list[str]:
+    """Why a model (a row of the catalog) is not trusted; empty if it is."""
+    measures = model["measures"]
+    if not isinstance(measures, Mapping):
+        measures = json.loads(measures or "{}")
+    return list(measures.get("warnings") or [])
+
+
+def last_untrusted(pipeline: Pipeline) -> Row | None:
+    """The last model of this generation that is not trusted."""
+    query = f"SELECT * FROM models {UNTRUSTED} AND generation = ? ORDER BY version DESC LIMIT 1"
+    return pipeline.catalog.one(query, [pipeline.generation])
+
+
+def doubt(pipeline: Pipeline) -> str:
+    """Why the model in use is not trusted, or why there is none, and the command that helps; "" if all is well."""
+    file, current = pipeline.settings.path.name, pipeline.current_model()
+    model = current or last_untrusted(pipeline)
+    warnings = [] if model is None else warnings_of(model)
+    if model is None or not warnings:
+        return ""
+    reasons = " ".join(f"{warning.rstrip('.')}." for warning in warnings)
+    if current is not None:
+        return (
+            f"Model {model['version']} is in use and not trusted: {reasons} To fit another model to all recordings and "
+            f"use it if it is trusted: dlcca pipeline backfill {file} --anew."
+        )
+    n = pipeline.catalog.value("SELECT count(*) FROM recordings WHERE status IN ('new', 'failed')")
+    waiting = f"{n} recording{'s wait' if n != 1 else ' waits'} for a model. " if n else ""
+    return (
+        f"Model {model['version']} is not trusted and not used: {reasons} {waiting}To fit again, when there are more "
+        f"recordings or after a change of the settings: dlcca pipeline run {file}."
+    )
+
+
+# Comparison of a new model with the old one, on rows that neither was fitted to.
+
+#: Maximum number of rows that are compared, evenly spaced.
+COMPARED_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How well a model does on held-out rows."""
+
+    outside: float  # share of them
+    agreement: float | None  # of the views, see `agreement`
+    fresh: float | None = None  # the same in the new recordings alone
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Held-out rows: their views (n, d_v), and the index of the recording of each, (n,)."""
+
+    views: list[NDArray]
+    recording: NDArray[np.int64]
+    new_from: int  # the first recording that the old model was not fitted to
+
+    def part(self, new: bool) -> HeldOut:
+        """The rows of new recordings, or of old ones."""
+        which = (self.recording >= self.new_from) == new
+        return HeldOut([X[which] for X in self.views], self.recording[which], self.new_from)
+
+
+def held_out(views: Any, rows: list[int], n_new: int, names: tuple[str, ...]) -> HeldOut:
+    """At most `COMPARED_ROWS` rows of recordings with ``rows`` rows each, the last ``n_new`` of which are new."""
+    import numpy as np
+
+    n = sum(rows)
+    chosen = np.unique(np.linspace(0, n - 1, min(n, COMPARED_ROWS)).astype(np.int64))
+    of = np.repeat(np.arange(len(rows)), rows)[chosen]
+    return HeldOut([np.asarray(views[name][chosen]) for name in names], of, len(rows) - n_new)
+
+
+def standing(model: Any, held: HeldOut) -> Standing:
+    """The standing of a fitted model (`dlcca.model.Model`)."""
+    outside = float((model.distance(held.views) > 1).mean())
+    return Standing(outside, agreement(model, held), agreement(model, held.part(new=True)))
+
+
+def agreement(model: Any, held: HeldOut) -> float | None:
+    """Correlation of the coordinates predicted from one view with those from another, averaged over axes and pairs.
+
+    Coordinates that are common to all views can be predicted from each of them. The correlation is within recordings,
+    because every view sees differences between recordings. None if the model reads only one view.
+    """
+    import numpy as np
+
+    from dlcca.numerics.coordinates import change
+
+    used = model.needed
+    if len(used) < 2 or not len(held.recording):
+        return None
+    _, groups = np.unique(held.recording, return_inverse=True)
+    centered = []
+    for one in used:
+        E = model.coordinates([X if v == one else None for v, X in enumerate(held.views)])
+        sums = np.zeros((groups.max() + 1, E.shape[1]))
+        np.add.at(sums, groups, E)
+        centered.append(E - (sums / np.bincount(groups)[:, None])[groups])
+    pairs = [(a, b) for i, a in enumerate(centered) for b in centered[i + 1 :]]
+    return float(np.mean([np.nan_to_num(change(a, b).correlations) for a, b in pairs]))
+
+
+def objections(new: Standing, old: Standing, axes: list[float], warnings: list[str], rules: RefitSection) -> list[str]:
+    """Why a new model must not be used; empty if it may. ``axes``: correlation of each axis with the old one."""
+    found = [f"its own fit warns: {warning}" for warning in warnings]
+    if new.outside > old.outside + rules.outside_gain:
+        found.append(
+            f"{new.outside:.1%} of the held-out rows are outside, {old.outside:.1%} by the old model "
+            f"([refit] outside_gain = {rules.outside_gain:g})"
+        )
+    if new.agreement is not None and old.agreement is not None and new.agreement < old.agreement - rules.agreement_loss:
+        found.append(
+            f"the agreement of the views on held-out rows is {new.agreement:.2f}, {old.agreement:.2f} by the old model "
+            f"([refit] agreement_loss = {rules.agreement_loss:g})"
+        )
+    if new.fresh is not None and new.fresh < rules.least_agreement:
+        found.append(
+            f"in the new recordings the agreement of the views is {new.fresh:.2f} "
+            f"([refit] least_agreement = {rules.least_agreement:g})"
+        )
+    worst = min((value for value in axes if value == value), default=1.0)
+    if worst < rules.least_axis_correlation:
+        found.append(
+            f"an axis has the correlation {worst:.2f} with that of the old model "
+            f"([refit] least_axis_correlation = {rules.least_axis_correlation:g})"
+        )
+    return found

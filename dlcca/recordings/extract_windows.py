@@ -1,229 +1,399 @@
-"""What one piece of a recording holds of a block of windows: drafts of features, faults, and samples that are good."""
+"""Stage `drafts`, the one pass over the recordings: read the samples of a block, compute features and facts, write.
+
+The scale of a channel is known only after the last block, so features are written unscaled (see
+`dlcca.recordings.features`). No sample is read twice, except where windows of two blocks overlap. Samples that a file
+stores as integers are read as integers, and raw ones are written as such.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.recordings import flat_and_clipped, window_clock
-from dlcca.recordings.block_reader import Asked, Reads
-from dlcca.recordings.channel_stats import Good, unmarked
+from dlcca.engine.work import Tell, do_missing
+from dlcca.errors import DataError, DlccaError, StaleStage
+from dlcca.recordings import input_integrity, validity, windows
 from dlcca.recordings.features import Feature
-from dlcca.recordings.formats.recording import Digital
-from dlcca.recordings.ingest_job import IngestJob
+from dlcca.recordings.formats.recording import Digital, Signal
+from dlcca.recordings.ingest_job import IngestJob, packed
+from dlcca.recordings.scaling import GoodSamples, Ranks, ranks_of, summary_of_block
 from dlcca.recordings.timeline import Piece, Track
 from dlcca.settings.recipe import ViewRecipe
-from dlcca.storage.views import Reason, blank
+from dlcca.storage.blocks import Blocks
+from dlcca.storage.views import Reason, array_of_view, blank
 
-#: Windows whose samples are not evenly spaced are copied, so many at a time.
+#: Windows whose samples are not evenly spaced are copied, so many bytes at a time.
 BATCH_BYTES = 1 << 20
 
 
-@dataclass
-class Found:
-    """What a block of a track holds."""
-
-    reason: NDArray[np.uint8]  # (w,)
-    piece: NDArray[np.int32]  # (w,), -1 where there are no samples
-    drafts: NDArray | None = None  # (w, d), blank where there are no samples; None if there are none at all
-    suspects: list[dict[str, Any]] = field(default_factory=list)  # runs of equal values
-    edges: list[dict[str, Any]] = field(default_factory=list)  # runs at the ends of the block, for each piece
-    extremes: list[NDArray] = field(default_factory=list)  # (2, c) for each piece: the largest and the smallest values
-    good: list[Good] = field(default_factory=list)  # every sample once
-
-    def put(self, part: Part, windows: NDArray[np.int64], reason: NDArray[np.uint8], drafts: NDArray) -> None:
-        """What was found of some windows, which follow each other."""
-        w, here = len(self.reason), slice(int(windows[0]) - part.first, int(windows[-1]) + 1 - part.first)
-        self.reason[here], self.piece[here] = reason, part.number
-        if len(windows) == w:
-            self.drafts = drafts
-            return
-        if self.drafts is None:
-            self.drafts = np.full((w, drafts.shape[1]), blank(drafts.dtype), drafts.dtype)
-        self.drafts[here] = drafts
+def run(job: IngestJob, client: Any = None, tell: Tell | None = None) -> None:
+    """Compute every block that is not finished."""
+    arrays: dict[str, Any] = {}
+    for v, dims in enumerate(job.dims):
+        more = array_of_view(job.inputs, job.stored_as(v), finished=False) if job.is_scaled_when_read(v) else {}
+        arrays[job.place_of_drafts(v)] = ((job.n, sum(dims)), job.stored_as(v), job.rows, more)
+    stage = job.stage("drafts").prepare(arrays, says=f"{job.n} windows of {len(job.views)} views")
+    _refuse_other_form(job, stage)
+    confirm(job, begin=True)
+    do_missing(compute, job, stage, client, tell)
+    confirm(job, begin=True)  # a file may have changed in the meantime
 
 
-@dataclass(frozen=True)
-class Held:
-    """Samples that are held, and the windows that are made of them."""
-
-    X: NDArray  # (n, c)
-    low: int  # the number of the first
-    windows: NDArray[np.int64]  # (w,)
-    spans: NDArray[np.int64]  # (w, 2) from, to: places in X
-    asked: Asked | None  # how they were read; None if they are not as they were read
+def confirm(job: IngestJob, *, begin: bool = False) -> None:
+    """Refuse files that have changed since the first block was read."""
+    files = dict.fromkeys(piece.file for _v, _k, track in job.tracks for piece in track.pieces)
+    paths = [path for file in files for path in (file.path, *file.open(job.opener).sidecars)]
+    input_integrity.confirm_files(job.stage("drafts"), list(dict.fromkeys(paths)), begin=begin)
 
 
-@dataclass(frozen=True)
+def _refuse_other_form(job: IngestJob, stage: Blocks) -> None:
+    """An error if another version of dlcca began this, with blocks of another size or dtype."""
+    for v in range(len(job.views)):
+        array = stage.array(job.place_of_drafts(v))
+        if array.dtype != job.stored_as(v) or array.chunks[0] != min(job.rows, job.n):
+            raise StaleStage(
+                f"the views in {job.address} were begun by another version of dlcca, with blocks of another size or "
+                "dtype. Remove them and ingest again (dlcca run: --from ingest)."
+            )
+
+
+def compute(job: IngestJob, stage: Blocks, block: int) -> None:
+    """Read, compute and write one block of windows."""
+    first, last = job.bounds(block)
+    extracted = [extract(job, samples, part) for samples in read(job, first, last) for part in samples.parts]
+    reason, pieces = validity.marked(job, first, last), []
+    parts: dict[str, tuple[int, NDArray]] = {}
+    facts: dict[str, Any] = {input_integrity.CHECKSUMS: []}  # of arrays; files are compared by their sizes and times
+    for v, view in enumerate(job.views):
+        features = []
+        for k in range(len(view.tracks)):
+            pieces_here = sorted((one for one in extracted if one.part.is_of(v, k)), key=lambda one: one.part.number)
+            track = TrackBlock(job, v, k, first, last, pieces_here)
+            reason = validity.worse(reason, track.reason)
+            pieces.append(track.piece)
+            features.append(track.features())
+            facts[f"{v}_{k}"] = track.facts()
+        F = _side_by_side(features, job.dims[v], last - first, job.stored_as(v))
+        if F is not None:
+            parts[job.place_of_drafts(v)] = (first, F)
+    facts |= {"reason": packed(reason), "piece": packed(np.stack(pieces, axis=1))}
+    stage.write(block, parts, facts)
+
+
+def _side_by_side(features: list[NDArray | None], dims: list[int], w: int, dtype: np.dtype) -> NDArray | None:
+    """The features of all tracks of a view, (w, d); None if there are no samples in any."""
+    if all(F is None for F in features):
+        return None
+    if len(features) == 1:
+        return features[0]
+    return np.hstack([_empty(w, d, dtype) if F is None else F for F, d in zip(features, dims, strict=True)])
+
+
+def _empty(w: int, d: int, dtype: np.dtype) -> NDArray:
+    return np.full((w, d), blank(dtype), dtype)
+
+
+# Reading.
+
+
+@dataclass(frozen=True, eq=False)
 class Part:
-    """One piece of a track, in one block of windows."""
+    """One piece of a track in a block: its windows, and the samples that they are made of."""
+
+    v: int
+    k: int
+    track: Track
+    recipe: ViewRecipe
+    feature: Feature
+    digital: Digital | None  # None if values are read
+    number: int  # of the piece
+    piece: Piece
+    windows: NDArray[np.int64]  # (w,), consecutive
+    spans: NDArray[np.int64]  # (w, 2) samples of the piece: from, to
+    own: tuple[int, int]  # samples that belong to this block and to no other: from, to
+
+    def is_of(self, v: int, k: int) -> bool:
+        return (self.v, self.k) == (v, k)
+
+    @property
+    def low(self) -> int:
+        return min(self.own[0], int(self.spans[0, 0])) if len(self.spans) else self.own[0]
+
+    @property
+    def high(self) -> int:
+        return max(self.own[1], int(self.spans[-1, 1])) if len(self.spans) else self.own[1]
+
+    @property
+    def between(self) -> bool:
+        """Whether values are interpolated between samples."""
+        return self.recipe.resample == "linear"
+
+    @property
+    def is_by_channel(self) -> bool:
+        """Whether each feature is of one channel: then those of several tracks can be computed together."""
+        return self.feature.width(2) == 2 * self.feature.width(1)
+
+
+def parts_of(job: IngestJob, first: int, last: int) -> Iterator[Part]:
+    """The pieces of all tracks that have samples of the windows first to last (not included)."""
+    begin, end = first * job.step_s, max((last - 1) * job.step_s + job.window_s, last * job.step_s)
+    for v, k, track in job.tracks:
+        recipe, feature, digital = job.views[v].recipe, job.features[v][k], job.digital[v][k]
+        for number, piece in enumerate(track.pieces):
+            if not (piece.start_s < end + piece.period_s and piece.end_s > begin - piece.period_s):
+                continue
+            here, spans = windows.spans_of(
+                np.arange(first, last), job.step_s, job.window_s, track.rate, piece, between=recipe.resample == "linear"
+            )
+            own = _own(job, track, piece, first, last)
+            part = Part(v, k, track, recipe, feature, digital, number, piece, here, spans, own)
+            if part.high > part.low:
+                yield part
+
+
+def _own(job: IngestJob, track: Track, piece: Piece, first: int, last: int) -> tuple[int, int]:
+    """The samples of a piece from the first window of a block to that of the next one."""
+    at = windows.nearest(
+        windows.ends(np.array([first, last]), job.step_s, 1, track.rate, piece.start_s, piece.period_s)[:, 0]
+    )
+    low = 0 if first == 0 else int(np.clip(at[0], 0, piece.n))
+    return low, piece.n if last == job.n else int(np.clip(at[1], 0, piece.n))
+
+
+def read(job: IngestJob, first: int, last: int) -> Iterator[Samples]:
+    """The samples of a block, one signal of a file after another, each for all tracks that have channels of it."""
+    signals: dict[Hashable, list[Part]] = {}
+    for part in parts_of(job, first, last):
+        signals.setdefault((part.piece.file, part.piece.signal, part.digital is not None), []).append(part)
+    for parts in signals.values():
+        yield Samples(job, parts)
+
+
+class Samples:
+    """Samples of one signal in a block, of the channels of all ``parts``.
+
+    What is computed channel by channel is computed for all channels at once, which takes little longer than for few,
+    and kept for the other parts.
+    """
+
+    def __init__(self, job: IngestJob, parts: Sequence[Part]) -> None:
+        self.parts = parts
+        self.low, self.high = min(part.low for part in parts), max(part.high for part in parts)
+        self.columns = list(dict.fromkeys(column for part in parts for column in part.piece.columns))
+        file, as_integers = parts[0].piece.file, parts[0].digital is not None
+        signal = file.open(job.opener).signals[parts[0].piece.signal]
+        self.digital = signal.digital.of(self.columns) if as_integers and signal.digital is not None else None
+        self.X = _read(file.path, signal, self.low, self.high, self.columns, as_integers=as_integers)
+        self._computed: dict[Hashable, Any] = {}
+
+    def of(self, part: Part, first: int, last: int) -> NDArray:
+        """Samples first to last (not included) of the channels of a part."""
+        return self.X[first - self.low : last - self.low, _places(part.piece.columns, self.columns)]
+
+    def extremes(self, part: Part) -> tuple[NDArray, NDArray]:
+        """The largest and the smallest value of each channel of a part, (c,) each."""
+        top, bottom = self._once("extremes", lambda: validity.extremes(self.X, self.digital))
+        here = _places(part.piece.columns, self.columns)
+        return top[here], bottom[here]
+
+    def may_have_runs(self, part: Part) -> NDArray[np.bool_]:
+        """Which channels of a part may have a run of equal samples that matters, (c,)."""
+        least = validity.least_run(part.recipe, part.track)
+        if not least:
+            return np.zeros(len(part.piece.columns), bool)
+        found = self._once(("runs", least), lambda: validity.channels_with_runs(self.X, least))
+        return np.isin(np.arange(len(self.columns)), found)[_places(part.piece.columns, self.columns)]
+
+    def ranks(self, part: Part, blocks: int) -> Ranks:
+        """`ranks_of` the own samples of a part."""
+        own = slice(part.own[0] - self.low, part.own[1] - self.low)
+        values, counts = self._once(("ranks", part.own), lambda: ranks_of(self.X[own], self.digital, blocks))
+        here = _places(part.piece.columns, self.columns)
+        return values[:, here], counts[here]
+
+    def features(self, part: Part, ends: NDArray[np.int64], s: int) -> NDArray:
+        """Unscaled features (w, d) of evenly spaced windows of s samples, each of one channel."""
+        same = [other for other in self.parts if other.feature == part.feature and not other.between]
+        columns = list(dict.fromkeys(column for other in same for column in other.piece.columns))
+        F = self._once(("features", part.feature), lambda: self._features(part.feature, columns, ends, s))
+        return F[..., _places(part.piece.columns, columns)].reshape(len(F), -1)
+
+    def _features(self, feature: Feature, columns: list[int], ends: NDArray[np.int64], s: int) -> NDArray:
+        """(w, d / c, c) of some columns."""
+        here = _places(columns, self.columns)
+        even = windows.strided(self.X[:, here], ends, s)
+        assert even is not None
+        gain = None if self.digital is None else self.digital.gain[here]
+        return feature.unscaled(even, gain).reshape(len(ends), -1, len(columns))
+
+    def _once(self, key: Hashable, computed: Callable[[], Any]) -> Any:
+        if key not in self._computed:
+            self._computed[key] = computed()
+        return self._computed[key]
+
+
+def _places(some: Sequence[int], columns: list[int]) -> slice | list[int]:
+    """Where some columns are among others; a slice where possible, which copies nothing."""
+    places = {column: place for place, column in enumerate(columns)}
+    at = [places[column] for column in some]
+    begin, end = at[0], at[-1] + 1
+    return slice(begin, end) if at == list(range(begin, end)) else at
+
+
+def _read(path: str, signal: Signal, low: int, high: int, columns: list[int], *, as_integers: bool) -> NDArray:
+    """Samples (high - low, c): float32, or integers as they are in the file."""
+    try:
+        X = (signal.read_digital if as_integers else signal.read_single)(low, high, columns)
+    except (DlccaError, OSError):
+        raise
+    except Exception as error:
+        raise DataError(f"{path} cannot be read in samples {low} to {high - 1}: {error}") from error
+    if X.shape != (high - low, len(columns)):
+        raise DataError(
+            f"{path} returned {X.shape} for samples {low} to {high - 1} of {len(columns)} channels; is it shorter than "
+            "its header says?"
+        )
+    return X
+
+
+# Computing.
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """What was computed of a part."""
+
+    part: Part
+    reason: NDArray[np.uint8]  # (w,)
+    features: NDArray | None  # (w, d), unscaled; None if it has no windows
+    extremes: NDArray  # (2, c): the largest and the smallest values
+    suspects: list[dict[str, Any]]  # runs of equal values
+    edges: dict[str, Any] | None  # runs at both ends of its own samples
+    good: GoodSamples | None  # its own samples
+
+
+def extract(job: IngestJob, samples: Samples, part: Part) -> Extracted:
+    """Compute what one part of a block holds."""
+    X = samples.of(part, part.low, part.high)
+    spans, reason = part.spans - part.low, np.zeros(len(part.windows), np.uint8)
+    top, bottom = samples.extremes(part)
+    is_finite = bool(np.isfinite(top).all() and np.isfinite(bottom).all())
+    if not is_finite:
+        X, reason = _without_missing(X, spans)
+        top, bottom = np.fmax.reduce(X, axis=0), np.fmin.reduce(X, axis=0)
+    suspects, good = validity.suspect_runs(
+        X, samples.may_have_runs(part), part.digital, spans, part.windows, part.recipe, part.track
+    )
+    features = _features(job, samples if is_finite else None, part, X) if len(part.windows) else None
+    edges, kept = None, None
+    if part.own[1] > part.own[0]:
+        own = slice(part.own[0] - part.low, part.own[1] - part.low)
+        edges = validity.edges(X[own], part.digital, part.recipe, part.track)
+        unmarked = _unmarked(job, part, good[own])
+        is_as_read = is_finite and good is X and len(unmarked) == part.own[1] - part.own[0]
+        ranks = partial(samples.ranks, part) if is_as_read else partial(ranks_of, unmarked, part.digital)
+        kept = GoodSamples(unmarked, part.digital, partial(ranks, blocks=job.n_blocks))
+    return Extracted(part, reason, features, np.stack([top, bottom]), suspects, edges, kept)
+
+
+def _without_missing(X: NDArray, spans: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.uint8]]:
+    """The samples with NaN for all that is not finite, and MISSING for the windows that hold such."""
+    finite = np.isfinite(X)
+    upto = np.concatenate([[0], np.cumsum(~finite.all(axis=1))])
+    touched = upto[spans[:, 1]] > upto[spans[:, 0]]
+    return np.where(finite, X, np.float32(np.nan)), np.where(touched, Reason.MISSING, Reason.VALID).astype(np.uint8)
+
+
+def _unmarked(job: IngestJob, part: Part, X: NDArray) -> NDArray:
+    """Those of a part's own samples X that no BAD annotation covers."""
+    kept = np.ones(len(X), bool)
+    for begin, end in job.bad:
+        low, high = ((t - part.piece.start_s) / part.piece.period_s - part.own[0] for t in (begin, end))
+        if high > 0 and low < len(X):
+            kept[max(0, int(np.ceil(low))) : max(0, int(np.ceil(high)))] = False
+    return X if kept.all() else X[kept]
+
+
+def _features(job: IngestJob, samples: Samples | None, part: Part, X: NDArray) -> NDArray:
+    """Unscaled features (w, d) of the windows of a part, with samples X; ``samples`` are None if X is not as read."""
+    s, gain = job.samples(part.track), None if part.digital is None else part.digital.gain
+    ends = part.spans - np.array([0, 1])
+    even = None if part.between else windows.strided(X, ends - part.low, s)
+    if even is not None and samples is not None and part.is_by_channel:
+        return samples.features(part, ends - samples.low, s)
+    if even is not None:
+        return part.feature.unscaled(even, gain)
+    F = np.empty((len(part.windows), job.dims[part.v][part.k]), job.stored_as(part.v))
+    batch = max(1, BATCH_BYTES // (4 * s * X.shape[1]))
+    for some in (slice(i, i + batch) for i in range(0, len(F), batch)):
+        at = windows.positions(
+            part.windows[some], job.step_s, s, part.track.rate, part.piece.start_s, part.piece.period_s
+        )
+        F[some] = part.feature.unscaled(windows.taken(X, at - part.low, between=part.between), gain)
+    return F
+
+
+@dataclass(frozen=True)
+class TrackBlock:
+    """A block of a track: what was computed of its pieces, together."""
 
     job: IngestJob
     v: int
     k: int
-    number: int  # of the piece
-    piece: Piece
-    first: int  # window of the block
-    last: int  # one after
+    first: int  # window
+    last: int
+    extracted: list[Extracted]
+
+    def _joined(self, whole: NDArray, parts: Sequence[Any]) -> NDArray:
+        """An array of all windows of the block, with what each piece has of it."""
+        for one, part in zip(self.extracted, parts, strict=True):
+            if len(one.part.windows):
+                begin = int(one.part.windows[0]) - self.first
+                whole[begin : begin + len(one.part.windows)] = part
+        return whole
 
     @property
-    def track(self) -> Track:
-        return self.job.views[self.v].tracks[self.k]
+    def reason(self) -> NDArray[np.uint8]:
+        """(w,), GAP where there are no samples."""
+        return self._joined(
+            np.full(self.last - self.first, Reason.GAP, np.uint8), [one.reason for one in self.extracted]
+        )
 
     @property
-    def recipe(self) -> ViewRecipe:
-        return self.job.views[self.v].recipe
+    def piece(self) -> NDArray[np.int32]:
+        """The number of the piece of each window, (w,); -1 where there are no samples."""
+        none = np.full(self.last - self.first, -1, np.int32)
+        return self._joined(none, [one.part.number for one in self.extracted])
 
-    @property
-    def digital(self) -> Digital | None:
-        return self.job.digital[self.v][self.k]
+    def features(self) -> NDArray | None:
+        """(w, d), blank where there are no samples; None if there are none at all."""
+        w, parts = self.last - self.first, [one.features for one in self.extracted]
+        computed = [F for F in parts if F is not None]
+        if not computed or len(computed[0]) == w:
+            return computed[0] if computed else None
+        return self._joined(_empty(w, computed[0].shape[1], computed[0].dtype), parts)
 
-    @property
-    def gain(self) -> NDArray[np.float64] | None:
-        return None if self.digital is None else self.digital.gain
-
-    @property
-    def feature(self) -> Feature:
-        return self.job.features[self.v][self.k]
-
-    @property
-    def is_by_channel(self) -> bool:
-        """Whether features are of one channel each: then those of several tracks can be found together."""
-        return self.feature.width(2) == 2 * self.feature.width(1)
-
-    @property
-    def wish(self) -> Hashable:
-        """What is found together with that of other tracks of the same wish."""
-        return ("features", self.feature) if self.is_by_channel else (self.v, self.k)
-
-
-def parts_of(job: IngestJob, v: int, k: int, first: int, last: int) -> Iterator[Part]:
-    """The pieces of a track that have something of a block of windows."""
-    begin, end = first * job.step_s, max((last - 1) * job.step_s + job.window_s, last * job.step_s)
-    for number, piece in enumerate(job.views[v].tracks[k].pieces):
-        if piece.start_s < end + piece.period_s and piece.end_s > begin - piece.period_s:
-            yield Part(job, v, k, number, piece, first, last)
-
-
-def found_in(job: IngestJob, reads: Reads, v: int, k: int, first: int, last: int) -> Found:
-    """What a track holds of a block of windows."""
-    w = last - first
-    found = Found(reason=np.full(w, Reason.GAP, np.uint8), piece=np.full(w, -1, np.int32))
-    for part in parts_of(job, v, k, first, last):
-        _piece(part, reads, found)
-    return found
-
-
-def _piece(part: Part, reads: Reads, found: Found) -> None:
-    """What one piece holds, put where it belongs in ``found``."""
-    windows, spans = spans_of(part.job, part.track, part.piece, part.recipe, part.first, part.last)
-    own = _own(part)
-    low, high = (min(own[0], int(spans[0, 0])), max(own[1], int(spans[-1, 1]))) if len(windows) else own
-    if high <= low:
-        return
-    asked = Asked(part.piece, low, high, part.digital is not None)
-    held = Held(reads.samples(asked), low, windows, spans - low, asked)
-    top, bottom = reads.together("extremes", flat_and_clipped.extremes, asked)
-    reason = np.zeros(len(windows), np.uint8)
-    if not (np.isfinite(top).all() and np.isfinite(bottom).all()):  # what is no number shows in them
-        held, reason = _without_others(held)
-        top, bottom = np.fmax.reduce(held.X, axis=0), np.fmin.reduce(held.X, axis=0)
-    found.extremes.append(np.stack([top, bottom]))
-    least = flat_and_clipped.least_run(part.recipe, part.track)
-    (suspected,) = reads.together(("runs", least), partial(flat_and_clipped.may_have_runs, least=least), asked)
-    suspects, good = flat_and_clipped.suspect_runs(
-        held.X, suspected, part.digital, held.spans, windows, part.recipe, part.track
-    )
-    found.suspects += suspects
-    if len(windows):
-        found.put(part, windows, reason, _drafts(part, held, reads))
-    if own[1] > own[0]:
-        _note_own(part, held, good, own, found)
-
-
-def _without_others(held: Held) -> tuple[Held, NDArray[np.uint8]]:
-    """The samples with NaN for all that is not finite, and why windows that hold such are not valid."""
-    finite = np.isfinite(held.X)
-    upto = np.concatenate([[0], np.cumsum(~finite.all(axis=1))])
-    touched = upto[held.spans[:, 1]] > upto[held.spans[:, 0]]
-    X = np.where(finite, held.X, np.float32(np.nan))
-    return replace(held, X=X, asked=None), np.where(touched, Reason.MISSING, Reason.VALID).astype(np.uint8)
-
-
-def _note_own(part: Part, held: Held, good: NDArray, own: tuple[int, int], found: Found) -> None:
-    """What is noted of a block's own samples: from, to; ``good`` are all of the block, without those that are flat."""
-    mine = slice(own[0] - held.low, own[1] - held.low)
-    edges = flat_and_clipped.edges(held.X[mine], part.digital, part.recipe, part.track)
-    if edges is not None:
-        found.edges.append({"piece": part.number, "own": list(own), **edges})
-    kept = unmarked(part.job, part.piece, good[mine], own[0])
-    as_read = held.asked is not None and good is held.X and len(kept) == own[1] - own[0]
-    asked = Asked(part.piece, *own, part.digital is not None) if as_read else None
-    found.good.append(Good(kept, part.digital, asked))
-
-
-def _drafts(part: Part, held: Held, reads: Reads) -> NDArray:
-    """Drafts (w, d) of the windows that lie in a piece."""
-    s, between = part.job.samples(part.track), part.recipe.resample == "linear"
-    ends = held.spans - np.array([0, 1])
-    even = None if between else window_clock.strided(held.X, ends, s)
-    if even is None:
-        return _drafts_of_copies(part, held, s, between)
-    if held.asked is None or not part.is_by_channel:
-        return part.feature.draft(even, part.gain)
-    finds = partial(_drafts_by_channel, feature=part.feature, ends=ends, s=s)
-    (F,) = reads.together("drafts", finds, held.asked, part.wish)
-    return F.reshape(len(F), -1)
-
-
-def _drafts_by_channel(
-    X: NDArray, digital: Digital | None, feature: Feature, ends: NDArray[np.int64], s: int
-) -> tuple[NDArray]:
-    """Drafts (w, d / c, c) of evenly spaced windows of samples X (n, c)."""
-    even = window_clock.strided(X, ends, s)
-    assert even is not None
-    return (feature.draft(even, None if digital is None else digital.gain).reshape(len(ends), -1, X.shape[1]),)
-
-
-def _drafts_of_copies(part: Part, held: Held, s: int, between: bool) -> NDArray:
-    """Drafts (w, d) of windows whose samples are not evenly spaced, or lie between samples."""
-    job, piece = part.job, part.piece
-    F = np.empty((len(held.windows), job.dims[part.v][part.k]), job.kept(part.v))
-    batch = max(1, BATCH_BYTES // (4 * s * held.X.shape[1]))
-    for some in (slice(i, i + batch) for i in range(0, len(F), batch)):
-        at = window_clock.places(held.windows[some], job.step_s, s, part.track.rate, piece.start_s, piece.period_s)
-        F[some] = part.feature.draft(window_clock.taken(held.X, at - held.low, between=between), part.gain)
-    return F
-
-
-def spans_of(
-    job: IngestJob, track: Track, piece: Piece, recipe: ViewRecipe, first: int, last: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Those of some windows that lie in a piece, which follow each other; and their samples, (w, 2): from, to."""
-    between = recipe.resample == "linear"
-    windows = np.arange(first, last)
-    ends = window_clock.ends(windows, job.step_s, job.samples(track), track.rate, piece.start_s, piece.period_s)
-    inside = window_clock.inside(ends, piece.n, between=between)
-    return windows[inside], np.clip(_reach(ends[inside], between), 0, piece.n)
-
-
-def _reach(ends: NDArray, between: bool) -> NDArray[np.int64]:
-    """The samples that windows are made of, (w, 2): from, and up to but without."""
-    if between:
-        return np.stack([np.floor(ends[:, 0] + window_clock.SLACK), np.floor(ends[:, 1]) + 2], axis=1).astype(np.int64)
-    return window_clock.nearest(ends) + np.array([0, 1])
-
-
-def _own(part: Part) -> tuple[int, int]:
-    """The samples of a piece that are a block's own: all from its first window to that of the next block."""
-    job, piece, bounds = part.job, part.piece, np.array([part.first, part.last])
-    at = window_clock.nearest(
-        window_clock.ends(bounds, job.step_s, 1, part.track.rate, piece.start_s, piece.period_s)[:, 0]
-    )
-    low = 0 if part.first == 0 else int(np.clip(at[0], 0, piece.n))
-    return low, piece.n if part.last == job.n else int(np.clip(at[1], 0, piece.n))
+    def facts(self) -> dict[str, Any]:
+        """What later stages need besides the features."""
+        view = self.job.views[self.v]
+        channels = len(view.tracks[self.k].channels)
+        largest, smallest = np.full((2, channels), np.nan, np.float32)
+        for one in self.extracted:
+            largest, smallest = np.fmax(largest, one.extremes[0]), np.fmin(smallest, one.extremes[1])
+        edges = [
+            {"piece": one.part.number, "own": list(one.part.own), **one.edges}
+            for one in self.extracted
+            if one.edges is not None
+        ]
+        good = [one.good for one in self.extracted if one.good is not None]
+        return {
+            "suspects": [suspect for one in self.extracted for suspect in one.suspects],
+            "edges": edges,
+            "extremes": packed(np.stack([largest, smallest])),
+            **summary_of_block(good, view.recipe.scaling, channels, self.job.n_blocks),
+        }

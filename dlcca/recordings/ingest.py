@@ -1,38 +1,42 @@
-"""Recordings into aligned, windowed views in Zarr: look at the files, do what is missing, seal the result."""
+"""Recordings into aligned, windowed views in Zarr: read the headers, run the stages, seal the store; and its status."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dlcca.engine.fingerprint import fingerprint
+from dlcca.engine.progress import Progress, progress_of, stages_on_disk
 from dlcca.engine.work import Tell
 from dlcca.errors import StaleStage
-from dlcca.recordings import unscaled_features, validity, view_features
+from dlcca.recordings import extract_windows, scaling, validity
 from dlcca.recordings.formats.recording import Recording
 from dlcca.recordings.ingest_job import IngestJob, make_job
 from dlcca.recordings.timeline import File, Opener, Timeline, found
 from dlcca.settings.recipe import ViewRecipe
-from dlcca.storage import groups, lock, places
+from dlcca.storage import lock, places
 from dlcca.storage import run as run_store
 from dlcca.storage import views as store
-from dlcca.storage.arrays import plain, seal, write_array
-from dlcca.storage.block_manifest import known_stage
-from dlcca.storage.blocks import storing
+from dlcca.storage.blocks import Blocks, storing
 from dlcca.storage.files import files_at, zarr_store
+from dlcca.storage.formats import plain, seal, write_array
+from dlcca.storage.manifest import known_stage, put_group
 from dlcca.storage.views import Reason
 
-#: In the order in which they are done.
-STAGES = (unscaled_features.run, validity.run, view_features.run)
+#: What runs the stages, in their order; and the names of the stages on disk.
+STAGES = (extract_windows.run, validity.run, scaling.run)
+ON_DISK = ("drafts", "clock", "pca", "views")
+#: Annotations in the header; more would make it slow to open. Views of more features than this have no names of them.
+MOST_ANNOTATIONS, MOST_NAMES = 20_000, 2048
 
 
 def opener() -> Opener:
-    """What opens recordings of every known format."""
-    from dlcca.recordings.formats.opening import open_recording
+    """The function that opens recordings of every known format."""
+    from dlcca.recordings.formats.registry import open_recording
 
     return open_recording
 
@@ -47,7 +51,7 @@ def prepared(
 ) -> tuple[IngestJob, Timeline]:
     """The job and the files on their clock; reads headers and a few samples.
 
-    ``lenient`` overlooks channels that are flat or saturated throughout; ``scaling_from`` is a store of views whose
+    ``lenient`` ignores channels that are flat or saturated throughout; ``scaling_from`` is a store of views whose
     scaling is used, instead of that of these recordings.
     """
     job, line = make_job(address, recipes, open_recording or opener(), scaling_from)
@@ -57,28 +61,23 @@ def prepared(
 
 
 def run(job: IngestJob, line: Timeline, client: Any = None, tell: Tell | None = None) -> dict[str, Any]:
-    """Do what is missing, and seal the store; its header. A store that is finished is left as it is."""
+    """Compute what is missing and seal the store; return its header. A finished store is left as it is."""
     _refuse_other(job)
     with lock.held(job.address, "an ingestion"):
         if store.is_views(job.address):
-            unscaled_features.confirm(job)
+            extract_windows.confirm(job)
         else:
             for stage in STAGES:
                 stage(job, client, tell)
             with storing(f"the header of {job.address}"):
                 _seal(job, line)
-        _remove_drafts(job)  # also if it was stopped between the seal and this
+        for v in job.scaled_later:  # as large as the views; also if it was stopped between the seal and this
+            files_at(job.address).remove(job.stage("drafts").path(job.place_of_drafts(v)))
         return store.describe(job.address)
 
 
-def _remove_drafts(job: IngestJob) -> None:
-    """Those that views were made of: they are of no use any more, and as large as the views."""
-    for v in view_features.made_here(job):
-        files_at(job.address).remove(unscaled_features.stage_of(job).path(unscaled_features.place_of(job, v)))
-
-
 def _refuse_other(job: IngestJob) -> None:
-    """An error if something else is there: other files, other settings, or no views at all."""
+    """An error if the store was made from other files or settings, or is none of views."""
     places.refuse_store(job.address, store.FORM, setting="store")
     begun = known_stage(job.address, "drafts") or known_stage(job.address, "clock")
     if begun is not None:
@@ -97,9 +96,9 @@ def _refuse_other(job: IngestJob) -> None:
 def _seal(job: IngestJob, line: Timeline) -> None:
     import zarr
 
-    groups.put(job.address, {})
+    put_group(job.address, {})
     group = zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
-    clock = validity.stage_of(job)
+    clock = job.stage("clock")
     counts = Counter(clock.read("/reason", 0).tolist())
     rows = clock.read("/rows", 0)
     content = {
@@ -116,36 +115,30 @@ def _seal(job: IngestJob, line: Timeline) -> None:
         "views": {view.name: _described(job, v) for v, view in enumerate(job.views)},
         "files": _files(job),
         "annotations": [list(mark) for mark in line.marks[:MOST_ANNOTATIONS]],
-        "notes": [*line.notes, *_overlooked(job)],
+        "notes": [*line.notes, *_ignored(job)],
         "fingerprint": job.inputs,
         "versions": run_store.versions(),
     }
     seal(group, store.FORM, plain(content))
 
 
-#: Kept in the header; more would make it slow to open. Of more features than this, samples one after another, the
-#: names are not worth it.
-MOST_ANNOTATIONS, MOST_NAMES = 20_000, 2048
-
-
 def _described(job: IngestJob, v: int) -> dict[str, Any]:
-    view, clock = job.views[v], validity.stage_of(job)
-    place = validity.place_of(view.name)
+    """The header of a view."""
+    view, clock = job.views[v], job.stage("clock")
     channels = [channel for track in view.tracks for channel in track.channels]
-    names = _feature_names(job, v) if view_features.width(job, v) <= MOST_NAMES else []
     return {
         "channels": [channel.name for channel in channels],
         "units": [channel.unit for channel in channels],
         "kinds": [channel.kind for channel in channels],
         "rates": [track.rate for track in view.tracks for _ in track.channels],
         "features": view.recipe.features.to_dict(),
-        "width": view_features.width(job, v),
-        "feature_names": names,
+        "width": job.width(v),
+        "feature_names": _feature_names(job, v) if job.width(v) <= MOST_NAMES else [],
         "recipe": view.recipe.to_dict(),
         "scaling": view.recipe.scaling,
-        "finished": not job.is_finished_when_read(v),
-        "center": clock.read(f"{place}/center", 0).tolist(),
-        "scale": clock.read(f"{place}/scale", 0).tolist(),
+        "finished": not job.is_scaled_when_read(v),
+        "center": clock.read(job.place_of_scaling(v, "center"), 0).tolist(),
+        "scale": clock.read(job.place_of_scaling(v, "scale"), 0).tolist(),
     }
 
 
@@ -156,24 +149,24 @@ def _feature_names(job: IngestJob, v: int) -> list[str]:
     return [name for track, f in zip(view.tracks, job.features[v], strict=True) for name in f.names(track.names)]
 
 
-def _overlooked(job: IngestJob) -> list[str]:
-    names = validity.overlooked(job)
-    told = f"{', '.join(names[:10])}{' and more' if len(names) > 10 else ''}"
-    return [f"flat or saturated throughout, and used all the same: {told}."] if names else []
+def _ignored(job: IngestJob) -> list[str]:
+    names = validity.ignored_channels(job)
+    listed = f"{', '.join(names[:10])}{' and more' if len(names) > 10 else ''}"
+    return [f"flat or saturated throughout, and used all the same: {listed}."] if names else []
 
 
 def _files(job: IngestJob) -> list[dict[str, Any]]:
     """Every file once: what it holds, and when it began on the clock."""
-    told: dict[str, dict[str, Any]] = {}
+    files: dict[str, dict[str, Any]] = {}
     for _v, _k, track in job.tracks:
         for piece in track.pieces:
             recording = piece.file.open(job.opener)
             signal = recording.signals[piece.signal]
-            told.setdefault(piece.file.path, _told(recording, piece.start_s - signal.start_s))
-    return list(told.values())
+            files.setdefault(piece.file.path, _file(recording, piece.start_s - signal.start_s))
+    return list(files.values())
 
 
-def _told(recording: Recording, start_s: float) -> dict[str, Any]:
+def _file(recording: Recording, start_s: float) -> dict[str, Any]:
     signals = [
         {
             "channels": signal.names,
@@ -216,7 +209,7 @@ def only_annotations(address: str, files: Sequence[str], open_recording: Opener 
         "segments": 0,
         "reasons": {},
         "views": {},
-        "files": [_told(recording, 0.0) for recording in recordings],
+        "files": [_file(recording, 0.0) for recording in recordings],
         "annotations": marks[:MOST_ANNOTATIONS],
         "notes": [note for recording in recordings for note in recording.notes],
         "fingerprint": inputs,
@@ -231,19 +224,50 @@ def only_annotations(address: str, files: Sequence[str], open_recording: Opener 
 
 
 def summary(header: Mapping[str, Any]) -> list[str]:
-    """What came of it, a line each."""
+    """The result in lines for the console."""
     if not header["views"]:
         return [f"no channels, {len(header['annotations'])} annotations."]
     bad = {name: count for name, count in header["reasons"].items() if count and name != "valid"}
-    told = f" ({', '.join(f'{count} {name}' for name, count in bad.items())} left out)" if bad else ""
+    left_out = f" ({', '.join(f'{count} {name}' for name, count in bad.items())} left out)" if bad else ""
     lines = [
-        f"{header['rows']} of {header['windows']} windows of {header['window_s']:g} s are valid{told}, "
-        f"in {header['segments']} unbroken stretch{'es' * (header['segments'] != 1)}."
+        f"{header['rows']} of {header['windows']} windows of {header['window_s']:g} s are valid{left_out}, "
+        f"in {header['segments']} unbroken segment{'s' * (header['segments'] != 1)}."
     ]
     for name, view in header["views"].items():
         rates = ", ".join(f"{rate:g}" for rate in sorted(set(view["rates"])))
         lines.append(
-            f"  {name}: {len(view['channels'])} channels at {rates} Hz, {view['width']} numbers a row "
+            f"  {name}: {len(view['channels'])} channels at {rates} Hz, {view['width']} features a row "
             f"({view['features']['kind']})"
         )
     return lines + [f"  note: {note}" for note in header["notes"]]
+
+
+def begun(address: str) -> list[Blocks]:
+    """The stages of an ingestion that have been begun, as they are on disk; none if there is no store of views."""
+    return stages_on_disk(address, ON_DISK) if files_at(address).get("stages/drafts/stage.json") is not None else []
+
+
+def progress(address: str) -> list[Progress]:
+    """The stages that have been begun, each with its finished blocks."""
+    return progress_of(begun(address))
+
+
+def damages(address: str) -> list[str]:
+    """What is wrong with the finished blocks of a store of views, a line each; every array is read."""
+    finished = store.is_views(address)
+    return [problem for stage in begun(address) for problem in stage.check(whole=finished, gone=gone(finished))]
+
+
+def gone(finished: bool) -> Callable[[str], bool]:
+    """Whether an array was removed: unscaled features are, when views have been made of them."""
+    return lambda array: finished and array.startswith("draft_")
+
+
+def needed(header: Mapping[str, Any]) -> list[str]:
+    """The stages that a finished store of views was made by."""
+    views = list(header["views"].values())
+    if not views:
+        return []
+    later = any(view["finished"] for view in views)
+    components = any(view["recipe"].get("pca_components") for view in views)
+    return ["drafts", "clock", *["pca"] * components, *["views"] * later]

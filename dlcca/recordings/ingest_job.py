@@ -1,8 +1,15 @@
-"""What is to be ingested, in a form small enough to send to every worker: views on one clock, cut into blocks."""
+"""What is to be ingested, small enough to send to every worker: views on one clock, their blocks and their stages.
+
+The stages, in their order: `drafts` (`extract_windows`) reads the samples and writes unscaled features, `clock`
+(`validity`) writes which windows are valid and how channels are scaled, `pca` and `views` (`scaling`) write the
+features that cannot be scaled whenever they are read.
+"""
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,22 +20,19 @@ from numpy.typing import NDArray
 
 from dlcca.engine.fingerprint import fingerprint
 from dlcca.errors import DataError, SettingsError
-from dlcca.recordings import window_clock
-from dlcca.recordings.features import Feature
-from dlcca.recordings.features_of import feature_of
+from dlcca.recordings.features import Feature, feature_of
 from dlcca.recordings.formats.recording import Digital
 from dlcca.recordings.timeline import File, Opener, Timeline, Track, View, lay_out
+from dlcca.recordings.windows import rates_of, samples_of, window_and_step
 from dlcca.settings.recipe import ViewRecipe
-from dlcca.storage.blocks import Stage
+from dlcca.storage.blocks import Blocks
 
-#: Samples held for a block, and features written of it: enough that a task is worth starting, and little enough that
-#: memory is used again (the C library gives parts above 32 MiB back to the system each time, and fills new ones).
+#: Samples, and features, of a block: enough that a task is worth its overhead, and few enough that memory is reused
+#: (the C library returns allocations above 32 MiB to the system each time).
 BLOCK_BYTES = 16 << 20
 MOST_WINDOWS = 65_536
-#: A clock of more windows than this was not meant: two files of different years.
+#: More windows than this are a mistake: two files of different years.
 MOST_ON_CLOCK = 2_000_000_000
-#: A window of which nothing was said lasts about a second, and at most this.
-USUAL_S, LONGEST_USUAL_S = 1.0, 10.0
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,10 @@ class IngestJob:
     step_s: float
     n: int  # windows on the clock
     rows: int  # windows of a block
-    bad: tuple[tuple[float, float], ...]  # stretches marked BAD, in seconds
+    bad: tuple[tuple[float, float], ...]  # intervals annotated as BAD, in seconds
     inputs: str  # identity of files and recipes
     opener: Opener
-    lenient: bool = False  # channels that are flat or saturated in all windows are noted, and the windows used
+    lenient: bool = False  # channels that are flat or saturated in all windows do not make these invalid
     scaling_from: str = ""  # a store whose scaling is used, instead of that of these recordings
 
     @property
@@ -55,8 +59,17 @@ class IngestJob:
         """First window of a block, and the one after its last."""
         return block * self.rows, min(self.n, (block + 1) * self.rows)
 
-    def stage(self, name: str, n_blocks: int) -> Stage:
-        return Stage(self.address, name, self.inputs, n_blocks)
+    def stage(self, name: str) -> Blocks:
+        """The blocks of "drafts", "clock", "pca" or "views"."""
+        return Blocks(self.address, name, self.inputs, 1 if name in ("clock", "pca") else self.n_blocks)
+
+    def place_of_drafts(self, v: int) -> str:
+        """The array of the unscaled features of a view: the view itself, if they are scaled when it is read."""
+        return f"/views/{self.views[v].name}" if self.is_scaled_when_read(v) else f"draft_{v}"
+
+    def place_of_scaling(self, v: int, array: str) -> str:
+        """An array of the scaling of a view."""
+        return f"/scaling/{self.views[v].name}/{array}"
 
     @property
     def tracks(self) -> list[tuple[int, int, Track]]:
@@ -80,8 +93,17 @@ class IngestJob:
             for view, features in zip(self.views, self.features, strict=True)
         ]
 
-    def is_finished_when_read(self, v: int) -> bool:
-        """Whether the features of a view are kept as drafts, which are scaled when they are read."""
+    def width(self, v: int) -> int:
+        """Features in a row of a view."""
+        return self.views[v].recipe.pca_components or sum(self.dims[v])
+
+    @property
+    def scaled_later(self) -> list[int]:
+        """The views that the stages after `clock` write."""
+        return [v for v in range(len(self.views)) if not self.is_scaled_when_read(v)]
+
+    def is_scaled_when_read(self, v: int) -> bool:
+        """Whether a view is stored unscaled, and scaled whenever rows of it are read."""
         if self.views[v].recipe.pca_components:
             return False
         ones = [np.ones(len(track.channels)) for track in self.views[v].tracks]
@@ -89,39 +111,34 @@ class IngestJob:
 
     @cached_property
     def digital(self) -> list[list[Digital | None]]:
-        """For each view, the whole numbers that the samples of its tracks are read as; None where values are read."""
+        """For each view, the integers that the samples of its tracks are read as; None where values are read."""
         every = [[_digital(track, view.recipe, self.opener) for track in view.tracks] for view in self.views]
         return [[None] * len(held) if self._needs_values(v, held) else held for v, held in enumerate(every)]
 
     def _needs_values(self, v: int, held: list[Digital | None]) -> bool:
-        """Whether raw samples have to be written as values: only whole numbers of one kind can be written as such."""
+        """Whether raw samples have to be written as values: only integers of one dtype can be written as such."""
         is_raw = self.views[v].recipe.features.kind in ("raw", "delay")
         kinds = {None if digital is None else digital.dtype for digital in held}
-        return is_raw and (None in kinds or len(kinds) > 1 or not self.is_finished_when_read(v))
+        return is_raw and (None in kinds or len(kinds) > 1 or not self.is_scaled_when_read(v))
 
-    def kept(self, v: int) -> np.dtype:
-        """The dtype in which the drafts of a view are kept."""
+    def stored_as(self, v: int) -> np.dtype:
+        """The dtype in which the unscaled features of a view are stored."""
         is_raw = self.views[v].recipe.features.kind in ("raw", "delay")
         digital = self.digital[v][0]
         return digital.dtype if is_raw and digital is not None else np.dtype(np.float32)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is made when it is asked for."""
+        """Without what is derived from the rest."""
         return {key: value for key, value in self.__dict__.items() if key not in ("features", "dims", "digital")}
-
-
-def samples_of(window_s: float, rate: float) -> int:
-    """Samples of a window: those whose whole time lies in it."""
-    return max(1, int(window_s * rate * (1 + 1e-9) + 1e-6))
 
 
 def make_job(
     address: str, recipes: Mapping[str, ViewRecipe], opener: Opener, scaling_from: str = ""
 ) -> tuple[IngestJob, Timeline]:
-    """The job, after the headers of all files have been looked at."""
+    """The job, from the headers of all files and a few samples."""
     line = lay_out(recipes, opener)
-    window_s, step_s = _window_and_step(line.views)
-    end, fastest = max(view.span[1] for view in line.views), max(_rates(line.views))
+    window_s, step_s = window_and_step(line.views)
+    end, fastest = max(view.span[1] for view in line.views), max(rates_of(line.views))
     n = int((end - window_s + 0.5 / fastest) / step_s) + 1 if end - window_s + 0.5 / fastest >= 0 else 0
     if n < 1:
         raise DataError(
@@ -136,8 +153,8 @@ def make_job(
         d = sum(f.width(len(track.channels)) for f, track in zip(made, view.tracks, strict=True))
         if view.recipe.pca_components > d:
             raise SettingsError(
-                f"view {view.name!r}: pca_components = {view.recipe.pca_components}, but it has {d} features; ask for "
-                f"at most {d}."
+                f"view {view.name!r}: pca_components = {view.recipe.pca_components}, but it has {d} features; at most "
+                f"{d} are possible."
             )
     bad = tuple((first, last) for first, last, text in line.marks if text.strip().lower().startswith("bad"))
     job = IngestJob(
@@ -155,16 +172,12 @@ def make_job(
     return replace(job, rows=_windows_of_block(job)), line
 
 
-def _rates(views: Sequence[View]) -> list[float]:
-    return [track.rate for view in views for track in view.tracks]
-
-
 def _features(view: View, window_s: float) -> list[Feature]:
     where = f"view {view.name!r}"
     if view.recipe.features.kind == "covariance" and len(view.tracks) > 1:
-        told = "; ".join(f"{', '.join(track.names[:3])} at {track.rate:g} Hz" for track in view.tracks)
+        rates = "; ".join(f"{', '.join(track.names[:3])} at {track.rate:g} Hz" for track in view.tracks)
         raise SettingsError(
-            f"{where}: features = 'covariance' needs channels that were sampled together, these were not: {told}. "
+            f"{where}: features = 'covariance' needs channels that were sampled together, these were not: {rates}. "
             "Choose the channels of one rate."
         )
     return [
@@ -172,74 +185,21 @@ def _features(view: View, window_s: float) -> list[Feature]:
     ]
 
 
-def _window_and_step(views: Sequence[View]) -> tuple[float, float]:
-    """Window and step of all views: as said, or the usual ones; an error if a rate does not fit them."""
-    window_s, step_s = _agreed(views, "window_s"), _agreed(views, "step_s")
-    exact = [(view.name, track.rate) for view in views for track in view.tracks if view.recipe.resample == "exact"]
-    rates = [rate for _, rate in exact]
-    if window_s is None:
-        window_s = _usual_window(views, rates) if step_s is None else step_s
-    step_s = window_s if step_s is None else step_s
-    for option, seconds in (("window_s", window_s), ("step_s", step_s)):
-        for name, rate in exact:
-            if not window_clock.fits(seconds, rate):
-                _refuse_rate(option, seconds, name, rate, rates)
-    return float(window_s), float(step_s)
-
-
-def _agreed(views: Sequence[View], option: str) -> float | None:
-    said = {view.name: getattr(view.recipe, option) for view in views if getattr(view.recipe, option) is not None}
-    if len(set(said.values())) > 1:
-        told = ", ".join(f"{seconds:g} in {name!r}" for name, seconds in said.items())
-        raise SettingsError(f"{option} differs between the views ({told}); row by row they must be of the same time.")
-    return next(iter(said.values()), None)
-
-
-def _usual_window(views: Sequence[View], rates: list[float]) -> float:
-    """About a second, or an eighth of a short recording, in whole samples of all rates."""
-    target = min(USUAL_S, min(view.span[1] - view.span[0] for view in views) / 8)
-    period = window_clock.common_period(rates or _rates(views))
-    seconds = float(max(1, int(target / period + 1e-6)) * period)
-    if seconds > max(LONGEST_USUAL_S, 1 / min(_rates(views))):
-        if not rates:
-            return max(target, 1 / min(_rates(views)))
-        raise SettingsError(
-            f"no short window is a whole number of samples at {_told(rates)}; say window_s and step_s, and "
-            "resample = 'nearest' or 'linear' in the views that do not fit them."
-        )
-    return seconds
-
-
-def _refuse_rate(option: str, seconds: float, name: str, rate: float, rates: list[float]) -> None:
-    here = " or ".join(f"{fit:.9g}" for fit in window_clock.fitting(seconds, [rate]))
-    every = [fit for fit in window_clock.fitting(seconds, rates) if fit <= LONGEST_USUAL_S * max(1.0, seconds)]
-    both = f" ({' or '.join(f'{fit:.9g}' for fit in every)} would fit all of {_told(rates)})" if every else ""
-    raise SettingsError(
-        f"view {name!r}: {option} = {seconds:g} is {seconds * rate:.6g} samples at {rate:g} Hz; a whole number is "
-        f"needed. {option} = {here} would fit{both if len(set(rates)) > 1 else ''}; or set resample = 'nearest' or "
-        "'linear' in this view."
-    )
-
-
-def _told(rates: Sequence[float]) -> str:
-    return ", ".join(f"{rate:g}" for rate in sorted(set(rates))) + " Hz"
-
-
 def _windows_of_block(job: IngestJob) -> int:
-    """Windows of a block: 16 MiB of samples or of features, and much longer than what two blocks both read."""
+    """Windows of a block: 16 MiB of samples or of features, and much longer than the overlap of two blocks."""
     held = written = copied = 0.0  # bytes for each window
     for v, k, track in job.tracks:
         c, digital = len(track.channels), job.digital[v][k]
         held += track.rate * job.step_s * c * (4 if digital is None else digital.dtype.itemsize)
         copied += job.samples(track) * c
-        written += job.dims[v][k] * job.kept(v).itemsize
+        written += job.dims[v][k] * job.stored_as(v).itemsize
     rows = min(int(BLOCK_BYTES // max(held, copied, written, 1.0)), MOST_WINDOWS)
     rows = min(job.n, max(1, rows, min(64, int(2 * job.window_s / job.step_s))))
-    return -(-job.n // -(-job.n // rows))  # as many blocks, and the last one about as large as the others
+    return -(-job.n // -(-job.n // rows))  # blocks of about the same size, the last one too
 
 
 def _digital(track: Track, recipe: ViewRecipe, opener: Opener) -> Digital | None:
-    """The whole numbers that a track is in all of its files; None if it is not, or if values between are asked for."""
+    """The integers that a track is in all of its files; None if it is not, or if values are interpolated."""
     if recipe.resample == "linear":
         return None
     every = [piece.file.open(opener).signals[piece.signal].digital for piece in track.pieces]
@@ -259,7 +219,7 @@ def _identity(
     opener: Opener,
     scaling_from: str,
 ) -> str:
-    """What tells these views from others: recipes, files with their sizes and dates, and some of their samples."""
+    """The identity of the views: recipes, files with their sizes and dates, and some of their samples."""
     tracks = [(view, track) for view in line.views for track in view.tracks]
     wanted: dict[tuple[File, int], set[int]] = {}
     for _, track in tracks:
@@ -271,8 +231,8 @@ def _identity(
          piece.n, _digest(samples[piece.file, piece.signal], piece.columns)]
         for view, track in tracks for piece in track.pieces
     ]  # fmt: skip
-    told = {name: recipe.to_dict() | {"source": None} for name, recipe in recipes.items()}
-    return fingerprint(told, window_s, step_s, pieces, line.marks, scaling_from)
+    without_files = {name: recipe.to_dict() | {"source": None} for name, recipe in recipes.items()}
+    return fingerprint(without_files, window_s, step_s, pieces, line.marks, scaling_from)
 
 
 def _sampled(file: File, number: int, columns: list[int], opener: Opener) -> dict[int, list[NDArray]]:
@@ -288,3 +248,16 @@ def _digest(samples: Mapping[int, list[NDArray]], columns: Sequence[int]) -> str
     for parts in zip(*(samples[column] for column in columns), strict=True):
         made.update(np.stack(parts, axis=1).tobytes())
     return made.hexdigest()
+
+
+def packed(X: NDArray) -> dict[str, Any]:
+    """A small array as JSON, to the bit, for the facts of a block: a Zarr array would take longer than its content."""
+    X = np.ascontiguousarray(X)
+    content = base64.b64encode(zlib.compress(X.tobytes(), 1) if X.dtype.kind in "iu" else X.tobytes()).decode()
+    return {"dtype": X.dtype.str, "shape": list(X.shape), "content": content}
+
+
+def unpacked(facts: dict[str, Any]) -> NDArray:
+    """The array that `packed` was called with."""
+    dtype, content = np.dtype(facts["dtype"]), base64.b64decode(facts["content"])
+    return np.frombuffer(zlib.decompress(content) if dtype.kind in "iu" else content, dtype).reshape(facts["shape"])

@@ -1,9 +1,9 @@
 """Whether the input of a store is still what its finished blocks were computed from.
 
 A run reads its views many times, and may be resumed days later. When a block is read for the first time, its checksum
-is kept with it. Beside the blocks lies what tells one version of the chunks from another (size and time, or ETag), from
-one listing. Where that has changed since, finished blocks are read again and compared with their checksums: equal ones
-were copied or touched only; one that differs is an error, because results of two inputs would be mixed.
+is stored with it. The signature of its chunks (size and time, or ETag) is stored beside the blocks. Where that has
+changed since, finished blocks are read again and compared with their checksums: if they are equal, the chunks were only
+copied or touched; one that differs is an error, because results of two inputs would be mixed.
 """
 
 from __future__ import annotations
@@ -18,13 +18,10 @@ from dlcca.engine.work import Tell, collect
 from dlcca.errors import DamagedBlock, DataError
 from dlcca.recordings.view_array import ViewArray
 from dlcca.storage import lock
-from dlcca.storage.block_manifest import opened
-from dlcca.storage.blocks import Stage
-from dlcca.storage.checksummed_json import sealed
-from dlcca.storage.chunks import crc32c
-from dlcca.storage.files import files_at, is_remote
+from dlcca.storage.blocks import Blocks
+from dlcca.storage.files import files_at, is_remote, signatures
 from dlcca.storage.inputs import block_signatures, digest
-from dlcca.storage.listing import signatures
+from dlcca.storage.manifest import crc32c, open_record, sealed
 
 FILE = "inputs.json"
 #: In the facts of a block: the checksum of each view as it was read.
@@ -39,7 +36,7 @@ class Reader(Protocol):
     @property
     def address(self) -> str: ...
     @property
-    def first_read(self) -> Stage:
+    def first_read(self) -> Blocks:
         """The stage that reads every block first, and keeps its checksums."""
 
     @property
@@ -49,12 +46,12 @@ class Reader(Protocol):
 
 
 def checksums(views: Sequence[NDArray]) -> dict[str, list[int]]:
-    """What the facts of a block say of the views that it was computed from."""
+    """Facts of a block: the checksums of the views that it was computed from."""
     return {CHECKSUMS: [crc32c(X) for X in views]}
 
 
 def confirm(job: Reader, client: Any = None, tell: Tell | None = None) -> None:
-    """Refuse an input of which a finished block has changed since it was read; at the first time, note what it is."""
+    """Refuse an input of which a finished block has changed since it was read; the first time, record signatures."""
     stage, now = job.first_read, _signatures(job)
     before = recorded(stage)
     if before == now:
@@ -70,8 +67,8 @@ def confirm(job: Reader, client: Any = None, tell: Tell | None = None) -> None:
     record(stage, now)
 
 
-def confirm_files(stage: Stage, paths: Sequence[str], *, begin: bool) -> None:
-    """Refuse recordings that have changed since the stage began to read them; note what they are if it begins now."""
+def confirm_files(stage: Blocks, paths: Sequence[str], *, begin: bool) -> None:
+    """Refuse recordings that have changed since the stage began to read them; record signatures if it begins now."""
     now, before = {path: _file_signature(path) for path in paths}, recorded(stage)
     if before is None:
         if begin:
@@ -86,7 +83,7 @@ def confirm_files(stage: Stage, paths: Sequence[str], *, begin: bool) -> None:
 
 
 def _file_signature(path: str) -> str:
-    """What changes when a recording is written again, be it a file, or a folder or prefix of Zarr; "" for others."""
+    """What changes when a recording is written again: a file, or a folder or prefix of Zarr; "" for others."""
     if is_remote(path) or os.path.isdir(path):
         return digest([f"{name} {about}" for name, about in sorted(signatures(path).items())])
     try:
@@ -96,7 +93,7 @@ def _file_signature(path: str) -> str:
     return f"{about.st_size} {about.st_mtime_ns}"
 
 
-def changed(stage: Stage, view: str, first: int, last: int) -> DataError:
+def changed(stage: Blocks, view: str, first: int, last: int) -> DataError:
     """The error for a block of a view that is not what was read before."""
     return DataError(
         f"view {view!r} has changed in rows {first} to {last - 1} since stage {stage.name!r} of {stage.address} read "
@@ -104,23 +101,25 @@ def changed(stage: Stage, view: str, first: int, last: int) -> DataError:
     )
 
 
-def _remedy(stage: Stage) -> str:
+def _remedy(stage: Blocks) -> str:
     return "dlcca run --from scan" if stage.name == "scan" else "into another store"
 
 
-def recorded(stage: Stage) -> dict[str, Any] | None:
-    """What was noted of the input; None if nothing was."""
+def recorded(stage: Blocks) -> dict[str, Any] | None:
+    """The recorded signatures of the input; None if there are none."""
     found = files_at(stage.address).get(f"{stage.folder}/{FILE}")
-    return None if found is None else opened(found, f"{FILE} of stage {stage.name!r} in {stage.address}", stage.name)
+    return (
+        None if found is None else open_record(found, f"{FILE} of stage {stage.name!r} in {stage.address}", stage.name)
+    )
 
 
-def record(stage: Stage, content: Mapping[str, Any]) -> None:
+def record(stage: Blocks, content: Mapping[str, Any]) -> None:
     lock.confirm(stage.address)
     files_at(stage.address).put(f"{stage.folder}/{FILE}", sealed(content))
 
 
 def _signatures(job: Reader) -> dict[str, list[str]]:
-    """For each view what tells the chunks of every block from other versions of them."""
+    """For each view, the signature of the chunks of every block."""
     rows = [job.rows_read(block) for block in range(job.first_read.n_blocks)]
     made = {}
     for name, source in job.present.items():
@@ -134,19 +133,16 @@ def _signatures(job: Reader) -> dict[str, list[str]]:
 def _changed(job: Reader, number: int, blocks: Sequence[int]) -> str:
     """The first view of a block that is not what was read before; "" if none has changed."""
     block = blocks[number]
-    known = job.first_read.facts(block).get(CHECKSUMS, [])  # an earlier dlcca kept none
-    now = checksums(job.views_read(block))[CHECKSUMS]
-    differ = [name for v, name in enumerate(job.present) if known[v : v + 1] != now[v : v + 1]]
-    return next(iter(differ), "")
+    known, now = job.first_read.facts(block)[CHECKSUMS], checksums(job.views_read(block))[CHECKSUMS]
+    return next((name for v, name in enumerate(job.present) if known[v] != now[v]), "")
 
 
-def damages(stage: Stage, *, whole: bool) -> list[str]:
-    """What is wrong with the note on the input of a stage; if it is ``whole``, it must be there."""
+def damages(stage: Blocks, *, whole: bool) -> list[str]:
+    """What is wrong with the recorded signatures of a stage; if it is ``whole``, they must be there."""
     try:
-        expected = whole and stage.name in FIRST and CHECKSUMS in stage.facts(0)  # an earlier dlcca kept none
         found = recorded(stage)
     except DamagedBlock as error:
         return [str(error)]
-    if found is None and expected:
+    if found is None and whole and stage.name in FIRST:
         return [f"{FILE} of stage {stage.name!r} in {stage.address} is missing. Run again."]
     return []

@@ -117,7 +117,7 @@ def refuse_other_views(address: str, made: Recordings | None) -> None:
     for name, view in given.facts["views"].items():
         known = made.facts["views"].get(name)
         if known is None:
-            continue  # the model does not know it, which is said where views are matched by name
+            continue  # not a view of the model: reported where views are matched by name
         _refuse_other_channels(name, view["channels"], view["units"], view["rates"], made)
         if view["recipe"]["features"] != known["recipe"]["features"]:
             raise DataError(

@@ -1,12 +1,13 @@
-"""Views that were made of recordings, as Python meets them: arrays by name, with the time of every row."""
+"""Views made of recordings in Python, arrays by name with the time of every row; and the views of files by default."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from numpy.typing import NDArray
 from dlcca.errors import DataError, SettingsError, StoreFileError
 from dlcca.model import Recordings
 from dlcca.recordings import ingest, new_recordings
-from dlcca.recordings.formats import from_mne as reader
+from dlcca.recordings.formats import fif
+from dlcca.recordings.formats.recording import Signal
+from dlcca.recordings.timeline import File, Opener, found
 from dlcca.recordings.view_array import view_array
 from dlcca.settings.recipe import ViewRecipe
 from dlcca.storage import places
@@ -46,7 +49,7 @@ class RecordedViews(Mapping[str, Any]):
 
     @property
     def segments(self) -> NDArray[np.int64]:
-        """The unbroken stretch that each row belongs to, (r,); windows of time do not cross from one to another."""
+        """The unbroken segment of each row, (r,); windows of time do not cross from one to another."""
         return self.clock.segments
 
     @property
@@ -101,12 +104,12 @@ def from_mne(
     raw : mne.io.Raw of any kind; its samples are read part by part
     views : for each view its channels: names, patterns (``"EEG *"``), types ("eeg", but those marked bad), numbers
     model : a fitted model instead of views: the same channels, windows, features and scaling as those of its fit
-    out : the store that is written, as by ``dlcca ingest``; by default one that goes with the result
-    recipe : window_s, step_s, features, scaling, and whatever else a view of ``run.toml`` may say
+    out : the store that is written, as by ``dlcca ingest``; by default a temporary one
+    recipe : window_s, step_s, features, scaling, and the other options of a view in ``run.toml``
     """
     if (views is None) == (model is None):
         raise SettingsError("from_mne needs either views, as {'eeg': 'eeg', 'ecg': ['ECG1']}, or a fitted model.")
-    reader.check_raw(raw)
+    fif.check_raw(raw)
     scratch = None if out is not None else tempfile.mkdtemp(prefix="dlcca-views-")
     place = str(out) if scratch is None else f"{scratch}/views.zarr"
     try:
@@ -135,20 +138,20 @@ class _Opener:
         self.raw = raw
 
     def __call__(self, path: str, **_: Any) -> Any:
-        return reader.recording(self.raw, path=path)
+        return fif.recording_of_raw(self.raw, path=path)
 
 
-def _recipes(raw: Any, views: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, ViewRecipe]:
+def _recipes(raw: Any, views: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, ViewRecipe]:
     if not views:
         raise SettingsError("from_mne was given no views; name at least one, usually two, each with its channels.")
     return {
-        name: ViewRecipe.of({"source": ["raw"], **said, "channels": _channels(raw, picks, name)}, f"view {name!r}:")
+        name: ViewRecipe.of({"source": ["raw"], **options, "channels": _channels(raw, picks, name)}, f"view {name!r}:")
         for name, picks in views.items()
     }
 
 
 def _channels(raw: Any, picks: Any, view: str) -> list[str]:
-    """Channels as a recipe says them, of what MNE takes for picks."""
+    """Channels of a recipe, from picks as MNE takes them."""
     types = raw.get_channel_types()
     made: list[str] = []
     for pick in [picks] if isinstance(picks, str | int | np.integer) else list(picks):
@@ -166,18 +169,59 @@ def _channels(raw: Any, picks: Any, view: str) -> list[str]:
     return made
 
 
-def _like(model: Any, place: str, said: Mapping[str, Any], opener: _Opener) -> tuple[Any, Any]:
+def _like(model: Any, place: str, options: Mapping[str, Any], opener: _Opener) -> tuple[Any, Any]:
     """A job that treats the Raw as the recordings of a model."""
     import zarr
 
-    if said:
-        raise SettingsError(f"{', '.join(said)}: with a model, views are made as those of its fit; leave it out.")
+    if options:
+        raise SettingsError(f"{', '.join(options)}: with a model, views are made as those of its fit; leave it out.")
     made = getattr(model, "recordings_", None)
     if made is None:
-        raise SettingsError("this model was fitted to arrays and does not know how they were made of recordings.")
+        raise SettingsError("this model was fitted to arrays and does not contain how they were made of recordings.")
     scaling = f"{place.rstrip('/')}-scaling"
     places.refuse_store(scaling, SCALING, setting="out, beside which the scaling is written", replace=True)
     group = zarr.create_group(scaling, zarr_format=3, overwrite=True, attributes={"format": SCALING.name})
     for name, X in made.scaling.items():
         group.create_array(name, data=X)
     return new_recordings.prepared(place, scaling, made, ["raw"], opener)
+
+
+def default_views(files: Sequence[str], recipe: ViewRecipe, opener: Opener) -> dict[str, ViewRecipe]:
+    """A recipe for each group of channels, named after the type of its channels where they are of one type.
+
+    None at all if the files hold annotations only, such as a hypnogram.
+    """
+    paths = found(files, "the command line")
+    recordings = [File.at(path, recipe.reader_options).open(opener) for path in paths]
+    groups = {tuple(signal.names): signal for recording in recordings for signal in recording.signals}
+    if not groups and not any(recording.annotations for recording in recordings):
+        raise DataError(f"{', '.join(paths)}: there are neither channels nor annotations in it.")
+    made: dict[str, ViewRecipe] = {}
+    for number, (channels, signal) in enumerate(groups.items(), start=1):
+        # All channels of a file may be many.
+        wanted = ("*",) if len(groups) == 1 else tuple(dict.fromkeys(channels))
+        made[_name(signal, number, made)] = replace(recipe, source=tuple(paths), channels=wanted)
+    return made
+
+
+def _name(signal: Signal, number: int, taken: Mapping[str, ViewRecipe]) -> str:
+    kinds = {channel.kind for channel in signal.channels}
+    kind = re.sub(r"\W+", "_", kinds.pop()) if len(kinds) == 1 else ""
+    return kind if kind and kind not in taken else f"signal{number}"
+
+
+def views_from_arguments(arguments: Sequence[str], files: Sequence[str], recipe: ViewRecipe) -> dict[str, ViewRecipe]:
+    """Recipes from ``NAME=CHANNELS`` as on the command line, channels with commas between them."""
+    made = {}
+    for view in arguments:
+        name, equals, channels = view.partition("=")
+        name = name.strip()
+        wanted = tuple(channel.strip() for channel in channels.split(",") if channel.strip())
+        if not equals or not name or "/" in name or name.startswith("."):
+            raise SettingsError(
+                f"--view {view!r}; NAME=CHANNELS is needed, as ecg='ECG*' or eeg=C3,C4 or eeg=type:eeg."
+            )
+        if name in made:
+            raise SettingsError(f"--view names {name!r} twice.")
+        made[name] = replace(recipe, source=tuple(files), channels=wanted)
+    return made

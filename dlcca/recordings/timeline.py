@@ -1,7 +1,8 @@
-"""Files put on one clock: where every stretch of samples of every view lies, before any of them is read.
+"""Files on one clock: which channels of which files belong to a view, and when each of their samples was taken.
 
-The clock begins at the earliest sample of any view. A view is made of tracks (channels that were sampled together), a
-track of pieces: what one signal of one file holds of it. Between two pieces there is a break, however short.
+Only headers are read. The clock begins at the earliest sample of any view. A view is made of tracks (channels that were
+sampled together), a track of pieces: what one signal of one file holds of it. Between two pieces there is a break,
+however short.
 """
 
 from __future__ import annotations
@@ -9,25 +10,29 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from dlcca.errors import DataError
-from dlcca.recordings.channel_selection import chosen, there_are
+from dlcca.errors import DataError, SettingsError, suggest
 from dlcca.recordings.formats.recording import Channel, Recording, Signal
 from dlcca.settings.recipe import ViewRecipe
+from dlcca.storage import cache
 
 #: Opens a file, with the options of its reader.
 Opener = Callable[..., Recording]
+#: Files that stay open in a process.
+OPEN_FILES = 32
+#: Channels that an error lists.
+MOST_LISTED = 60
 
 
 @dataclass(frozen=True)
 class File:
-    """A file by its path, the options of its reader, and what tells that it has not changed."""
+    """A file: its path, the options of its reader, and its size and time, which show whether it has changed."""
 
     path: str
     options: tuple[tuple[str, Any], ...] = ()
@@ -38,13 +43,9 @@ class File:
         return cls(path, tuple(sorted((key, _hashable(value)) for key, value in options.items())), _stamp(path))
 
     def open(self, opener: Opener) -> Recording:
-        """The recording; kept open, for a worker reads many blocks of one file."""
-        return _opened(opener, self)
-
-
-@lru_cache(maxsize=32)
-def _opened(opener: Opener, file: File) -> Recording:
-    return opener(file.path, **{key: _usual(value) for key, value in file.options})
+        """The recording, which stays open: a worker reads many blocks of one file."""
+        options = {key: _from_hashable(value) for key, value in self.options}
+        return cache.get(("recording", opener, self), lambda: opener(self.path, **options), keep=OPEN_FILES)
 
 
 def _hashable(value: Any) -> Any:
@@ -53,17 +54,17 @@ def _hashable(value: Any) -> Any:
     return ("[]", tuple(_hashable(item) for item in value)) if isinstance(value, list | tuple) else value
 
 
-def _usual(value: Any) -> Any:
+def _from_hashable(value: Any) -> Any:
     if isinstance(value, tuple):
         kind, items = value
-        return {k: _usual(v) for k, v in items} if kind == "{}" else [_usual(item) for item in items]
+        return {k: _from_hashable(v) for k, v in items} if kind == "{}" else [_from_hashable(item) for item in items]
     return value
 
 
 def _stamp(path: str) -> tuple[int, int]:
     try:
         found = os.stat(path)
-    except OSError:  # it is for the reader to say what is wrong, or where else it looks
+    except OSError:  # the reader reports it, or reads from elsewhere
         return 0, 0
     return found.st_size, found.st_mtime_ns
 
@@ -99,7 +100,7 @@ class Track:
 
 @dataclass(frozen=True)
 class View:
-    """A view: its tracks, and what is to be made of them."""
+    """A view: its tracks and its recipe."""
 
     name: str
     recipe: ViewRecipe
@@ -117,18 +118,18 @@ class Timeline:
 
     views: tuple[View, ...]
     start: datetime | None  # of the clock, where the files say
-    marks: tuple[tuple[float, float, str], ...]  # stretches that somebody has marked: from, to, text
-    notes: tuple[str, ...] = field(default=())  # what had to be assumed, for people
+    marks: tuple[tuple[float, float, str], ...]  # annotations: from, to, text
+    notes: tuple[str, ...] = ()  # what had to be assumed
 
 
 def found(source: Sequence[str], where: str) -> list[str]:
-    """The files that are meant: patterns are looked up, names taken as they are."""
+    """Paths of files: patterns are expanded, names taken as they are."""
     paths: list[str] = []
-    for said in source:
-        is_pattern = glob.has_magic(said) and "://" not in said and not os.path.exists(said)
-        here = sorted(glob.glob(said)) if is_pattern else [said]
+    for name in source:
+        is_pattern = glob.has_magic(name) and "://" not in name and not os.path.exists(name)
+        here = sorted(glob.glob(name)) if is_pattern else [name]
         if not here:
-            raise DataError(f"{where}: no file matches {said!r}.")
+            raise DataError(f"{where}: no file matches {name!r}.")
         paths += here
     if not paths:
         raise DataError(f"{where} names no file; give source = 'file' or a list of files.")
@@ -139,7 +140,7 @@ def found(source: Sequence[str], where: str) -> list[str]:
 
 
 def lay_out(recipes: Mapping[str, ViewRecipe], opener: Opener) -> Timeline:
-    """Open the headers of all files and put them on one clock; what does not fit together is an error that says so."""
+    """Read the headers of all files and put them on one clock; an error if they do not fit together."""
     notes: list[str] = []
     files = {
         name: [File.at(path, recipe.reader_options) for path in found(recipe.source, f"view {name!r}")]
@@ -166,45 +167,45 @@ def lay_out(recipes: Mapping[str, ViewRecipe], opener: Opener) -> Timeline:
             for mark in file.open(opener).annotations
         }
     )
-    known = [file for file in starts if file.open(opener).start is not None]
+    known = next((file for file in starts if file.open(opener).start is not None), None)
     begin = None
-    if known:
-        begin = _aware(known[0].open(opener).start) + timedelta(seconds=zero - starts[known[0]])
+    if known is not None:
+        begin = _aware(known.open(opener).start) + timedelta(seconds=zero - starts[known])
     return Timeline(tuple(_moved(view, zero) for view in views), begin, tuple(marks), tuple(dict.fromkeys(notes)))
 
 
-def _aware(moment: datetime | None) -> datetime:
+def _aware(start: datetime | None) -> datetime:
     """A time without a zone is taken to be UTC, as most formats write it."""
-    assert moment is not None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    assert start is not None
+    return start.replace(tzinfo=UTC) if start.tzinfo is None else start
 
 
 def _starts(files: Mapping[str, list[File]], opener: Opener, notes: list[str]) -> dict[File, float]:
     """Seconds from the start of the earliest file to that of each."""
     every = list(dict.fromkeys(file for group in files.values() for file in group))
-    said = {file: file.open(opener).start for file in every}
-    known = [_aware(start) for start in said.values() if start is not None]
+    given = {file: file.open(opener).start for file in every}
+    known = [_aware(start) for start in given.values() if start is not None]
     first = min(known) if known else None
     starts: dict[File, float] = {}
     for name, group in files.items():
-        silent = [file for file in group if said[file] is None]
-        if silent and len(silent) < len(group):
+        undated = [file for file in group if given[file] is None]
+        if undated and len(undated) < len(group):
             raise DataError(
-                f"view {name!r}: {silent[0].path} does not say when it began, others do; they cannot be put "
-                "in order. Give the files of a view that all have a start time, or none."
+                f"view {name!r}: {undated[0].path} has no start time, others do; they cannot be put "
+                "in order. Give files that all have a start time, or none."
             )
         end = 0.0
         for file in group:
-            start = (_aware(said[file]) - first).total_seconds() if first is not None and not silent else end
+            start = (_aware(given[file]) - first).total_seconds() if first is not None and not undated else end
             if starts.setdefault(file, start) != start:
                 raise DataError(
-                    f"{file.path} does not say when it began, and its place among the files of view "
+                    f"{file.path} has no start time, and its place among the files of view "
                     f"{name!r} is another than in the view before. Give both views the same files."
                 )
             end = start + _length(file.open(opener))
-        if silent and (len(group) > 1 or known):
+        if undated and (len(group) > 1 or known):
             notes.append(
-                f"view {name!r}: {silent[0].path} does not say when it began; "
+                f"view {name!r}: {undated[0].path} has no start time; "
                 + (
                     "the files were put one after another, as named."
                     if len(group) > 1
@@ -221,16 +222,16 @@ def _one_after_another(
     opener: Opener,
     notes: list[str],
 ) -> dict[File, float]:
-    """The starts, those moved that overlap the file before by no more than a start in whole seconds can be wrong.
+    """The starts, moved where a file overlaps the one before by no more than the rounding of start times.
 
-    A file is moved once, to the end of the one before, and all views that have it see it there.
+    A file is moved once, to the end of the one before, for all views that have it.
     """
     moved = dict(starts)
     for name, group in files.items():
         for one, other in pairwise(sorted(group, key=lambda file: starts[file])):
             over = moved[one] + _length(one.open(opener)) - moved[other]
             most = _most_overlap(recipes[name], one.open(opener), other.open(opener))
-            if not _is_slip(over, one.open(opener), most):
+            if not _is_rounding(over, one.open(opener), most):
                 continue
             moved[other] += over
             notes.append(
@@ -241,14 +242,14 @@ def _one_after_another(
 
 
 def _most_overlap(recipe: ViewRecipe, one: Recording, other: Recording) -> float:
-    """Seconds by which start times may be wrong: as said, or what rounding to the second can do."""
+    """Seconds by which start times may be wrong: as given, or the rounding to whole seconds."""
     if recipe.overlap_s is not None:
         return recipe.overlap_s
     return float(all(file.start is not None and file.start.microsecond == 0 for file in (one, other)))
 
 
-def _is_slip(over: float, one: Recording, most: float) -> bool:
-    """Whether files overlap by a sample or more, and by less than what is allowed."""
+def _is_rounding(over: float, one: Recording, most: float) -> bool:
+    """Whether files overlap by a sample or more, and by less than is allowed."""
     fastest = max((signal.rate for signal in one.signals), default=0.0)
     return fastest > 0 and 1 / fastest < over < min(most, _length(one))
 
@@ -314,8 +315,8 @@ def _track(
         period = (1 + signal.drift_ppm * 1e-6) / signal.rate
         pieces.append(Piece(file, number, columns, starts[file] + signal.start_s, period, signal.n))
     if len(rates) > 1:
-        told = ", ".join(f"{rate:g} Hz in {path}" for rate, path in rates.items())
-        raise DataError(f"view {view!r}: channel {members[0]!r} has different rates: {told}. Give files of one rate.")
+        each = ", ".join(f"{rate:g} Hz in {path}" for rate, path in rates.items())
+        raise DataError(f"view {view!r}: channel {members[0]!r} has different rates: {each}. Give files of one rate.")
     pieces = sorted((piece for piece in pieces if piece.n), key=lambda piece: piece.start_s)
     if not pieces:
         raise DataError(f"view {view!r}: channel {members[0]!r} has no samples in any file.")
@@ -329,12 +330,12 @@ def _refuse_overlap(view: str, channel: str, one: Piece, other: Piece) -> None:
     if one.file == other.file:
         raise DataError(
             f"view {view!r}: channel {channel!r} is twice in {one.file.path}, at the same time. Choose "
-            "channels whose names are clear."
+            "channels whose names are unique."
         )
     raise DataError(
         f"view {view!r}: {other.file.path} begins {one.end_s - other.start_s:g} s before "
-        f"{one.file.path} ends; files of one recording must follow each other. Leave one of them out, mend "
-        "their start times, or raise overlap_s if these are not so exact."
+        f"{one.file.path} ends; files of one recording must follow each other. Leave one of them out, "
+        "correct their start times, or raise overlap_s if these are less exact."
     )
 
 
@@ -355,3 +356,38 @@ def _moved(view: View, zero: float) -> View:
         for track in view.tracks
     )
     return replace(view, tracks=tracks)
+
+
+def chosen(channels: Sequence[Channel], wanted: Sequence[str], where: str) -> list[str]:
+    """Names of the channels that are selected, each once, in the order of the selection.
+
+    ``wanted`` are names, patterns such as ``EEG *``, or types such as ``type:ecg`` (patterns too: ``type:e[ce]g``). One
+    without a match is an error that lists the channels. ``where`` names their owner in errors.
+    """
+    names: list[str] = []
+    if not wanted:
+        raise SettingsError(f"{where} chooses no channels (channels = []). {there_are(channels)}")
+    for pattern in wanted:
+        found = _matching(channels, pattern)
+        if not found:
+            near = suggest(pattern, [channel.name for channel in channels])
+            near = f"{near} " if near.startswith("did you mean") else ""
+            raise SettingsError(f"{where} has no channel {pattern!r}; {near}{there_are(channels)}")
+        names += found
+    return list(dict.fromkeys(names))
+
+
+def _matching(channels: Sequence[Channel], pattern: str) -> list[str]:
+    if any(channel.name == pattern for channel in channels):  # a name may look like a pattern: "EEG [A1]"
+        return [pattern]
+    if pattern.startswith("type:"):
+        kind = pattern.removeprefix("type:").strip().lower()
+        return [channel.name for channel in channels if fnmatchcase(channel.kind.lower(), kind)]
+    return [channel.name for channel in channels if fnmatchcase(channel.name, pattern)]
+
+
+def there_are(channels: Sequence[Channel]) -> str:
+    """A sentence that lists the channels."""
+    each = list(dict.fromkeys(f"{c.name!r}{f' ({c.kind})' if c.kind else ''}" for c in channels))
+    more = f" and {len(each) - MOST_LISTED} more" if len(each) > MOST_LISTED else ""
+    return f"There are {', '.join(each[:MOST_LISTED])}{more}." if each else "There are no channels at all."

@@ -1,9 +1,13 @@
-"""After the pass over the recordings: which windows are valid, which belong together, and how channels are scaled."""
+"""Which windows are valid: gaps, missing values, BAD annotations, flat and saturated channels.
+
+Each block notes runs of equal samples (`suspect_runs`, `edges`). The range of a channel is known only after the last
+block, and a run may continue in the next one; so the stage `clock` decides, from the notes of all blocks.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,17 +16,233 @@ from numpy.typing import NDArray
 
 from dlcca.engine.work import Tell
 from dlcca.errors import DataError
-from dlcca.numerics.moments import Moments, combined
-from dlcca.numerics.quantile_sketch import Sketches, robust_scaling
-from dlcca.recordings import flat_and_clipped as faults
-from dlcca.recordings import unscaled_features
-from dlcca.recordings.extract_windows import spans_of
-from dlcca.recordings.features.columns import Columns, side_by_side
-from dlcca.recordings.ingest_job import IngestJob
-from dlcca.recordings.joined_runs import JoinedRuns, LongRun
-from dlcca.recordings.json_arrays import unpacked
-from dlcca.storage.blocks import Stage
-from dlcca.storage.views import Reason, read_arrays
+from dlcca.recordings.formats.recording import Digital, values_of
+from dlcca.recordings.ingest_job import IngestJob, packed, unpacked
+from dlcca.recordings.scaling import Summaries, scaling_arrays
+from dlcca.recordings.timeline import Track
+from dlcca.recordings.windows import spans_of
+from dlcca.settings.recipe import ViewRecipe
+from dlcca.storage.views import Reason
+
+#: A run of fewer samples than this is chance, whatever the rate.
+LEAST_RUN = 8
+#: Types of channels that may stay at one value: pixels of a video, triggers.
+NOT_JUDGED = ("video", "stim")
+#: Values compared with as many others at a time; and bytes of samples that fit the cache of a core.
+WIDE, CACHED_BYTES = 1152, 1 << 18
+
+#: (first, one after the last) sample of a run of equal values.
+Run = tuple[int, int]
+
+
+def worse(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Of two reasons, the one that comes first in `Reason`."""
+    return np.where((one == 0) | ((other != 0) & (other < one)), other, one)
+
+
+def marked(job: IngestJob, first: int, last: int) -> NDArray[np.uint8]:
+    """MARKED for the windows from ``first`` to ``last`` (not included) that overlap a BAD annotation."""
+    reason = np.zeros(last - first, np.uint8)
+    for begin, end in job.bad:
+        # Window t overlaps if t * step < end and begin < t * step + window; an instant overlaps the window it is in.
+        low = int(np.floor((begin - job.window_s) / job.step_s + 1e-9)) + 1
+        high = int(np.ceil(end / job.step_s - 1e-9)) - 1 if end > begin else int(np.floor(begin / job.step_s + 1e-9))
+        reason[max(0, low - first) : max(0, high + 1 - first)] = Reason.MARKED
+    return reason
+
+
+# Runs of equal samples in a block.
+
+
+def least_runs(recipe: ViewRecipe, track: Track) -> tuple[int, int]:
+    """Samples of a flat run, and of a saturated one; 0 where these are not looked for."""
+    flat, saturated = (
+        max(LEAST_RUN, round(s * track.rate)) if s > 0 else 0 for s in (recipe.flat_s, recipe.saturated_s)
+    )
+    return flat, saturated
+
+
+def least_run(recipe: ViewRecipe, track: Track) -> int:
+    """Samples of the shortest run that matters; 0 if none does."""
+    return min((samples for samples in least_runs(recipe, track) if samples), default=0)
+
+
+def judged(track: Track) -> NDArray[np.bool_]:
+    """Which channels are looked at for runs, (c,)."""
+    return np.array([channel.kind not in NOT_JUDGED for channel in track.channels])
+
+
+def long_runs(x: NDArray, least: int) -> list[Run]:
+    """The runs of at least ``least`` equal samples in a channel (n,); least must be 2 or more."""
+    if len(x) < least:
+        return []
+    changes = np.flatnonzero(x[1:] != x[:-1]) + 1  # NaN differs from all, itself included
+    edges = np.concatenate([[0], changes, [len(x)]])
+    long = np.flatnonzero(np.diff(edges) >= least)
+    return [(int(edges[i]), int(edges[i + 1])) for i in long]
+
+
+def channels_with_runs(X: NDArray, least: int) -> NDArray[np.int64]:
+    """The channels of X (n, c) that may have a run of ``least`` equal samples.
+
+    Such a run holds two consecutive ones of every ``least // 2``-th sample, and comparing those costs next to nothing.
+    Integers are often equal by chance: where two are, some samples between them are compared too.
+    """
+    apart = max(1, least // 2)
+    rows, channels = np.divmod(np.flatnonzero(X[apart::apart] == X[:-apart:apart]), X.shape[1])  # faster than nonzero
+    first = X[rows * apart, channels]
+    for part in {apart // 4, apart // 2, 3 * apart // 4} - {0}:
+        same = X[rows * apart + part, channels] == first
+        rows, channels, first = rows[same], channels[same], first[same]
+    return np.unique(channels)
+
+
+def extremes(X: NDArray, digital: Digital | None = None) -> tuple[NDArray, NDArray]:
+    """The largest and the smallest value of each channel of X (n, c), n > 0; not finite if one of its samples is not.
+
+    Many samples are put side by side first: short rows would take three times as long.
+    """
+    n, c = X.shape
+    wide = max(1, WIDE // c)
+    body = X[: n - n % wide].reshape(-1, wide * c) if X.flags.c_contiguous and n >= wide else X[:0]
+    rest = X[n - n % wide :] if len(body) else X
+    batch = max(1, CACHED_BYTES // (wide * c * X.itemsize))
+    tops, bottoms = [rest], [rest]
+    with np.errstate(invalid="ignore"):
+        for some in (body[i : i + batch] for i in range(0, len(body), batch)):
+            tops.append(np.maximum.reduce(some, axis=0).reshape(-1, c))
+            bottoms.append(np.minimum.reduce(some, axis=0).reshape(-1, c))
+        ends = np.maximum.reduce(np.concatenate(tops), axis=0), np.minimum.reduce(np.concatenate(bottoms), axis=0)
+        values = values_of(np.stack(ends), digital)
+        return np.maximum(*values), np.minimum(*values)  # a gain may be negative
+
+
+def suspect_runs(
+    X: NDArray,
+    suspected: NDArray[np.bool_],
+    digital: Digital | None,
+    spans: NDArray,
+    windows: NDArray,
+    recipe: ViewRecipe,
+    track: Track,
+) -> tuple[list[dict[str, Any]], NDArray]:
+    """Flat runs, and runs at the largest or smallest value of X (n, c); and X, as values with NaN in flat runs if any.
+
+    ``suspected`` (c,) are the channels that may have a run; ``spans`` (w, 2) are the samples of the ``windows``, by
+    their rows in X.
+    """
+    found, good = [], X
+    for c in np.flatnonzero(suspected & judged(track)).tolist():
+        for (kind, number), runs in _kinds(X[:, c], recipe, track).items():
+            if kind == "flat":
+                good = (X.copy() if X.dtype.kind == "f" else values_of(X, digital)) if good is X else good
+                for begin, end in runs:
+                    good[begin:end, c] = np.nan
+            touched = touched_windows(runs, spans, windows)
+            if touched:
+                value = number if digital is None else digital.of([c]).values(np.array([number], digital.dtype))[0]
+                found.append({"channel": c, "kind": kind, "value": float(value), "windows": touched})
+    return found, good
+
+
+def _kinds(x: NDArray, recipe: ViewRecipe, track: Track) -> dict[tuple[str, Any], list[Run]]:
+    """The long runs of a channel (n,), by what may be wrong and by their value."""
+    flat, saturated = least_runs(recipe, track)
+    top, bottom = np.fmax.reduce(x), np.fmin.reduce(x)
+    kinds: dict[tuple[str, Any], list[Run]] = {}
+    for run in long_runs(x, least_run(recipe, track)):
+        value, length = x[run[0]].item(), run[1] - run[0]
+        if flat and length >= flat:
+            kinds.setdefault(("flat", value), []).append(run)
+        if saturated and length >= saturated and value in (top, bottom):
+            kinds.setdefault(("extreme", value), []).append(run)
+    return kinds
+
+
+def touched_windows(runs: list[Run], spans: NDArray, windows: NDArray) -> list[list[int]]:
+    """The windows that runs overlap, as intervals (first, last) of their numbers."""
+    hit = np.zeros(len(windows), bool)
+    for begin, end in runs:
+        low = np.searchsorted(spans[:, 1], begin, side="right")  # the first window that ends after the run begins
+        high = np.searchsorted(spans[:, 0], end, side="left")
+        hit[low:high] = True
+    at = windows[hit]
+    if not len(at):
+        return []
+    cuts = np.flatnonzero(np.diff(at) > 1)
+    return [[int(a), int(b)] for a, b in zip(at[np.r_[0, cuts + 1]], at[np.r_[cuts, len(at) - 1]], strict=True)]
+
+
+def edges(X: NDArray, digital: Digital | None, recipe: ViewRecipe, track: Track) -> dict[str, Any] | None:
+    """The runs at both ends of X (n, c), as long as they may matter; None if they do not."""
+    most = max(least_runs(recipe, track))
+    if not most:
+        return None
+    lengths = np.stack(ends_of_runs(X, most)).astype(np.int32)
+    return {"values": packed(values_of(X[[0, -1]], digital)), "lengths": packed(lengths)}
+
+
+def ends_of_runs(X: NDArray, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How many samples at the beginning and at the end of X (n, c), n > 0, are equal, up to ``most``; (c,) each.
+
+    A channel that begins, or ends, with NaN has a run of none there.
+    """
+    lengths = []
+    for part in (X[:most], X[: -most - 1 : -1]):
+        equal = part == part[0]
+        lengths.append(np.where(equal.all(axis=0), len(part), equal.argmin(axis=0)))
+    return lengths[0], lengths[1]
+
+
+# What all blocks say together.
+
+
+@dataclass(frozen=True)
+class LongRun:
+    """Equal samples of a channel across a border of blocks."""
+
+    piece: int
+    channel: int
+    first: int  # sample of the piece
+    last: int  # one after
+    value: float
+
+
+class JoinedRuns:
+    """Runs of at least ``least`` samples across the borders of blocks, which are added in their order.
+
+    Each block has the number of equal samples that it begins and ends with, up to ``most``: a run that is longer on one
+    side is found there.
+    """
+
+    def __init__(self, least: int, most: int, judged: NDArray[np.bool_]) -> None:
+        self.least, self.most, self.judged = least, most, judged
+        self.found: list[LongRun] = []
+        self._piece, self._end = -1, -1  # where the block before ended
+        self._value: NDArray = np.full(len(judged), np.nan)
+        self._length: NDArray = np.zeros(len(judged), np.int64)
+
+    def add(self, piece: int, own: list[int], values: NDArray, lengths: NDArray) -> None:
+        """A block's own samples of a piece: from, to; the first and last values (2, c), and the lengths of runs."""
+        first, last = own
+        goes_on = (values[0] == self._value) & (piece == self._piece and first == self._end)
+        before = np.where(goes_on, self._length, 0)
+        both = before + lengths[0]
+        for c in np.flatnonzero(goes_on & self.judged & (both >= self.least) & (self.least > 0)):
+            ends = first - int(before[c]), first + int(lengths[0, c])
+            self.found.append(LongRun(piece, int(c), *ends, float(values[0, c])))
+        through = goes_on & (lengths[1] == last - first)  # all of the block is one run
+        self._piece, self._end, self._value = piece, last, values[1]
+        self._length = np.where(through, np.minimum(both, self.most), lengths[1])
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Windows in which a channel is saturated or flat."""
+
+    windows: list[list[int]]  # intervals: first, last
+    why: Reason
+    channel: int
 
 
 @dataclass
@@ -33,8 +253,11 @@ class TrackFacts:
     suspects: list[dict[str, Any]] = field(default_factory=list)
     top: NDArray | None = None  # (c,)
     bottom: NDArray | None = None
-    sketches: Sketches = field(default_factory=Sketches)
-    moments: list[Moments] = field(default_factory=list)
+    summaries: Summaries = field(default_factory=Summaries)
+
+    @classmethod
+    def of(cls, recipe: ViewRecipe, track: Track) -> TrackFacts:
+        return cls(JoinedRuns(least_run(recipe, track), max(least_runs(recipe, track)), judged(track)))
 
     def add(self, facts: dict[str, Any]) -> None:
         """Those of the next block."""
@@ -44,19 +267,13 @@ class TrackFacts:
         self.suspects += facts["suspects"]
         for edge in facts["edges"]:
             self.joined.add(edge["piece"], edge["own"], unpacked(edge["values"]), unpacked(edge["lengths"]))
-        if "values" in facts:
-            self.sketches.add(unpacked(facts["values"]), unpacked(facts["counts"]))
-        if "moments" in facts:
-            self.moments.append(Moments(facts["rows"], *unpacked(facts["moments"])))
+        self.summaries.add(facts)
 
-
-@dataclass(frozen=True)
-class Fault:
-    """Windows in which a channel is saturated or flat."""
-
-    windows: list[list[int]]  # stretches: first, last
-    why: Reason
-    channel: int
+    def is_extreme(self, c: int, value: float) -> bool:
+        """Whether a value is the largest or smallest that the channel ever has, and not the only one."""
+        assert self.top is not None
+        assert self.bottom is not None
+        return value in (self.top[c], self.bottom[c]) and self.top[c] > self.bottom[c]
 
 
 @dataclass(frozen=True)
@@ -65,222 +282,124 @@ class Facts:
 
     reason: NDArray[np.uint8]  # (n,) without what is saturated or flat
     piece: NDArray[np.int32]  # (n, tracks)
-    tracks: dict[tuple[int, int], TrackFacts]
+    tracks: dict[tuple[int, int], TrackFacts]  # by view and track
+
+    @classmethod
+    def of(cls, job: IngestJob) -> Facts:
+        """The facts of all blocks of the stage `drafts`, in their order."""
+        tracks = {(v, k): TrackFacts.of(job.views[v].recipe, track) for v, k, track in job.tracks}
+        reason, piece = np.empty(job.n, np.uint8), np.empty((job.n, len(tracks)), np.int32)
+        stage = job.stage("drafts")
+        for block in range(stage.n_blocks):
+            facts, here = stage.facts(block), slice(*job.bounds(block))
+            reason[here], piece[here] = unpacked(facts["reason"]), unpacked(facts["piece"])
+            for (v, k), track in tracks.items():
+                track.add(facts[f"{v}_{k}"])
+        return cls(reason, piece, tracks)
 
     def faults(self, job: IngestJob, v: int, k: int) -> list[Fault]:
-        """Runs that are saturated or flat.
-
-        A run at the largest or smallest value that the channel ever has is saturated, unless it never has another.
-        """
-        track = self.tracks[v, k]
-        assert track.top is not None
-        assert track.bottom is not None
-        top, bottom = track.top, track.bottom
-        found = []
+        """Runs that are flat, or saturated: at the largest or smallest value that the channel ever has."""
+        track, found = self.tracks[v, k], []
         for suspect in track.suspects:
-            c, value = suspect["channel"], suspect["value"]
             if suspect["kind"] == "flat":
-                found.append(Fault(suspect["windows"], Reason.FLAT, c))
-            elif value in (top[c], bottom[c]) and top[c] > bottom[c]:
-                found.append(Fault(suspect["windows"], Reason.SATURATED, c))
-        flat, saturated = faults.least_runs(job.views[v].recipe, job.views[v].tracks[k])
+                found.append(Fault(suspect["windows"], Reason.FLAT, suspect["channel"]))
+            elif track.is_extreme(suspect["channel"], suspect["value"]):
+                found.append(Fault(suspect["windows"], Reason.SATURATED, suspect["channel"]))
+        flat, saturated = least_runs(job.views[v].recipe, job.views[v].tracks[k])
         for run in track.joined.found:
-            c, length = run.channel, run.last - run.first
-            windows = _touched(job, v, k, run)
-            if flat and length >= flat and windows:
-                found.append(Fault(windows, Reason.FLAT, c))
-            if (
-                saturated
-                and length >= saturated
-                and run.value in (top[c], bottom[c])
-                and top[c] > bottom[c]
-                and windows
-            ):
-                found.append(Fault(windows, Reason.SATURATED, c))
+            length, windows = run.last - run.first, _touched(job, v, k, run)
+            if windows and flat and length >= flat:
+                found.append(Fault(windows, Reason.FLAT, run.channel))
+            if windows and saturated and length >= saturated and track.is_extreme(run.channel, run.value):
+                found.append(Fault(windows, Reason.SATURATED, run.channel))
         return found
 
     def always_faulty(self, job: IngestJob, v: int, k: int) -> list[int]:
         """Channels that are flat or saturated in every window that has samples."""
-        number = list(self.tracks).index((v, k))
-        held = self.piece[:, number] >= 0
-        count: dict[int, NDArray[np.bool_]] = {}
+        has_samples = self.piece[:, list(self.tracks).index((v, k))] >= 0
+        hits: dict[int, NDArray[np.bool_]] = {}
         for fault in self.faults(job, v, k):
             for first, last in fault.windows:
-                count.setdefault(fault.channel, np.zeros(job.n, bool))[first : last + 1] = True
-        return [channel for channel, hit in count.items() if hit[held].all()]
+                hits.setdefault(fault.channel, np.zeros(job.n, bool))[first : last + 1] = True
+        return [channel for channel, hit in hits.items() if hit[has_samples].all()]
 
 
 def _touched(job: IngestJob, v: int, k: int, run: LongRun) -> list[list[int]]:
-    """The windows that a run of samples of a piece touches."""
+    """The windows that a run of samples of a piece overlaps."""
     track, recipe = job.views[v].tracks[k], job.views[v].recipe
     piece = track.pieces[run.piece]
     begin, end = (piece.start_s + at * piece.period_s for at in (run.first, run.last))
     low = int(np.clip((begin - job.window_s) / job.step_s - 2, 0, job.n))
     high = int(np.clip(end / job.step_s + 3, 0, job.n))
-    windows, spans = spans_of(job, track, piece, recipe, low, high)
-    return faults.stretches_touched([(run.first, run.last)], spans, windows)
+    between = recipe.resample == "linear"
+    windows, spans = spans_of(np.arange(low, high), job.step_s, job.window_s, track.rate, piece, between=between)
+    return touched_windows([(run.first, run.last)], spans, windows)
 
 
-def gathered(job: IngestJob) -> Facts:
-    """The facts of all blocks, in their order."""
-    stage = unscaled_features.stage_of(job)
-    tracks = {(v, k): TrackFacts(_joined(job, v, k)) for v, k, _ in job.tracks}
-    reason = np.empty(job.n, np.uint8)
-    piece = np.empty((job.n, len(tracks)), np.int32)
-    for block in range(stage.n_blocks):
-        facts, here = stage.facts(block), slice(*job.bounds(block))
-        reason[here], piece[here] = unpacked(facts["reason"]), unpacked(facts["piece"])
-        for (v, k), track in tracks.items():
-            track.add(facts[f"{v}_{k}"])
-    return Facts(reason, piece, tracks)
-
-
-def _joined(job: IngestJob, v: int, k: int) -> JoinedRuns:
-    track = job.views[v].tracks[k]
-    lengths = faults.least_runs(job.views[v].recipe, track)
-    return JoinedRuns(min((n for n in lengths if n), default=0), max(lengths), faults.judged(track))
-
-
-@dataclass(frozen=True)
-class Settled:
-    """What is known when all blocks have been read."""
-
-    reason: NDArray[np.uint8]  # (n,)
-    segment: NDArray[np.int64]  # (n,), -1 where invalid
-    rows: NDArray[np.int64]  # (r,)
-    overlooked: list[str]  # channels whose faults were overlooked
-
-
-def stage_of(job: IngestJob) -> Stage:
-    return job.stage("clock", 1)
+# The stage.
 
 
 def run(job: IngestJob, client: Any = None, tell: Tell | None = None) -> None:
-    """Write the clock and the scaling; a short stage, in one block, that is done here."""
-    stage = stage_of(job)
+    """Stage `clock`: write the valid windows and the scaling; short, in one block, computed here."""
+    stage = job.stage("clock")
     if not stage.missing():
         return
-    facts = gathered(job)
-    settled = settle(job, facts)
-    _refuse_none(job, facts, settled)
+    facts = Facts.of(job)
+    reason, ignored = reasons(job, facts)
+    rows = np.flatnonzero(reason == Reason.VALID)
+    if not len(rows):
+        raise _none_valid(job, facts, reason)
     parts: dict[str, NDArray] = {
         "/time": np.arange(job.n) * job.step_s,
-        "/reason": settled.reason,
-        "/segment": settled.segment,
-        "/rows": settled.rows,
-        **dict(_scaling_parts(job, facts)),
+        "/reason": reason,
+        "/segment": _segments(rows, facts.piece[rows], job.n),
+        "/rows": rows,
+        **dict(scaling_arrays(job, {place: track.summaries for place, track in facts.tracks.items()})),
     }
-    arrays = {name: (X.shape, X.dtype, len(X)) for name, X in parts.items()}
-    stage = stage.prepare(arrays, says=f"{job.n} windows, {len(settled.rows)} of them valid")
-    stage.write(0, {name: (0, X) for name, X in parts.items()}, {"overlooked": settled.overlooked})
+    arrays: Mapping[str, Any] = {name: (X.shape, X.dtype, len(X)) for name, X in parts.items()}
+    stage = stage.prepare(arrays, says=f"{job.n} windows, {len(rows)} of them valid")
+    stage.write(0, {name: (0, X) for name, X in parts.items()}, {"overlooked": ignored})
     if tell is not None:
         tell(stage.name, 1, 1)
 
 
-def _scaling_parts(job: IngestJob, facts: Facts) -> Iterator[tuple[str, NDArray]]:
-    for v, view in enumerate(job.views):
-        center, scale = scaling(job, facts, v)
-        yield f"{place_of(view.name)}/center", center
-        yield f"{place_of(view.name)}/scale", scale
-        if job.is_finished_when_read(v):
-            yield f"/columns/{view.name}", columns_of(job, v, center, scale).as_array()
-
-
-def place_of(view: str) -> str:
-    """Where the scaling of a view is kept."""
-    return f"/scaling/{view}"
-
-
-def columns_of(job: IngestJob, v: int, center: NDArray, scale: NDArray) -> Columns:
-    """How the drafts of a view are finished, those of all its tracks side by side."""
-    parts, at = [], 0
-    kept = [digital if job.kept(v).kind != "f" else None for digital in job.digital[v]]
-    for track, feature, digital in zip(job.views[v].tracks, job.features[v], kept, strict=True):
-        channels = slice(at, at + len(track.channels))
-        columns = feature.columns(center[channels], scale[channels])
-        assert columns is not None
-        parts.append(columns.of_numbers(digital.gain, digital.bias) if digital is not None else columns)
-        at = channels.stop
-    return side_by_side(parts)
-
-
-def settle(job: IngestJob, facts: Facts) -> Settled:
-    """Reasons of all windows, those of runs at the ends of a channel's range included, and the unbroken stretches."""
+def reasons(job: IngestJob, facts: Facts) -> tuple[NDArray[np.uint8], list[str]]:
+    """The reasons of all windows (n,), and the channels whose faults a lenient job ignores."""
     reason, names = facts.reason.copy(), []
     for v, k, track in job.tracks:
-        overlooked = facts.always_faulty(job, v, k) if job.lenient else []
-        names += [track.names[c] for c in overlooked]
-        for fault in facts.faults(job, v, k):
-            if fault.channel in overlooked:
-                continue
+        ignored = facts.always_faulty(job, v, k) if job.lenient else []
+        names += [track.names[c] for c in ignored]
+        for fault in (fault for fault in facts.faults(job, v, k) if fault.channel not in ignored):
             for first, last in fault.windows:
                 part = reason[first : last + 1]
-                reason[first : last + 1] = unscaled_features.worse(part, np.full(len(part), fault.why, np.uint8))
-    rows = np.flatnonzero(reason == Reason.VALID)
-    segment = np.full(job.n, -1, np.int64)
-    if len(rows):
-        piece = facts.piece[rows]
-        broken = (np.diff(rows) > 1) | (np.diff(piece, axis=0) != 0).any(axis=1)
-        segment[rows] = np.concatenate([[0], np.cumsum(broken)])
-    return Settled(reason, segment, rows, names)
+                reason[first : last + 1] = worse(part, np.full(len(part), fault.why, np.uint8))
+    return reason, names
 
 
-def overlooked(job: IngestJob) -> list[str]:
-    """The names of the channels whose faults were overlooked."""
-    return list(stage_of(job).facts(0)["overlooked"])
+def _segments(rows: NDArray[np.int64], piece: NDArray[np.int32], n: int) -> NDArray[np.int64]:
+    """The number of the unbroken segment that each of n windows belongs to, -1 for those not in ``rows``."""
+    segment = np.full(n, -1, np.int64)
+    broken = (np.diff(rows) > 1) | (np.diff(piece, axis=0) != 0).any(axis=1)
+    segment[rows] = np.concatenate([[0], np.cumsum(broken)])
+    return segment
 
 
-def scaling(job: IngestJob, facts: Facts, v: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Center and scale of every channel of a view, (c,) each."""
-    if job.scaling_from:
-        return given_scaling(job, v)
-    how, tracks = job.views[v].recipe.scaling, job.views[v].tracks
-    each = [_scaling(facts.tracks[v, k], how, len(track.channels)) for k, track in enumerate(tracks)]
-    return np.concatenate([center for center, _ in each]), np.concatenate([scale for _, scale in each])
+def ignored_channels(job: IngestJob) -> list[str]:
+    """The names of the channels whose faults were ignored."""
+    return list(job.stage("clock").facts(0)["overlooked"])
 
 
-def given_scaling(job: IngestJob, v: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """That of a store made before, so that new recordings mean the same as the old ones."""
-    name = job.views[v].name
-    center, scale = read_arrays(job.scaling_from, [f"{place_of(name)[1:]}/{part}" for part in ("center", "scale")])
-    c = sum(len(track.channels) for track in job.views[v].tracks)
-    if len(center) != c:
-        raise DataError(
-            f"view {name!r} has {c} channels, but {len(center)} in {job.scaling_from}, whose scaling it is "
-            "to have; choose the same channels."
-        )
-    return center, scale
-
-
-def _scaling(facts: TrackFacts, how: str, c: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    if how == "robust" and facts.sketches.summaries:
-        return robust_scaling(facts.sketches.summaries)
-    if how == "standard" and facts.moments:
-        total = combined(facts.moments)
-        scale = np.sqrt(total.squares / total.count)
-        return total.mean, np.where(scale > 0, scale, 1.0)
-    return np.zeros(c), np.ones(c)
-
-
-def _refuse_none(job: IngestJob, facts: Facts, settled: Settled) -> None:
-    """An error if no window is valid, which says why."""
-    if len(settled.rows):
-        return
-    found = Counter(settled.reason.tolist())
-    told = ", ".join(f"{count} {Reason(why).name.lower()}" for why, count in sorted(found.items()))
-    worst = blamed(job, facts)
-    channels = f" Most often flat or saturated: {', '.join(worst)}; leave such channels out," if worst else ""
-    raise DataError(
-        f"none of the {job.n} windows of {job.window_s:g} s is valid ({told}).{channels}"
-        f"{' or' if worst else ' Perhaps'} set flat_s or saturated_s to 0, or choose a shorter window_s."
-    )
-
-
-def blamed(job: IngestJob, facts: Facts, most: int = 5) -> list[str]:
-    """The channels with most flat or saturated windows, for people."""
-    count: Counter[str] = Counter()
+def _none_valid(job: IngestJob, facts: Facts, reason: NDArray[np.uint8]) -> DataError:
+    """The error for recordings without a valid window, with the channels that have most faults."""
+    counts = ", ".join(f"{count} {Reason(why).name.lower()}" for why, count in sorted(Counter(reason.tolist()).items()))
+    faulty: Counter[str] = Counter()
     for v, k, track in job.tracks:
         for fault in facts.faults(job, v, k):
             windows = sum(last - first + 1 for first, last in fault.windows)
-            count[f"{track.names[fault.channel]!r} ({fault.why.name.lower()})"] += windows
-    return [channel for channel, _ in count.most_common(most)]
+            faulty[f"{track.names[fault.channel]!r} ({fault.why.name.lower()})"] += windows
+    worst = [channel for channel, _ in faulty.most_common(5)]
+    channels = f" Most often flat or saturated: {', '.join(worst)}; leave such channels out," if worst else ""
+    return DataError(
+        f"none of the {job.n} windows of {job.window_s:g} s is valid ({counts}).{channels}"
+        f"{' or' if worst else ' Perhaps'} set flat_s or saturated_s to 0, or choose a shorter window_s."
+    )

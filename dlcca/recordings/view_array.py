@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, StoreFileError
-from dlcca.recordings.features.columns import Columns
+from dlcca.recordings.features import Columns
+from dlcca.storage import cache
 from dlcca.storage.files import files_at
 from dlcca.storage.views import FORM, MARK, blank, describe, is_views, read_arrays
 
 
 @dataclass(frozen=True, eq=False)
 class ViewArray:
-    """Rows of a view by slices or by numbers, as of a Zarr array; the answers are NumPy arrays."""
+    """Rows of a view by slices or by numbers, as of a Zarr array; they are NumPy arrays."""
 
     address: str  # of the Zarr array, STORE/views/NAME
     array: Any  # of all windows
     rows: NDArray[np.int64]  # the valid ones, (r,)
-    columns: Columns | None  # None if what is in the array is finished
+    columns: Columns | None  # None if the array is scaled already
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -30,7 +31,7 @@ class ViewArray:
 
     @property
     def dtype(self) -> np.dtype:
-        """Of the features, which may be kept as whole numbers."""
+        """Of the features, which may be stored as integers."""
         return self.array.dtype if self.array.dtype.kind == "f" else np.dtype(np.float32)
 
     @property
@@ -43,7 +44,7 @@ class ViewArray:
 
     @cached_property
     def chunks(self) -> tuple[int, int]:
-        """As far as there are no windows left out; elsewhere a chunk has fewer rows."""
+        """Where no windows are left out; elsewhere a chunk has fewer rows."""
         return min(self.array.chunks[0], len(self.rows)), self.array.shape[1]
 
     @property
@@ -70,9 +71,9 @@ class ViewArray:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
         return np.asarray(self[:], dtype=dtype)
 
-    def __getitem__(self, asked: Any) -> NDArray:
+    def __getitem__(self, index: Any) -> NDArray:
         """Rows: a slice, a number, or numbers in any order; and columns behind a comma."""
-        rows, *rest = asked if isinstance(asked, tuple) else (asked,)
+        rows, *rest = index if isinstance(index, tuple) else (index,)
         if rows is Ellipsis:
             rows, rest = slice(None), []
         if isinstance(rows, int | np.integer):
@@ -86,7 +87,7 @@ class ViewArray:
         return F[(slice(None), *rest)] if rest else F
 
     def _read(self, windows: NDArray[np.int64]) -> NDArray:
-        """The features of windows in rising order, one chunk after another: between them may lie a gap of years."""
+        """The features of windows in ascending order, chunk by chunk: between them may lie a gap of years."""
         F = np.empty((len(windows), self.shape[1]), self.array.dtype)
         cuts = np.flatnonzero(np.diff(windows // self.array.chunks[0])) + 1
         for at in np.split(np.arange(len(windows)), cuts) if len(windows) else []:
@@ -97,10 +98,10 @@ class ViewArray:
                     f"windows {first} to {last - 1} of {self.address} are missing. Restore them, or {FORM.renew}."
                 )
             F[at[0] : at[-1] + 1] = part if last - first == len(at) else part[windows[at] - first]
-        return F if self.columns is None else self.columns.finish(F)
+        return F if self.columns is None else self.columns.scaled(F)
 
     def _is_missing(self, row: NDArray, window: int) -> bool:
-        """Whether a row is what Zarr gives for a chunk that is not there."""
+        """Whether a row is what Zarr returns for a missing chunk."""
         if row.dtype.kind == "f":
             return bool(np.isnan(row).all())  # never true of a valid window
         chunk = window // self.array.chunks[0]
@@ -108,25 +109,25 @@ class ViewArray:
 
 
 def is_view(array: Any) -> bool:
-    """Whether a Zarr array is a view of recordings, which is to be read through a `ViewArray`."""
+    """Whether a Zarr array is a view of recordings, to be read through a `ViewArray`."""
     return array.attrs.get("of") == MARK
 
 
 def view_array(array: Any, address: str) -> ViewArray:
     """The view of recordings that a Zarr array at this address is."""
     store, _, name = address.removeprefix("file://").rstrip("/").rpartition("/views/")
-    rows, columns = _opened(store, name, array.attrs["inputs"])
+    inputs = array.attrs["inputs"]  # which tells stores at one address apart
+    rows, columns = cache.get(("view", store, name, inputs), lambda: _opened(store, name, inputs))
     return ViewArray(address, array, rows, None if array.attrs["finished"] else columns)
 
 
-@lru_cache(maxsize=16)
 def _opened(store: str, name: str, inputs: str) -> tuple[NDArray[np.int64], Columns | None]:
-    """Valid windows and columns, read once in a process; ``inputs`` tells stores at one address apart."""
+    """Valid windows, and the scaling of the columns."""
     if not is_views(store):
         raise DataError(f"the views of {store} are not finished: run the same dlcca ingest or dlcca run again.")
     header = describe(store)
     if header["fingerprint"] != inputs:
-        raise StoreFileError(f"view {name!r} of {store} is not of the files that its header tells of; {FORM.renew}.")
+        raise StoreFileError(f"view {name!r} of {store} was not made from the files in its header; {FORM.renew}.")
     (rows,) = read_arrays(store, ["rows"])
     if len(rows) != header["rows"]:
         raise StoreFileError(f"the clock of {store} is damaged or incomplete. Restore it, or {FORM.renew}.")

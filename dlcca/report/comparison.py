@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.report.figures import COLORS, INK, TIME_COLORS, VECTOR_POINTS, WIDE, Panel, drawn
+from dlcca.report.figures import COLORS, INK, VECTOR_POINTS, WIDE, Panel, drawn, figures_html, time_colors
 from dlcca.storage.comparison import Comparison
 
-#: Columns of the table: key, heading, and what it says.
+#: Columns of the table: key, heading, and what it means.
 COLUMNS = (
-    ("score", "score", "how well the truth is guessed from the coordinates, in rows that were held out"),
-    ("control", "control", "the same of views that are {} against each other"),
-    ("seen", "seen by all", "R² of the coordinates from one view alone, of the view that sees them least"),
-    ("seen_control", "control", "the same of views that are {}"),
-    ("gain", "gain", "what of it is more than the control has"),
-    ("tells_ours", "tells ours", "R² of the coordinates of local CCA from those of the method"),
-    ("told_by_ours", "told by ours", "R² of the method's coordinates from those of local CCA"),
+    ("score", "score", "the truth predicted from the coordinates, in rows that are held out"),
+    ("control", "control", "the same for views that are {} against each other"),
+    ("min_view_r2", "view R²", "R² of the coordinates predicted from one view, for the view with the lowest R²"),
+    ("min_view_r2_control", "control", "the same for views that are {}"),
+    ("gain", "gain", "view R² minus its control"),
+    ("r2_to_local_cca", "R² to local CCA", "R² of the coordinates of local CCA predicted from those of the method"),
+    ("r2_from_local_cca", "R² from local CCA", "R² of the method's coordinates predicted from those of local CCA"),
 )
 #: Pictures in a row of them.
 ACROSS = 4
@@ -40,45 +40,33 @@ def cell(value: float | None) -> str:
     return "–" if value is None or not math.isfinite(value) else f"{value:.3f}"
 
 
-def told(facts: Mapping[str, Any]) -> str:
-    """What was compared and how, in a sentence or two."""
+def description(facts: Mapping[str, Any]) -> str:
+    """What was compared and how, in a few sentences."""
     rows, of_rows = facts["rows"], facts["of_rows"]
     which = f"All {rows} rows" if rows == of_rows else f"{rows} of {of_rows} rows, spread evenly,"
-    text = f"{which} were compared, {facts['coordinates']} coordinates of each method"
-    text += f"; guesses are means of the {facts['neighbors']} nearest rows. Of five folds each is held out in turn, "
+    text = f"{which} were compared, with {facts['coordinates']} coordinates of each method. Predictions are means of "
+    text += f"the {facts['neighbors']} nearest rows, in five-fold cross-validation over "
     if facts["folds"] == "random":
-        text += "rows at random. In the control the rows of the views are shuffled: what remains there comes from one "
-        return text + "view alone, or from chance."
-    text += (
-        "stretches of the recording. In the control the views are shifted in time: what remains there comes from one "
-    )
-    return text + "view alone, from chance, or from a rhythm so regular that it does not notice the shift."
+        text += "random rows. In the control the rows of the views are shuffled: what remains there comes from one "
+        return text + "view or from chance."
+    text += "stretches of the recording. In the control the views are shifted in time: what remains there comes from "
+    return text + "one view, from chance, or from a rhythm so regular that a shift does not change it."
 
 
 def section(made: Comparison, time: NDArray) -> str:
     """The comparison as a part of a page; ``time`` of the compared rows colours them where no truth is known."""
-    figures = "\n".join(
-        f'<figure class="wide">\n<h3>{escape(panel.title)}</h3>\n<div class="scroll">\n{panel.picture}\n</div>\n'
-        f"<figcaption>{escape(panel.caption)}</figcaption>\n</figure>"
-        for panel in panels(made, time)
-    )
-    lead = f'<p class="lead">{escape(told(made.facts))}</p>'
+    lead = f'<p class="lead">{escape(description(made.facts))}</p>'
+    figures = figures_html(panel for panel in (bars(made), pictures(made, time)) if panel is not None)
     return f'<h2>Beside other methods</h2>\n{lead}\n{_table(made)}\n<div class="panels">\n{figures}\n</div>'
-
-
-def panels(made: Comparison, time: NDArray) -> list[Panel]:
-    """The figures and the coordinates of all methods, side by side."""
-    found = [bars(made), pictures(made, time)]
-    return [panel for panel in found if panel is not None]
 
 
 def bars(made: Comparison) -> Panel | None:
     """What each method reaches, and what it reaches in the control."""
-    kind = ("score", "control") if made.facts.get("score") else ("seen", "seen_control")
+    kind = ("score", "control") if made.facts.get("score") else ("min_view_r2", "min_view_r2_control")
     entries = [entry for entry in made.table if entry[kind[0]] is not None]
     if not entries:
         return None
-    label = made.facts.get("score") or "seen by all, R²"
+    label = made.facts.get("score") or "R² from one view, the lowest"
 
     def paint(figure: Any) -> None:
         ax = figure.subplots()
@@ -93,8 +81,8 @@ def bars(made: Comparison) -> Panel | None:
         figure.legend(*ax.get_legend_handles_labels(), loc="outside upper right", ncols=2)
 
     what = made.facts.get("truth")
-    caption = f"How well {what} is told by the coordinates" if what else "How much of the coordinates every view sees"
-    caption += f" of each method; and the same of views that are {made.facts['control']}, as a control."
+    caption = f"{what} predicted from the coordinates" if what else "R² from one view, the lowest, of the coordinates"
+    caption += f" of each method; and the same for views that are {made.facts['control']}, as a control."
     size = (WIDE[0], max(2.4, 0.55 * len(entries) + 0.9))
     return Panel("What each method finds", caption, drawn(paint, "What each method finds", size=size), True)
 
@@ -137,13 +125,11 @@ def _range(x: NDArray) -> tuple[float, float]:
 
 
 def _colors(made: Comparison) -> Any:
-    """Colours that go round for a phase, one for each label, and from beginning to end for all else."""
-    from matplotlib.colors import LinearSegmentedColormap
-
+    """A cyclic colormap for a phase, one colour for each label, else the colours of time."""
     kind = made.facts.get("truth_kind")
     if kind == "phase":
         return "twilight"
-    return "tab10" if kind == "label" else LinearSegmentedColormap.from_list("time", TIME_COLORS)
+    return "tab10" if kind == "label" else time_colors()
 
 
 def _table(made: Comparison) -> str:

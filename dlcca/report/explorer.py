@@ -1,7 +1,6 @@
-"""The part of a page in which the coordinates can be turned, coloured and searched, linked to a time-line.
+"""The interactive part of a page: a map of the coordinates to turn, colour and select, linked to a time-line.
 
-Its script is small and our own; what it draws is handed over here as numbers in a data block: typed arrays in base64,
-so that a page with thousands of points is read in a blink.
+The script gets its data from a JSON block with typed arrays in base64, so that thousands of points load at once.
 """
 
 from __future__ import annotations
@@ -13,17 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.report.axes import COLORS, TIME_COLORS
-from dlcca.report.channels import ViewChannels
-from dlcca.report.coloring import Coloring
-from dlcca.report.figures import data_block
+from dlcca.report.figures import COLORS, TIME_COLORS, data_block
+from dlcca.report.landmarks import ViewChannels
 from dlcca.report.overview import Overview
-from dlcca.report.sentences import drawn_of
-from dlcca.report.words import number
+from dlcca.report.rows import Coloring
+from dlcca.report.sentences import number, sample_note
 
-#: Values of channels that are handed over, one byte each.
+#: Values of channels in the page, one byte each.
 MOST_VALUES = 600_000
-#: Extremes that colours leave out at either end.
+#: Quantile at either end of a colour scale.
 OUTSIDE = 0.01
 #: The script, in the order in which its parts need each other.
 SCRIPTS = ("numbers.js", "moments.js", "colors.js", "map.js", "timeline.js", "explorer.js", "reading.js")
@@ -31,22 +28,22 @@ _FOLDER = Path(__file__).with_name("script")
 
 
 def script() -> str:
-    """The script of every page; it does nothing where there is nothing to explore or to read."""
+    """The script of every page."""
     parts = "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS)
     return f"(() => {{\n'use strict';\n{parts}\n}})();"
 
 
 def section(found: Overview) -> str:
-    """The controls and the numbers; hidden until the script runs. "" if there is but one coordinate."""
+    """The controls and the data, hidden until the script runs; "" if there is one coordinate only."""
     if found.rows.sample.embedding.shape[1] < 2:
         return ""
     template = Path(__file__).with_name("explorer.html").read_text(encoding="utf-8")
-    note = f"{drawn_of(found)}{_channel_note(found)}"
+    note = f"{sample_note(found)}{_channel_note(found)}"
     return template.replace("$note", note).replace("$data", data_block(document(found), "explorer-data"))
 
 
 def document(found: Overview) -> dict[str, Any]:
-    """All numbers that the script draws."""
+    """The data that the script draws."""
     sample, runs = found.rows.sample, found.rows.stretches
     marks = found.drawn_landmarks
     return {
@@ -69,14 +66,14 @@ def document(found: Overview) -> dict[str, Any]:
     }
 
 
-def moments(found: Overview) -> dict[str, Any]:
-    """How the script tells times, as `dlcca.report.moments` does."""
-    told = found.moments
-    return {"form": told.form, "zero": told.zero_ms, "first": told.first, "last": told.last, "label": told.label}
+def time_format(found: Overview) -> dict[str, Any]:
+    """How the script formats times, as `TimeAxis` does."""
+    axis = found.time_axis
+    return {"form": axis.form, "zero": axis.zero_ms, "first": axis.first, "last": axis.last, "label": axis.label}
 
 
 def packed(values: NDArray, kind: str) -> str:
-    """Numbers of a type that scripts know, in base64."""
+    """A typed array in base64."""
     return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode("ascii")
 
 
@@ -91,37 +88,32 @@ def _strength(found: Overview) -> dict[str, Any] | None:
 
 
 def _known(coloring: Coloring) -> dict[str, Any]:
-    """A colouring of all picked rows."""
-    if coloring.labels:
-        codes = np.where(np.isfinite(coloring.values), coloring.values, 255)
-        return {
-            "name": coloring.name,
-            "group": "What is known",
-            "labels": list(coloring.labels),
-            "values": packed(codes, "u1"),
-            "at": "rows",
-        }
-    return {"name": coloring.name, "group": "What is known", "at": "rows", **_quantized(coloring.values)}
+    """A colouring of all rows of the sample."""
+    made = {"name": coloring.name, "group": "What is known", "at": "rows"}
+    if not coloring.labels:
+        return {**made, **_quantized(coloring.values)}
+    codes = np.where(np.isfinite(coloring.values), coloring.values, 255)
+    return {**made, "labels": list(coloring.labels), "values": packed(codes, "u1")}
 
 
 def _channels(view: ViewChannels, found: Overview) -> list[dict[str, Any]]:
-    """The channels of a view at the landmarks; of too many, those that carry most of what is common."""
+    """The channels of a view at the landmarks; of too many, those with the largest R²."""
     made = []
     for i in sorted(view.ranked[: _most_channels(found)]):
-        share = "" if view.explained is None else f", R² {view.explained[i]:.2f}"
+        share = "" if view.r2 is None else f", R² {view.r2[i]:.2f}"
         name = {"name": view.labels[i], "told": f"{view.labels[i]}{share}", "group": f"Channels of {view.name}"}
         made.append({**name, "at": "landmarks", **_quantized(view.values[:, i])})
     return made
 
 
 def _most_channels(found: Overview) -> int:
-    """Channels of one view that are handed over."""
+    """Channels of one view in the page."""
     landmarks = max((len(view.values) for view in found.channels), default=1)
     return max(1, MOST_VALUES // max(1, landmarks) // max(1, len(found.channels)))
 
 
 def _channel_note(found: Overview) -> str:
-    """What of the channels can be shown."""
+    """Which channels can be shown."""
     if not found.channels:
         return ""
     text = ""
@@ -129,12 +121,12 @@ def _channel_note(found: Overview) -> str:
         text = f" Channels are known at the {number(len(found.drawn_landmarks))} landmarks that are drawn."
     most = _most_channels(found)
     if any(view.count > most for view in found.channels):
-        text += f" The {number(most)} channels of a view that carry most can be chosen."
+        text += f" The {number(most)} channels of a view with the largest R² can be chosen."
     return text
 
 
 def _quantized(values: NDArray) -> dict[str, Any]:
-    """Numbers in 255 steps between their extremes, a few outliers left out; the last code is for what is not known."""
+    """Numbers in 255 steps between their extremes, without a few outliers; code 255 is for what is not known."""
     known = np.isfinite(values)
     low, high = np.quantile(values[known], [OUTSIDE, 1 - OUTSIDE]) if known.any() else (0.0, 1.0)
     width = (high - low) or 1.0

@@ -1,4 +1,4 @@
-"""All that a report tells of a result, from a run in memory or from a store that is read some rows at a time."""
+"""All that a report shows of a result, from a run in memory or from a store that is read some rows at a time."""
 
 from __future__ import annotations
 
@@ -9,34 +9,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.report import channels, coloring, reading, strength
-from dlcca.report.channels import ViewChannels
-from dlcca.report.coloring import Coloring
-from dlcca.report.gathering import Block, Gathered, gather, picked_rows, some_landmarks
-from dlcca.report.moments import Moments
-from dlcca.report.strength import Strength
+from dlcca.report import landmarks as at_landmarks
+from dlcca.report import rows as result_rows
+from dlcca.report.landmarks import Strength, ViewChannels
+from dlcca.report.rows import Block, Coloring, RowSummary, picked_rows, some_landmarks, summarize
+from dlcca.report.time_axis import TimeAxis
 from dlcca.storage import event_log as events
 from dlcca.storage import run as run_store
-from dlcca.storage.arrays import open_sealed, read_array
+from dlcca.storage.formats import open_sealed, read_array
 from dlcca.storage.run import Run
 
-#: Of a run, as it is: told in the report, but not drawn.
+#: Attributes of a run that are copied.
 FACTS = ("n_common", "quality", "warnings", "views", "settings", "choices", "fingerprint", "versions", "created")
-#: Small arrays of a run, by their names in the store, and how they are called here.
+#: Small arrays of a run: names in the store, and here.
 SMALL = {"eigenvalues": "eigenvalues", "landmarks": "landmarks", "quality/correlations": "correlations"}
 
-#: The channels of all views at some landmarks, from the coordinates (l, q) and the moments (l,) there.
+#: The channels of all views at some landmarks, from the coordinates (l, q) and the times (l,) there.
 ChannelsAt = Callable[[NDArray, NDArray | None], list[ViewChannels]]
 
 
 @dataclass(frozen=True)
 class Overview:
-    """A result, ready to be told and drawn."""
+    """A result, ready to be drawn."""
 
-    rows: Gathered
-    moments: Moments
+    rows: RowSummary
+    time_axis: TimeAxis
     has_clock: bool  # whether the order of the rows means something
-    q: int  # coordinates of the result; at most `gathering.COORDINATES` are gathered
+    q: int  # coordinates of the result; at most `rows.COORDINATES` are drawn
     eigenvalues: NDArray  # (q,) without the trivial 1
     landmarks: NDArray  # (L,) row numbers
     correlations: NDArray  # (L, r)
@@ -62,12 +61,12 @@ class Overview:
 
     @property
     def landmark_time(self) -> NDArray[np.float64]:
-        """Moments of all landmarks, (L,)."""
+        """Times of all landmarks, (L,)."""
         return self.rows.mark_time
 
     @property
     def drawn_landmarks(self) -> NDArray[np.int64]:
-        """Where in the sample the landmarks are that are drawn, (l,)."""
+        """Positions in the sample of the landmarks that are drawn, (l,)."""
         return self.rows.sample.at(some_landmarks(self.landmarks))
 
 
@@ -82,19 +81,19 @@ def of_run(
 
     Parameters
     ----------
-    known : what is known of every row from elsewhere, (n,) each, numbers or labels; points may be coloured by it
-    views : the channels of the views, (n, d) each, if they are at hand
-    also : rows that have to be among those that are picked
+    known : arrays (n,) of numbers or labels, by name, to colour points by
+    views : the channels of the views, (n, d) each, if they are in memory
+    also : rows that have to be in the sample
     """
     at = some_landmarks(run.landmarks)
     there = {name: X[at] for name, X in (views or {}).items()}
-    return _gathered(
+    return _overview(
         [Block(0, run.time, run.embedding, run.reason)],
         run.embedding.shape,
         {name: getattr(run, name) for name in SMALL.values()},
         {**{fact: getattr(run, fact) for fact in FACTS}, "time_unit": run.time_unit, "start": run.start},
-        lambda E, time: channels.of_arrays(there, E, time),
-        lambda sample: coloring.of_rows(known or {}, sample.rows),
+        lambda E, time: at_landmarks.view_channels(there, E, time),
+        lambda sample: result_rows.colorings(known or {}, sample.rows),
         also,
     )
 
@@ -104,72 +103,69 @@ def of_store(
 ) -> Overview:
     """From a finished run on disk or in object storage; ``known`` and ``also`` as in `of_run`."""
     group, header = open_sealed(address, run_store.FORM)
-    told, digests = run_store.describe(address), header["manifest"]
+    facts, digests = run_store.describe(address), header["manifest"]
     arrays = {mine: read_array(group, name, digests[name], address, run_store.FORM) for name, mine in SMALL.items()}
-    names = ["embedding", "time", *(["reason"] if "reason" in digests else [])]
-    blocks = (
-        Block(first, part["time"], part["embedding"], part.get("reason"))
-        for first, part in reading.rows_of(group, names, digests, address, run_store.FORM)
-    )
-    return _gathered(
-        blocks,
+    return _overview(
+        result_rows.blocks_of_store(group, digests, address, run_store.FORM),
         group["embedding"].shape,
         arrays,
         {
-            **told,
+            **facts,
             "start": header.get("start"),
-            "stored_bytes": told["bytes"],
+            "stored_bytes": facts["bytes"],
             "events": _events(address),
-            "local": strength.in_store(group, digests, address, len(arrays["landmarks"])),
+            "local": at_landmarks.local_arrays(group, digests, address, len(arrays["landmarks"])),
         },
-        lambda E, time: channels.in_store(address, E, time),
-        lambda sample: coloring.of_rows(known or {}, sample.rows) + coloring.of_recordings(address, sample),
+        lambda E, time: at_landmarks.channels_in_store(address, E, time),
+        lambda sample: (
+            result_rows.colorings(known or {}, sample.rows) + result_rows.annotation_colorings(address, sample)
+        ),
         also,
     )
 
 
 def has_clock(time_unit: str, settings: Mapping[str, Any]) -> bool:
-    """Whether the order of the rows means something; neighbours in state need none."""
+    """Whether the order of the rows means something: not for nearest neighbours of counted samples."""
     return time_unit == "s" or settings.get("neighborhoods", {}).get("kind") != "knn"
 
 
-def _gathered(
+def _overview(
     blocks: Iterable[Block],
     shape: tuple[int, int],
     arrays: Mapping[str, NDArray],
-    told: Mapping[str, Any],
+    facts: Mapping[str, Any],
     channels_at: ChannelsAt,
     colored: Callable[[Any], list[Coloring]],
     also: Sequence[int] | NDArray,
 ) -> Overview:
     (n, q), landmarks = shape, arrays["landmarks"]
-    in_order = has_clock(told["time_unit"], told["settings"])
-    rows = gather(blocks, n, q, picked_rows(n, landmarks, also), landmarks, has_clock=in_order)
+    in_order = has_clock(facts["time_unit"], facts["settings"])
+    rows = summarize(blocks, n, q, picked_rows(n, landmarks, also), landmarks, has_clock=in_order)
     at = rows.sample.at(some_landmarks(landmarks))
     return Overview(
         rows=rows,
-        moments=Moments(told["time_unit"], rows.first_time, rows.last_time, told.get("start")),
+        time_axis=TimeAxis(facts["time_unit"], rows.first_time, rows.last_time, facts.get("start")),
         has_clock=in_order,
         q=q,
         eigenvalues=arrays["eigenvalues"],
         landmarks=landmarks,
         correlations=arrays["correlations"],
-        strengths=_strengths(rows.mark_time, arrays["correlations"], told),
+        strengths=_strengths(rows.mark_time, arrays["correlations"], facts),
         channels=channels_at(rows.sample.embedding[at], rows.sample.time[at] if in_order else None),
         colorings=colored(rows.sample),
-        **{fact: told[fact] for fact in FACTS},
-        **{fact: told[fact] for fact in ("cost", "events", "stored_bytes") if fact in told},
+        **{fact: facts[fact] for fact in FACTS},
+        **{fact: facts[fact] for fact in ("cost", "events", "stored_bytes") if fact in facts},
     )
 
 
-def _strengths(time: NDArray, correlations: NDArray, told: Mapping[str, Any]) -> list[Strength]:
-    if len(told["views"]) < 2:
+def _strengths(time: NDArray, correlations: NDArray, facts: Mapping[str, Any]) -> list[Strength]:
+    if len(facts["views"]) < 2:
         return []
-    return strength.of_landmarks(time, correlations, told.get("local", {}), told["quality"].get("null_edge"))
+    return at_landmarks.strengths(time, correlations, facts.get("local", {}), facts["quality"].get("null_edge"))
 
 
 def _events(address: str) -> list[dict[str, Any]]:
-    """What happened in the run; a damaged log keeps no one from a report."""
+    """The log of the run; a damaged one is left out."""
     try:
         return events.read(address)
     except ValueError:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from html import escape
 from pathlib import Path
 from string import Template
+from typing import Any
 
-from dlcca.errors import StorageError
-from dlcca.report import comparison, explorer, overview, panels, provenance, sentences
-from dlcca.report.figures import Panel, data_block
+from dlcca.report import comparison, explorer, overview, panels, sentences
+from dlcca.report.figures import Panel, data_block, figures_html
 from dlcca.report.overview import Overview
-from dlcca.report.words import counted, number
+from dlcca.report.sentences import counted, duration, listed, number, size
+from dlcca.settings.fit import OPTIONS, Settings
 from dlcca.storage import places
 from dlcca.storage.comparison import Comparison
+from dlcca.storage.files import atomic_file
 from dlcca.storage.run import Run
 
-#: How a file is known for a report of ours, which may be replaced.
+#: In every report: a file with it may be replaced.
 _MARK = '<meta name="generator" content="dlcca">'
+#: The event in the log of a run that holds its plan.
+PLANNED = "planned"
 
 
 def render(
@@ -37,11 +42,11 @@ def render(
     Parameters
     ----------
     found : a run in memory, or the overview of one that was read some rows at a time
-    title : of the window and above the headline
-    lead : a sentence more below the headline
-    known : panels that compare with what is known from elsewhere, shown first
+    title : of the window, and above the headline
+    lead : another sentence below the headline
+    known : panels that compare the result with a known truth, shown first
     marks : known frequencies by name, marked in the spectra
-    compared : what the baselines find in the same views; an overview has to have picked its rows
+    compared : the results of the baselines; an overview needs its rows in the sample
     """
     if isinstance(found, Run):
         found = overview.of_run(found, also=() if compared is None else compared.rows)
@@ -52,7 +57,7 @@ def render(
         title=escape(title),
         policy=f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src '{_digest(script)}'",
         style=(folder / "style.css").read_text(encoding="utf-8"),
-        kicker=f"{escape(title)} · {escape(provenance.moment(found))}",
+        kicker=f"{escape(title)} · {escape(created(found))}",
         headline=escape(sentences.headline(found)),
         warnings=_warnings(found),
         lead="\n".join(f'<p class="lead">{escape(text)}</p>' for text in leads if text),
@@ -60,45 +65,33 @@ def render(
         facts=_facts(found),
         known=_known(known),
         explorer=explorer.section(found),
-        panels=_figures(panels.panels(found, marks)),
+        panels=figures_html(panels.panels(found, marks)),
         compared=_compared(found, compared),
-        provenance=provenance.sections(found),
-        moments=data_block(explorer.moments(found), "moments"),
+        provenance=sections(found),
+        moments=data_block(explorer.time_format(found), "moments"),
         script=script,
     )
 
 
 def write(path: str | Path, page: str) -> None:
-    """Write a page, all of it or nothing; a report that is there already is replaced, another file is refused."""
-    path = Path(path)
-    try:
-        refuse_foreign(path)
-        path = Path(os.path.realpath(path))  # a link stays, and what it points to is replaced
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            scratch.write_text(page, encoding="utf-8")
-            os.replace(scratch, path)
-        finally:
-            scratch.unlink(missing_ok=True)
-    except StorageError:
-        raise
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror or error}.") from error
+    """Write a page atomically; a report that is there already is replaced, another file is refused."""
+    refuse_foreign(Path(path))
+    with atomic_file(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
 
 
 def refuse_foreign(path: Path, inputs: Iterable[str | Path] = ()) -> None:
-    """An error if a report cannot be written there: something is there that is not a report of ours, or an input."""
+    """An error if a report cannot be written there: it is an input, or another file is there."""
     places.refuse_file(path, _is_report, "a dlcca report", inputs=inputs)
 
 
 def headline(found: Run | Overview) -> str:
-    """What was found, in one plain sentence, without its full stop."""
+    """What was found in one sentence, without its full stop."""
     return sentences.headline(overview.of_run(found) if isinstance(found, Run) else found)
 
 
 def _digest(script: str) -> str:
-    """By which a browser knows the one script that may run: nothing in the names of channels can add another."""
+    """The hash of the one script that a browser may run: names of channels cannot add another."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
@@ -110,7 +103,7 @@ def _warnings(found: Overview) -> str:
 
 
 def _notes(found: Overview) -> str:
-    """What does not spoil the result, but should be known."""
+    """Notes that are no reason to distrust the result."""
     notes = found.quality.get("notes") or []
     if not notes:
         return ""
@@ -119,8 +112,8 @@ def _notes(found: Overview) -> str:
 
 
 def _known(made: Sequence[Panel]) -> str:
-    """What the result is held against that is known from elsewhere."""
-    return f'<h2>Against what is known</h2>\n<div class="panels">\n{_figures(made)}\n</div>' if made else ""
+    """Panels that compare the result with a known truth."""
+    return f'<h2>Against what is known</h2>\n<div class="panels">\n{figures_html(made)}\n</div>' if made else ""
 
 
 def _compared(found: Overview, compared: Comparison | None) -> str:
@@ -134,9 +127,9 @@ def _compared(found: Overview, compared: Comparison | None) -> str:
 def _facts(found: Overview) -> str:
     channels = ", ".join(f"{name}: {counted(d, 'channel')}" for name, d in found.views.items())
     spectrum = ", ".join(f"{value:.2f}" for value in found.eigenvalues[:4])
-    common = (str(found.n_common), "at the typical landmark") if len(found.views) > 1 else ("not tested", "one view")
+    common = (str(found.n_common), "common to all views") if len(found.views) > 1 else ("not tested", "one view")
     left_out = int(found.rows.stretches.reasons[:, 1:].sum())
-    about = [found.moments.duration(), f"{number(left_out)} left out" if left_out else ""]
+    about = [found.time_axis.duration(), f"{number(left_out)} left out" if left_out else ""]
     boxes = [
         ("views", str(len(found.views)), channels),
         ("rows", number(found.n), ", ".join(text for text in about if text)),
@@ -150,14 +143,147 @@ def _facts(found: Overview) -> str:
     )
 
 
-def _figures(made: Iterable[Panel]) -> str:
-    return "\n".join(
-        f'<figure class="{"wide" if panel.wide else "narrow"}{" still" if panel.still else ""}">\n'
-        f'<h3>{escape(panel.title)}</h3>\n<div class="{"scroll" if panel.wide else "fit"}">\n{panel.picture}\n</div>\n'
-        f"<figcaption>{escape(panel.caption)}</figcaption>\n</figure>"
-        for panel in made
+def _is_report(path: Path) -> bool:
+    return _MARK.encode() in places.starts_with(path, 4000)
+
+
+def sections(found: Overview) -> str:
+    """The tables at the end of a page: trust, settings, cost, provenance."""
+    parts = [
+        _section("How far to trust it", ("measure", "value", "meaning"), sentences.measures(found)),
+        _section("How it was made", ("setting", "value", "why"), settings(found)),
+        _cost_section(found),
+        _section("Where it comes from", ("what", "value"), provenance(found)),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def settings(found: Overview) -> Iterator[tuple[str, ...]]:
+    """Every option with its value, and the reason if the program chose it."""
+    reasons, usual = {}, Settings().options()
+    for line in found.choices:  # "landmarks = 400: every sample"
+        option, _, rest = line.partition(" = ")
+        reasons[option] = rest.partition(": ")[2]
+    for option, (section, key) in OPTIONS.items():
+        value = found.settings.get(section, {}).get(key, "")
+        why = f"chosen: {reasons[option]}" if option in reasons else "as usual" if value == usual[option] else "as set"
+        yield f"<code>{escape(option)}</code>", f"<code>{escape(str(value))}</code>", escape(why)
+    for line in found.choices:  # of the input: "missing_chunks = 'fill': view 'left' lacks 2 of 20 chunks"
+        option, _, rest = line.partition(" = ")
+        value, _, why = rest.partition(": ")
+        if option not in OPTIONS:
+            yield f"<code>{escape(option)}</code>", f"<code>{escape(value)}</code>", escape(why)
+
+
+def provenance(found: Overview) -> Iterator[tuple[str, ...]]:
+    """When, from what and with which versions the result was made."""
+    yield "made", escape(created(found))
+    yield "fingerprint of inputs and settings", f'<code class="long">{escape(found.fingerprint)}</code>'
+    yield "versions", escape(", ".join(f"{name} {version}" for name, version in found.versions.items()))
+    if found.stored_bytes is not None:
+        yield "size of the store", escape(size(found.stored_bytes))
+
+
+def created(found: Overview) -> str:
+    """When the result was made."""
+    return re.sub(r"\.\d+", "", found.created).replace("T", " ").replace("+00:00", " UTC")
+
+
+def costs(found: Overview) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Headings, and the cost of each stage, beside its plan where there is one."""
+    plan = _last(found.events, PLANNED) or {}
+    planned: Mapping[str, Any] = plan.get("stages", {})
+    clock = wall_seconds(found.events)
+    heads = ["stage", "tasks", "workers' time"]
+    heads += ["by the clock"] if clock else []
+    heads += ["planned"] if planned else []
+    heads += ["largest memory"] + (["planned"] if planned else [])
+    rows = []
+    for stage, cost in found.cost.items():
+        plan_of_stage = planned.get(stage, {})
+        row = [f"<code>{escape(stage)}</code>", number(cost["tasks"]), duration(cost["seconds"])]
+        row += [duration(clock[stage]) if stage in clock else "–"] if clock else []
+        row += [duration(plan_of_stage["seconds"]) if plan_of_stage else "–"] if planned else []
+        row += [size(cost["peak_bytes"]) if cost["peak_bytes"] else "–"]
+        row += [size(plan_of_stage["memory"]) if plan_of_stage else "–"] if planned else []
+        rows.append(tuple(row))
+    return heads, rows
+
+
+def wall_seconds(events: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Seconds by the clock from the start of each stage to its end, summed over all runs on the store."""
+    began: dict[str, datetime] = {}
+    took: dict[str, float] = {}
+    for event in events:
+        stage = event.get("stage", "")
+        if event["event"] == "stage started":
+            began[stage] = datetime.fromisoformat(event["time"])
+        elif event["event"] == "stage finished" and stage in began:
+            now = datetime.fromisoformat(event["time"])
+            took[stage] = took.get(stage, 0.0) + (now - began.pop(stage)).total_seconds()
+    return took
+
+
+def _cost_section(found: Overview) -> str:
+    if not found.cost:
+        return ""
+    heads, rows = costs(found)
+    return _section("What it took", heads, rows, after=_whole(found), numbers_from=1)
+
+
+def _whole(found: Overview) -> str:
+    """The cost of the whole run against its plan, with retries and lost workers."""
+    plan, end = _last(found.events, PLANNED), _last(found.events, "finished")
+    spent = sum(cost["seconds"] for cost in found.cost.values())
+    text = f"Workers spent {duration(spent)} in all."
+    if end is not None and "seconds" in end:
+        text += f" The last run took {duration(end['seconds'])} by the clock"
+        earlier = _found_finished(found.events)
+        text += f", and found {counted(earlier, 'stage')} finished by an earlier one" if earlier else ""
+        if plan is not None:
+            text += (
+                f"; {duration(plan['seconds'])} had been planned{' for all' if earlier else ''}, by rates that were "
+            )
+            text += plan.get("rates", "a guess")
+        text += "."
+    counts = {name: sum(event["event"] == name for event in found.events) for name in ("retry", "worker lost")}
+    troubles = [f"{counted(counts['retry'], 'task')} begun again"] * bool(counts["retry"])
+    troubles += [f"{counted(counts['worker lost'], 'worker')} lost"] * bool(counts["worker lost"])
+    return f"{text} On the way: {listed(troubles)}." if troubles else text
+
+
+def _found_finished(events: Sequence[Mapping[str, Any]]) -> int:
+    """Stages that were finished before the last run."""
+    names = [event["event"] for event in events]
+    begun = len(names) - 1 - names[::-1].index("started") if "started" in names else 0
+    return names[begun:].count("stage found finished")
+
+
+def _last(events: Sequence[dict[str, Any]], name: str) -> dict[str, Any] | None:
+    return next((event for event in reversed(events) if event["event"] == name), None)
+
+
+def _section(
+    title: str, heads: Sequence[str], rows: Iterable[tuple[str, ...]], *, after: str = "", numbers_from: int = 99
+) -> str:
+    """A heading and a table; columns from ``numbers_from`` on hold numbers."""
+    head = "".join(f'<th scope="col"{_kind(i >= numbers_from)}>{escape(name)}</th>' for i, name in enumerate(heads))
+    body = "\n".join(_row(row, numbers_from) for row in rows)
+    name = title.lower().replace(" ", "-")
+    end = f'\n<p class="after">{escape(after)}</p>' if after else ""
+    return (
+        f'<section aria-labelledby="{name}">\n<h2 id="{name}">{escape(title)}</h2>\n'
+        '<div class="scroll">\n'
+        f"<table>\n<thead><tr>{head}</tr></thead>\n"
+        f"<tbody>\n{body}\n</tbody>\n</table>\n</div>{end}\n</section>"
     )
 
 
-def _is_report(path: Path) -> bool:
-    return _MARK.encode() in places.starts_with(path, 4000)
+def _row(row: tuple[str, ...], numbers_from: int) -> str:
+    first, *others = row
+    cells = "".join(f"<td{_kind(i >= numbers_from)}>{cell}</td>" for i, cell in enumerate(others, start=1))
+    return f'<tr><th scope="row">{first}</th>{cells}</tr>'
+
+
+def _kind(is_number: bool) -> str:
+    return ' class="number"' if is_number else ""

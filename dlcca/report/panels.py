@@ -8,23 +8,35 @@ from typing import Any
 
 import numpy as np
 
-from dlcca.report import trust
-from dlcca.report.axes import (
+from dlcca.report.figures import (
     COLORS,
+    INK,
+    NARROW,
+    WIDE,
+    Panel,
+    Reading,
     draw_eigenvalues,
     draw_embedding,
     draw_spectrum,
+    draw_strength,
+    drawn,
     largest_gap,
+    reproduced_label,
 )
-from dlcca.report.figures import INK, NARROW, Panel, Reading, drawn
+from dlcca.report.landmarks import ViewChannels
 from dlcca.report.overview import Overview
-from dlcca.report.sentences import comes_again, shares_again
-from dlcca.report.words import counted, duration, number
+from dlcca.report.rows import REASONS
+from dlcca.report.sentences import counted, duration, number, percent, reproduced, shares_reproduced
+from dlcca.storage.views import Reason
 
-#: Coordinates that are drawn over time; lines of more would cover each other.
+#: Coordinates that are drawn over time.
 MOST_COORDINATES = 4
-#: Where all is slower than this, cycles are counted by the hour.
+#: Where all is slower than this, frequencies are in cycles per hour.
 SLOW_HZ = 0.005
+#: Channels of a view that get a bar, and directions that get a column.
+MOST_BARS, MOST_DIRECTIONS = 12, 6
+#: Parts of the recording in which landmarks and rows are counted.
+MOST_PARTS, LANDMARKS_OF_PART = 60, 20
 
 
 def panels(found: Overview, marks: Mapping[str, float] | None = None) -> list[Panel]:
@@ -32,18 +44,18 @@ def panels(found: Overview, marks: Mapping[str, float] | None = None) -> list[Pa
     made = [
         embedding(found),
         coordinates(found),
-        trust.strength(found),
+        strength(found),
         spectra(found, marks or {}),
         eigenvalues(found),
-        trust.carriers(found),
-        trust.directions(found),
-        trust.coverage(found),
+        channels(found),
+        directions(found),
+        coverage(found),
     ]
     return arranged([panel for panel in made if panel is not None])
 
 
 def arranged(made: list[Panel]) -> list[Panel]:
-    """Panels in two columns without a gap: a narrow one that is left alone goes before the next wide one."""
+    """Panels in two columns without a gap: a wide one is moved behind the second of two narrow ones."""
     lines: list[Panel] = []
     waiting: list[Panel] = []
     for panel in made:
@@ -65,29 +77,29 @@ def embedding(found: Overview) -> Panel | None:
     known = np.flatnonzero(np.isfinite(sample.embedding[:, 0]))
     mixed = np.random.default_rng(0).permutation(known)  # late points must not hide early ones
     E, time = sample.embedding[mixed], sample.time[mixed]
-    again = shares_again(found)
+    shares = shares_reproduced(found)
 
     def paint(figure: Any) -> None:
         axes = [figure.add_subplot(1, min(q - 1, 2), 1)]
         if q > 2:
             axes.append(figure.add_subplot(1, 2, 2, projection="3d"))
-            _clear_room(axes[1])
+            _hide_panes(axes[1])
         for ax in axes:
             points = draw_embedding(ax, E, time, coordinates=(0, 1, 2))
-        if len(again) > 1:
-            axes[0].set(xlabel=f"coordinate 1 ({again[0]:.2f} again)", ylabel=f"coordinate 2 ({again[1]:.2f} again)")
-        bar = figure.colorbar(points, ax=axes, label=found.moments.label, shrink=0.9)
+        if len(shares) > 1:
+            axes[0].set(xlabel=reproduced_label(0, shares), ylabel=reproduced_label(1, shares))
+        bar = figure.colorbar(points, ax=axes, label=found.time_axis.label, shrink=0.9)
         bar.outline.set_visible(False)
-        if found.moments.form not in ("s", "sample"):
+        if found.time_axis.form not in ("s", "sample"):
             ticks = np.linspace(time.min(), time.max(), 5)
-            bar.set_ticks(ticks, labels=[found.moments.told(t) for t in ticks])
+            bar.set_ticks(ticks, labels=[found.time_axis.text(t) for t in ticks])
 
     common = len(found.views) > 1
     one = "When one variable is common" if common else "When the view changes in one direction"
     caption = f"One point for each row. {one}, the points lie along a curve: further "
-    caption += "coordinates then bend with the first and tell nothing new."
-    if len(again) > 1:
-        caption += " In brackets: how much of a coordinate comes again from halves of the rows."
+    caption += "coordinates are then functions of the first and add nothing."
+    if len(shares) > 1:
+        caption += " In brackets: the share of a coordinate that is reproduced on half of the samples."
     if len(sample.rows) < found.n:
         caption += f" {number(len(sample.rows))} of {number(found.n)} rows are drawn, evenly over the recording."
     picture = drawn(paint, "Embedding, coloured by time", size=(NARROW[0], 3.9))
@@ -95,8 +107,8 @@ def embedding(found: Overview) -> Panel | None:
     return Panel(title, caption, picture, still=True)
 
 
-def _clear_room(ax: Any) -> None:
-    """No walls behind a drawing in space: they would hide the page."""
+def _hide_panes(ax: Any) -> None:
+    """No panes behind a plot in 3-D: they would hide the page."""
     for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
         axis.pane.set_visible(False)
         axis._axinfo["grid"].update(color="#88888850", linewidth=0.6)
@@ -122,9 +134,9 @@ def coordinates(found: Overview) -> Panel:
                 ax.plot(sample.time, sample.embedding[:, i], ".", color=COLORS[i], **look)
             ax.set_ylabel(f"coord. {i + 1}")
             ax.margins(x=0.01)
-        found.moments.dress(axes[-1])
+        found.time_axis.apply(axes[-1])
 
-    caption = "What each coordinate does in the course of the recording. Coordinates have mean square one and no unit."
+    caption = "Each coordinate over the recording. Coordinates have mean square one and no unit."
     if count < found.q:
         caption += f" The first {count} of {found.q} are shown."
     if found.has_clock and len(runs.begin) < found.n:
@@ -139,7 +151,7 @@ def spectra(found: Overview, marks: Mapping[str, float]) -> Panel | None:
     spectrum = found.rows.spectrum
     if spectrum is None:
         return None
-    unit = "Hz" if found.moments.unit == "s" else "cycles per sample"
+    unit = "Hz" if found.time_axis.unit == "s" else "cycles per sample"
     if unit == "Hz" and max([spectrum.enough, *marks.values()]) < SLOW_HZ:
         unit, marks = "cycles per hour", {name: 3600 * mark for name, mark in marks.items()}
         spectrum = replace(spectrum, frequency=3600 * spectrum.frequency)
@@ -153,23 +165,15 @@ def spectra(found: Overview, marks: Mapping[str, float]) -> Panel | None:
         lines = {f"coordinate {i + 1}": spectrum.amplitude[seen, i] for i in range(count)}
         return Reading([ax], spectrum.frequency[seen], lines, unit)
 
-    caption = "Which oscillations each coordinate holds"
-    caption += "; dashed lines mark frequencies that are known to be in the recordings." if marks else "."
+    caption = "Amplitude spectrum of each coordinate"
+    caption += "; dashed lines mark known frequencies of the recordings." if marks else "."
     if spectrum.group > 1:
-        caption += f" Nearly all of it is slow: {number(spectrum.group)} rows at a time were averaged before."
+        caption += f" Nearly all of the power is slow: means of {number(spectrum.group)} rows were transformed."
     if spectrum.segments > 1:
-        caption += f" The root mean square over {counted(spectrum.segments, 'segment')} of {_length(found)}."
+        length = duration(spectrum.length) if found.time_axis.unit == "s" else f"{number(spectrum.length)} rows"
+        caption += f" The root mean square over {counted(spectrum.segments, 'segment')} of {length}."
     size = (NARROW[0], 4.2 if marks else NARROW[1])
     return Panel("Spectra of the coordinates", caption, drawn(paint, "Spectra of the coordinates", size=size))
-
-
-def _length(found: Overview) -> str:
-    """Of a segment of the spectrum, in words."""
-    assert found.rows.spectrum is not None
-    length = found.rows.spectrum.length
-    if found.moments.unit != "s":
-        return f"{number(length)} rows"
-    return duration(length)
 
 
 def eigenvalues(found: Overview) -> Panel | None:
@@ -178,14 +182,172 @@ def eigenvalues(found: Overview) -> Panel | None:
     if not len(values):
         return None
 
-    def paint(figure: Any) -> None:
-        draw_eigenvalues(figure.subplots(), values, ink=INK)
-
-    caption = "How slowly diffusion forgets each coordinate: near 1 it varies slowly over the data and is well "
-    caption += "determined, near 0 it is fine detail or noise. The trivial eigenvalue 1 is left out."
+    caption = "Near 1 a coordinate varies slowly over the data and is well determined, near 0 it is fine detail or "
+    caption += "noise. The trivial eigenvalue 1 is left out."
     gap = largest_gap(values)
     if gap is not None:
         caption += f" The largest gap, {gap[1]:.2f}, follows coordinate {gap[0]}: "
-        caption += "coordinates before it are told apart best from those behind it."
-    caption = f"{caption} {comes_again(found)}".rstrip()
-    return Panel("Eigenvalues", caption, drawn(paint, "Eigenvalues"))
+        caption += "coordinates before it are best separated from those after it."
+    caption = f"{caption} {reproduced(found)}".rstrip()
+    picture = drawn(lambda figure: draw_eigenvalues(figure.subplots(), values, ink=INK), "Eigenvalues")
+    return Panel("Eigenvalues", caption, picture)
+
+
+def strength(found: Overview) -> Panel | None:
+    """Common strength over time, by each known measure, with the range by chance."""
+    measures = found.strengths
+    if not measures:
+        return None
+
+    def paint(figure: Any) -> Reading | None:
+        axes = figure.subplots(len(measures), 1, sharex=True, squeeze=False)[:, 0]
+        for ax, measure in zip(axes, measures, strict=True):
+            draw_strength(ax, measure, found.time_axis, as_line=found.has_clock)
+            ax.label_outer()
+        figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside upper right", ncols=4)
+        if not found.has_clock:
+            return None
+        lines = {measure.label: measure.value for measure in measures}
+        if measures[-1].band is not None:
+            lines["by chance, at most"] = measures[-1].band[:, 1]
+        return Reading(list(axes), measures[0].time, lines, "time")
+
+    caption = " ".join(measure.caption for measure in measures)
+    if any(measure.band is not None for measure in measures):
+        caption += " The shaded band is the range of views that share nothing."
+    size = (WIDE[0], WIDE[1] if len(measures) == 1 else 4.6)
+    return Panel("Common strength over time", caption, drawn(paint, "Common strength over time", size=size), wide=True)
+
+
+def channels(found: Overview) -> Panel | None:
+    """R² of the channels of each view, predicted from the coordinates."""
+    views = [(view, view.r2_by_channel) for view in found.channels if view.r2 is not None]
+    if not views:
+        return None
+    common, bars = len(found.views) > 1, max(min(len(r2), MOST_BARS) for _, r2 in views)
+
+    def paint(figure: Any) -> None:
+        for ax, (view, r2) in zip(figure.subplots(1, len(views), squeeze=False)[0], views, strict=True):
+            _bars(ax, view, r2)
+
+    caption = "R² of a channel predicted from the coordinates, in rows that are held out; 1 is all of its variance. "
+    caption += f"Channels that {'share nothing' if common else 'have no part in them'} stay near 0."
+    if found.settings.get("neighborhoods", {}).get("kind") == "time":
+        caption += " Views that only vary together need not be functions of each other: R² of one may be much lower."
+    if any(set(r2) <= set(view.recorded) and len(r2) < view.count for view, r2 in views):
+        caption += " For a channel with several features it is their mean."
+    more = [f"{number(len(r2))} in {view.name}" for view, r2 in views if len(r2) > MOST_BARS]
+    if more:
+        caption += f" The {MOST_BARS} with the largest R² are shown of {', '.join(more)}."
+    height = max(2.2, 0.27 * bars + 1.1)
+    title = f"Which channels {'share the common variable' if common else 'the coordinates explain'}"
+    return Panel(title, caption, drawn(paint, title, size=(WIDE[0], height)), wide=True)
+
+
+def _bars(ax: Any, view: ViewChannels, r2: Mapping[str, float]) -> None:
+    best = list(r2.items())[:MOST_BARS]
+    at = np.arange(len(best))[::-1]
+    shown = ax.barh(at, [share for _, share in best], height=0.7, color=COLORS[0])
+    ax.bar_label(shown, fmt="%.2f", padding=4, fontsize=10, color=INK)
+    ax.set_yticks(at, [_clipped(name) for name, _ in best])
+    ax.set(xlim=(0, 1.12), title=f"{view.name}: {percent(view.share or 0)} of its variance", xlabel="R²")
+
+
+def _clipped(label: str, most: int = 26) -> str:
+    return label if len(label) <= most else f"{label[: most - 1]}…"
+
+
+def directions(found: Overview) -> Panel | None:
+    """The local correlations along each direction: how many dimensions are common."""
+    rho = found.correlations
+    if rho.ndim != 2 or 0 in rho.shape or len(found.views) < 2:
+        return None
+    count = min(rho.shape[1], MOST_DIRECTIONS)
+    edge = found.quality.get("null_edge")
+
+    def paint(figure: Any) -> None:
+        ax = figure.subplots()
+        columns = [rho[np.isfinite(rho[:, i]), i] for i in range(count)]
+        made = ax.boxplot(columns, widths=0.5, whis=(5, 95), showfliers=False, patch_artist=True)
+        for box in made["boxes"]:
+            box.set(facecolor=COLORS[0], edgecolor="none", alpha=0.55)
+        for name in ("medians", "whiskers", "caps"):
+            for line in made[name]:
+                line.set(color=INK if name == "medians" else COLORS[0], linewidth=1.4)
+        if edge is not None:
+            ax.axhline(edge, color=COLORS[1], linestyle=(0, (4, 3)), linewidth=1.4)
+            ax.text(count + 0.45, edge, "chance ", color=COLORS[1], va="bottom", ha="right", fontsize=10)
+        ax.set(xlabel="direction", ylabel="local correlation", ylim=(0, 1.05), xlim=(0.4, count + 0.6))
+
+    caption = "Local correlations along the best direction, the second best and so on. Boxes: the middle half of the "
+    caption += "landmarks; whiskers: nine in ten of them."
+    if edge is not None:
+        caption += " What is above the dashed line is common; independent views would hardly ever reach it."
+    return Panel("How many dimensions are common", caption, drawn(paint, "Local correlations by direction"))
+
+
+def coverage(found: Overview) -> Panel | None:
+    """The landmarks in the coordinates and in time, and the rows that were left out."""
+    if not len(found.landmarks):
+        return None
+    wide = found.rows.sample.embedding.shape[1] > 1
+
+    def paint(figure: Any) -> None:
+        axes = figure.subplots(1, 2, width_ratios=(1, 1.25)) if wide else [None, figure.subplots()]
+        if wide:
+            _landmarks_on_rows(axes[0], found)
+        _landmarks_over_time(axes[1], found)
+        figure.legend(*axes[1].get_legend_handles_labels(), loc="outside upper right", ncols=5)
+
+    return Panel("Landmarks and coverage", coverage_text(found), drawn(paint, "Landmarks and coverage", size=NARROW))
+
+
+def coverage_text(found: Overview) -> str:
+    """How many rows a landmark represents, and which rows were left out."""
+    each = found.n / max(1, len(found.landmarks))
+    landmarks = counted(len(found.landmarks), "landmark")
+    text = f"{landmarks} represent {number(found.n)} rows, one for {number(each)} of them."
+    text = "Every row is a landmark." if each <= 1 else text
+    if found.has_clock and len(found.landmarks) > 1 and found.time_axis.span > 0 and each > 1:
+        away = float(np.diff(np.sort(found.landmark_time)).max()) / found.time_axis.span
+        text += f" The longest stretch without one is {percent(away)} of the recording."
+    counts = found.rows.stretches.reasons.sum(axis=0)
+    left_out = counts[1:].sum()
+    if not left_out:
+        return f"{text} No row was left out."
+    parts = [f"{percent(counts[code] / found.n)} {_reason_name(code)}" for code in range(1, REASONS) if counts[code]]
+    return f"{text} {percent(left_out / found.n)} of the rows were left out: {', '.join(parts)}."
+
+
+def _reason_name(code: int) -> str:
+    """Why rows were left out, in a word."""
+    return {reason.value: reason.name.lower() for reason in Reason}.get(code, "not valid")
+
+
+def _landmarks_on_rows(ax: Any, found: Overview) -> None:
+    E = found.rows.sample.embedding
+    marks = E[found.drawn_landmarks]
+    ax.scatter(E[:, 0], E[:, 1], s=4, color=INK, alpha=0.16, linewidths=0, rasterized=True)
+    size = 7 if len(marks) < 600 else 3
+    ax.scatter(marks[:, 0], marks[:, 1], s=size, color=COLORS[0], linewidths=0, rasterized=len(marks) > 600)
+    ax.set(xlabel="coordinate 1", ylabel="coordinate 2")
+
+
+def _landmarks_over_time(ax: Any, found: Overview) -> None:
+    first, last = found.time_axis.first, found.time_axis.last
+    parts = int(np.clip(len(found.landmarks) // LANDMARKS_OF_PART, 4, MOST_PARTS))
+    edges = np.linspace(first, last if last > first else first + 1, parts + 1)
+    counts = np.histogram(found.landmark_time, edges)[0]
+    ax.stairs(counts, edges, fill=True, color=COLORS[0], alpha=0.8, label="landmarks")
+    runs = found.rows.stretches
+    middle = (runs.begin + runs.end) / 2
+    total = np.histogram(middle, edges, weights=runs.rows)[0]
+    top = counts.max() * 1.25 or 1
+    for i, code in enumerate(code for code in range(1, REASONS) if runs.reasons[:, code].any()):
+        gone = np.histogram(middle, edges, weights=runs.reasons[:, code])[0]
+        share = np.divide(gone, total, out=np.zeros(parts), where=total > 0)
+        name, color = _reason_name(code), COLORS[1 + i % (len(COLORS) - 1)]
+        ax.stairs(share * top, edges, fill=True, color=color, alpha=0.35, label=f"left out: {name}")
+    ax.set(ylabel="landmarks", ylim=(0, top))
+    ax.margins(x=0.01)
+    found.time_axis.apply(ax, most=4)

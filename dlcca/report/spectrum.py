@@ -1,13 +1,13 @@
-r"""Which oscillations the coordinates hold, from rows that go by in blocks.
+r"""Amplitude spectra of the coordinates, estimated block by block.
 
 A short result is transformed as a whole,
 
 .. math:: a_j(f) = \frac{2}{\sum_t w_t} \Big| \sum_t w_t\, \psi_j(t)\, e^{-2\pi i f t} \Big|,
 
-with a Hann window :math:`w`. A long one is looked at in two ways. Its rows are averaged in groups, and these means are
-transformed as a whole: that tells slow oscillations, down to one cycle in the recording. And it is cut into segments
-that overlap by half (Welch), whose amplitude is the root of the mean square: that tells fast ones. Shown is the first
-where nearly all of the power is slow, and else the second.
+with a Hann window :math:`w`. A long one is estimated in two ways. Means over groups of rows are transformed as a whole,
+which resolves slow oscillations, down to one cycle in the recording. Segments that overlap by half (Welch), with the
+root mean square of their amplitudes, resolve fast ones. The first is returned if nearly all of the power is slow, else
+the second.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: Results of no more rows are transformed as a whole, at a finer grid of frequencies than they ask for.
+#: Results of no more rows are transformed as a whole, zero-padded to a finer grid of frequencies.
 WHOLE, FINER = 20_000, 4
 #: A long result has about so many segments, none of more rows than this.
 SEGMENTS, MOST_ROWS = 16, 1 << 18
-#: Power is slow below this share of the highest frequency that the means of groups can tell.
+#: Power is slow below this share of the highest frequency that means of groups resolve.
 SLOW = 0.25
 
 
@@ -45,8 +45,8 @@ class Spectrum:
         return float(min(1.4 * self.frequency[max(1, at)], self.frequency[-1]))
 
 
-class Rhythms:
-    """Takes the rows of n in order, and knows their spectrum at the end."""
+class SpectrumEstimator:
+    """Takes n rows in order, and then returns their spectrum."""
 
     def __init__(self, n: int, q: int) -> None:
         self.group = -(-n // WHOLE)

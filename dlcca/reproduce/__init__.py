@@ -1,12 +1,11 @@
 """The paper's experiments (Section VII) with the baselines, in one go and from fixed seeds.
 
-    square      VII-A, the metric at the middle point
-    pendulums   VII-B, two movies of coupled pendulums
-    icons       VII-C, three movies of rotating icons
-    measures    what is measured on them
-    figures, table, page    what is left in the output folder
-
-`run` is the way in.
+square      VII-A, the metric at the middle point
+pendulums   VII-B, two movies of coupled pendulums
+icons       VII-C, three movies of rotating icons
+measures    the baselines, and what is measured of a first coordinate
+figures     the PNG files
+results     the table and the page
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from dlcca.reproduce.table import Row
+from dlcca.reproduce.results import Row
 
 __all__ = ["Row", "run"]
 
@@ -28,17 +27,17 @@ def run(out: Path, say: Callable[[str], None] = print) -> list[Row]:
 
     from threadpoolctl import threadpool_limits
 
-    from dlcca.reproduce import icons, page, pendulums, square, table
+    from dlcca.reproduce import icons, pendulums, results, square
 
     out = Path(out)
-    page.prepare(out)
+    results.prepare(out)
     start = perf_counter()
     # Thousands of small decompositions: on a busy machine BLAS threads wait for each other, thrice as long.
     with threadpool_limits(1):
         sections = [experiment.run(out, say) for experiment in (square, pendulums, icons)]
     rows = [row for section in sections for row in section.rows]
-    table.write(rows, out)
-    page.write(sections, out)
+    results.write_table(rows, out)
+    results.write_page(sections, out)
     held = [row.met for row in rows if row.met is not None]
     say(f"{sum(held)} of {len(held)} expectations met, {perf_counter() - start:.0f} s; see {out / 'index.html'}")
     return rows

@@ -24,7 +24,7 @@ DPI = 130
 
 
 def _grid(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, NDArray]:
-    """A figure and its axes (rows, columns). Without pyplot: no state is shared, no window system asked for."""
+    """A figure and its axes (rows, columns). Without pyplot: no state is shared, no window system needed."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

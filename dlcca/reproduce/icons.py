@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from dlcca import simulate
 from dlcca.errors import Untrusted
 from dlcca.estimator import LocalCCA
-from dlcca.reproduce import compared, figures
+from dlcca.reproduce import figures, measures
 from dlcca.reproduce.measures import HARMONICS_UP_TO, Shares, chance_shares, icon_shares, spectrum
-from dlcca.reproduce.page import Plate, Section
-from dlcca.reproduce.table import Row, at_least, at_most
-from dlcca.simulate.icons import SPEEDS
+from dlcca.reproduce.results import Plate, Row, Section, at_least, at_most
+from dlcca.simulate.movies import SPEEDS
 
 N = 300
 COMMON = 1
@@ -81,7 +80,7 @@ def jobs() -> list[Job]:
     wanted = [Job(scene, method=method) for scene in SCENES for method in ("maxvar", "tcca")]
     wanted += [*random_jobs(), *apart_jobs(), *(job for scene in SCENES for job in swept_jobs(scene))]
     others = [Job(1), Job(2), *random_jobs(), *apart_jobs(), Job(2, "random", 0, LONG)]
-    wanted += [replace(job, method=method) for job in others for method in compared.METHODS]
+    wanted += [replace(job, method=method) for job in others for method in measures.METHODS]
     return sorted(dict.fromkeys(wanted), key=lambda job: (job.scene, job.pictures, job.speeds, job.seed))
 
 
@@ -109,8 +108,8 @@ def solve(wanted: Sequence[Job], say: Callable[[str], None] = print) -> Found:
 
 def first_coordinate(job: Job) -> NDArray:
     views = movies(job.scene, job.speeds, job.pictures, job.seed)
-    if job.method in compared.METHODS:
-        return compared.first_coordinate(job.method, views)
+    if job.method in measures.METHODS:
+        return measures.first_coordinate(job.method, views)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Untrusted)  # some of these windows are here to be seen failing
         return LocalCCA(window=job.window, metric=job.method, random_state=0).fit_transform(views)[:, 0]
@@ -127,7 +126,7 @@ def shares_of(found: Found, job: Job) -> Shares:
 
 def rows(found: Found) -> list[Row]:
     drawn = [row for scene in SCENES for row in drawn_rows(found, scene)]
-    others = [row for method in compared.METHODS for row in baseline_rows(found, method)]
+    others = [row for method in measures.METHODS for row in baseline_rows(found, method)]
     tcca = [tcca_row(found, scene) for scene in SCENES]
     return [*drawn, random_row(found), peak_row(found), apart_row(found, "maxvar"), *tcca, *others]
 
@@ -205,7 +204,7 @@ def _pair(shares: Shares) -> str:
 
 def draw(out: Path, found: Found) -> list[Plate]:
     plates = [draw_frames(out, scene) for scene in SCENES]
-    methods = {"local CCA": "maxvar", **{name: name for name in compared.METHODS}}
+    methods = {"local CCA": "maxvar", **{name: name for name in measures.METHODS}}
     random = {name: [shares_of(found, job) for job in random_jobs(method)] for name, method in methods.items()}
     figures.random_sets(out / "icon_random_sets.png", random, COMMON_SHARE, PRIVATE_SHARE)
     figures.window_sweep(out / "icon_windows.png", WINDOWS, {scene: sweep(found, scene) for scene in SCENES})
@@ -241,7 +240,7 @@ def draw_spectra(out: Path, found: Found) -> list[Plate]:
     random = {
         f"scene {scene}, {name}": Job(scene, "random", 0, LONG, method)
         for scene in SCENES
-        for name, method in (("local CCA", "maxvar"), (compared.MAPS, compared.MAPS))
+        for name, method in (("local CCA", "maxvar"), (measures.MAPS, measures.MAPS))
     }
     for file, panels, names in (
         ("icon_spectra.png", drawn, ("moon", "mushroom (common)", "turtle", "flower")),

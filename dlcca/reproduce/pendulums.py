@@ -15,11 +15,19 @@ from dlcca import simulate
 from dlcca.errors import Untrusted
 from dlcca.estimator import LocalCCA
 from dlcca.fitting.in_memory import fit_views
-from dlcca.reproduce import compared, figures
-from dlcca.reproduce.compared import ALTERNATING, KERNEL, LINEAR, MAPS
-from dlcca.reproduce.measures import Spectrum, correlation, highest_peaks, peaks_at, spectrum
-from dlcca.reproduce.page import Plate, Section
-from dlcca.reproduce.table import Row, at_least, at_most
+from dlcca.reproduce import figures, measures
+from dlcca.reproduce.measures import (
+    ALTERNATING,
+    KERNEL,
+    LINEAR,
+    MAPS,
+    Spectrum,
+    correlation,
+    highest_peaks,
+    peaks_at,
+    spectrum,
+)
+from dlcca.reproduce.results import Plate, Row, Section, at_least, at_most
 from dlcca.settings.fit import Settings
 from dlcca.views import checked
 
@@ -77,7 +85,7 @@ def run(out: Path, say: Callable[[str], None] = print) -> Section:
 def solve(swing: float, private: bool) -> Case:
     """Simulate one pair of movies and run all methods on it."""
     views, truth = simulate.pendulums(N, swing=swing, private=private, random_state=0)
-    found = {method: compared.first_coordinate(method, views) for method in compared.METHODS}
+    found = {method: measures.first_coordinate(method, views) for method in measures.METHODS}
     found[LOCAL] = LocalCCA(random_state=0).fit_transform(views)[:, 0]
     found[LITERAL] = as_printed(views, ridge=0)
     found[RIDGED] = as_printed(views, ridge=0.03)
@@ -90,7 +98,7 @@ def as_printed(views: list[NDArray], *, ridge: float) -> NDArray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Untrusted)
         settings = Settings.from_options(**options)
-        return fit_views(checked(views), settings, np.random.default_rng(0), allow_degenerate=True).embedding[:, 0]
+        return fit_views(checked(views), settings, 0, allow_degenerate=True).embedding[:, 0]
 
 
 def rows(case: Case) -> list[Row]:

@@ -12,8 +12,7 @@ from dlcca import simulate
 from dlcca.numerics.distances import end_distances, middle_distances
 from dlcca.reproduce import figures
 from dlcca.reproduce.measures import correlation
-from dlcca.reproduce.page import Plate, Section
-from dlcca.reproduce.table import Row, at_least, at_most
+from dlcca.reproduce.results import Plate, Row, Section, at_least, at_most
 
 N = 400
 TITLE = "VII-A. Comparison of local metrics"

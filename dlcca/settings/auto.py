@@ -159,12 +159,24 @@ def _solver(known: _Known) -> Choice:
     n, m, K = known.n, known.m, known.K if known.options["fusion"] == "alternating" else 1
     links = min(int(known.options["n_links"]), m) if known.options["kernel"] == "sparse" else m
     size = gram_matrices(K) * m * m * 8
+    if known.options["coordinates"] == "potential":
+        return "gram", "potential coordinates are made of the Gram matrices"
     if size > GRAM_BYTES:
         return "lanczos", f"matrices of {m} x {m} landmarks would take {size / 2**30:.1f} GiB"
     gram, lanczos = gram_seconds(n, m, links, K), lanczos_seconds(n, m, links, K, int(known.options["n_components"]))
     if gram > 2 * lanczos:
         return "lanczos", f"{m} landmarks: about {lanczos:.0f} s of a core, {gram:.0f} by matrices of {m} x {m}"
     return "gram", f"{m} landmarks are few enough for matrices of {m} x {m}"
+
+
+def _coordinates(known: _Known) -> Choice:
+    return "diffusion", "eigenfunctions of the diffusion step"
+
+
+def _diffusion_time(known: _Known) -> Choice:
+    if known.options["coordinates"] == "diffusion":
+        return 1, "used by potential coordinates only"
+    return "auto", "chosen in the fit by the number of states that can be distinguished"
 
 
 def gram_matrices(K: int) -> int:
@@ -247,6 +259,8 @@ _IN_ORDER: dict[str, Callable[[_Known], Choice]] = {
     "fusion": _fusion,
     "kernel": _kernel,
     "bandwidth": _bandwidth,
+    "coordinates": _coordinates,
+    "diffusion_time": _diffusion_time,
     "solver": _solver,
 }
 
@@ -277,5 +291,9 @@ def _check_together(known: _Known) -> None:
     _check_views(metric, K)
     if fusion != "view" and K == 1:
         raise SettingsError(f"fusion={fusion!r} needs two views or more and one was given; use 'view'.")
+    if options["coordinates"] == "potential" and options["solver"] == "lanczos":
+        raise SettingsError("coordinates='potential' needs Gram matrices; use solver='gram' or 'auto'.")
+    if options["coordinates"] == "potential" and options["normalization"] == "paper":
+        raise SettingsError("coordinates='potential' needs normalization='balanced'.")
     if fusion == "alternating" and options["normalization"] == "paper":
         raise SettingsError("normalization='paper' is not defined for fusion='alternating'; use 'balanced'.")

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
-from dlcca.errors import SettingsError, suggest
-from dlcca.settings.fit import check_missing_chunks, count_needed, is_count, is_number
+from dlcca.errors import SettingsError
+from dlcca.settings.schema import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    Json,
+    Rule,
+    Section,
+    choice,
+    count,
+    from_table,
+    is_number,
+    json_schema,
+    setting,
+    table,
+    texts,
+)
 
 #: Kind of features -> the parameters that it takes.
 KINDS: dict[str, tuple[str, ...]] = {
@@ -17,61 +31,48 @@ KINDS: dict[str, tuple[str, ...]] = {
     "spectrogram": ("segment_s", "most_hz"),
     "covariance": ("ridge",),
 }
-SCALINGS = ("robust", "standard", "none")
-RESAMPLINGS = ("exact", "nearest", "linear")
+KIND = choice(*KINDS)
+#: What to do about chunks that a Zarr array lacks.
+MISSING_CHUNKS = choice("refuse", "fill")
+BAND = Rule(
+    lambda edges: isinstance(edges, list | tuple) and len(edges) == 2 and all(map(is_number, edges)),
+    lambda edges: "; [from, to] in Hz is needed.",
+    {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
+)
 
 
 @dataclass(frozen=True)
-class FeatureRecipe:
+class FeatureRecipe(Section):
     """What is computed of each window."""
 
-    kind: str = "raw"
+    kind: str = setting(KIND, "raw")
     """"raw", "delay", "bandpower", "spectrogram" or "covariance"."""
-    delay_s: float | None = None
+    delay_s: float | None = setting(POSITIVE)
     """Of "delay": seconds between samples; by default one sample."""
-    n_delays: int | None = None
+    n_delays: int | None = setting(count(1))
     """Of "delay": samples taken, counted back from the end of the window; by default all that fit."""
-    bands: Mapping[str, tuple[float, float]] | None = None
+    bands: Mapping[str, tuple[float, float]] | None = setting(
+        table("a table of name = [from, to] in Hz is needed.", BAND)
+    )
     """Of "bandpower": name = [from, to] in Hz; by default delta, theta, alpha, beta and gamma up to half the rate."""
-    segment_s: float | None = None
+    segment_s: float | None = setting(POSITIVE)
     """Of "spectrogram": seconds of a segment; by default a quarter of the window."""
-    most_hz: float | None = None
+    most_hz: float | None = setting(POSITIVE)
     """Of "spectrogram": the highest frequency kept; by default half the rate."""
-    ridge: float = 1e-3
+    ridge: float = setting(POSITIVE, 1e-3)
     """Of "covariance": added to the diagonal, as a share of the mean variance."""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.kind, str) or self.kind not in KINDS:
-            raise SettingsError(f"features = {self.kind!r} is not known; {suggest(self.kind, KINDS)}")
-        for name in ("delay_s", "segment_s", "most_hz"):
-            if getattr(self, name) is not None:
-                _positive(f"features {name}", getattr(self, name))
-        _positive("features ridge", self.ridge)
-        if self.n_delays is not None:
-            _count("features n_delays", self.n_delays, 1)
-        if not isinstance(self.bands, Mapping | None):
-            raise SettingsError(f"features bands = {self.bands!r}; a table of name = [from, to] in Hz is needed.")
-        for name, edges in (self.bands or {}).items():
-            if not isinstance(edges, list | tuple) or len(edges) != 2 or not all(is_number(edge) for edge in edges):
-                raise SettingsError(f"features bands {name} = {edges!r}; [from, to] in Hz is needed.")
 
     @classmethod
     def of(cls, said: Any) -> FeatureRecipe:
         """From the name of a kind, or a table ``{ kind = ..., parameters }``."""
         if isinstance(said, FeatureRecipe):
             return said
-        if isinstance(said, str):
-            return cls(kind=said)
-        if not isinstance(said, Mapping):
+        values = {"kind": said} if isinstance(said, str) else said
+        if not isinstance(values, Mapping):
             raise SettingsError(f"features = {said!r}; a name or a table with a kind is needed ({', '.join(KINDS)}).")
-        kind = said.get("kind", "raw")
-        if not isinstance(kind, str) or kind not in KINDS:
-            raise SettingsError(f"features kind = {kind!r} is not known; {suggest(kind, KINDS)}")
-        known = ("kind", *KINDS[kind])
-        for key in said:
-            if key not in known:
-                raise SettingsError(f"features {key} is no parameter of {kind!r}; {suggest(key, known)}")
-        return cls(**said)
+        kind = values.get("kind", "raw")
+        KIND.check("features kind", kind, " = ")
+        return from_table(cls, values, "features", called=f"a parameter of {kind!r}", known=("kind", *KINDS[kind]))
 
     def to_dict(self) -> dict[str, Any]:
         """The kind with its parameters, as in a file."""
@@ -79,105 +80,89 @@ class FeatureRecipe:
         return {name: value for name, value in said.items() if value is not None}
 
 
+def _features_schema() -> Json:
+    """A name, or a table whose keys depend on its kind."""
+    tables = [json_schema(FeatureRecipe, ("kind", *keys), kind={"const": kind}) for kind, keys in KINDS.items()]
+    for made in tables[1:]:  # the first kind is the default one
+        made["required"] = ["kind"]
+    return {"anyOf": [KIND.schema, *tables]}
+
+
+def _features() -> Rule:
+    return Rule(
+        lambda value: isinstance(value, FeatureRecipe),
+        lambda value: "; a name or a table is needed.",
+        _features_schema(),
+        FeatureRecipe.of,
+    )
+
+
 @dataclass(frozen=True)
-class ViewRecipe:
+class ViewRecipe(Section):
     """One view, from recordings."""
 
-    source: tuple[str, ...] = ()
+    source: tuple[str, ...] = setting(texts(may_be_empty=False), ())
     """Files, or patterns such as "night*.edf"."""
-    channels: tuple[str, ...] = ("*",)
+    channels: tuple[str, ...] = setting(texts(), ("*",))
     """Channels by name, pattern ("EEG *") or type ("type:ecg"), in the order in which they are wanted."""
-    features: FeatureRecipe = field(default_factory=FeatureRecipe)
+    features: FeatureRecipe = setting(_features, FeatureRecipe)
     """What is computed of each window."""
-    window_s: float | None = None
+    window_s: float | None = setting(POSITIVE)
     """Seconds of a window; all views of a run share it. By default about a second."""
-    step_s: float | None = None
+    step_s: float | None = setting(POSITIVE)
     """Seconds from the start of a window to that of the next; all views share it. By default a window."""
-    scaling: str = "robust"
+    scaling: str = setting(choice("robust", "standard", "none"), "robust")
     """Of each channel: "robust" (median and quartiles), "standard" (mean and standard deviation) or "none"."""
-    pca_components: int = 0
+    pca_components: int = setting(count(0), 0)
     """Principal components of all features that are kept in their place; 0 keeps the features."""
-    resample: str = "exact"
+    resample: str = setting(choice("exact", "nearest", "linear"), "exact")
     """A rate of which window and step are no whole number of samples: "exact" refuses it, "nearest" takes the nearest
     sample, "linear" the line between two samples (which also follows drift and start times between samples)."""
-    flat_s: float = 1.0
+    flat_s: float = setting(NOT_NEGATIVE, 1.0)
     """A channel that keeps one value for so many seconds is off, and its windows are invalid; 0 to take no notice."""
-    saturated_s: float = 0.1
+    saturated_s: float = setting(NOT_NEGATIVE, 0.1)
     """A channel that keeps its largest or smallest value for so many seconds is saturated; 0 to take no notice."""
-    overlap_s: float | None = None
+    overlap_s: float | None = setting(NOT_NEGATIVE)
     """Files whose start times say that one begins less than this before the other ends follow each other at once; what
     overlaps more is refused. By default 1 if both starts are whole seconds, as many formats round them, else 0."""
-    reader: Mapping[str, Any] = field(default_factory=dict)
-    """What the reader of the format is told beside the file, such as the rate of an array that has none."""
-
-    missing_chunks: str = "refuse"
+    reader: Mapping[str, Any] = setting(table("a table of the reader's options is needed."), dict)
+    """Options for the reader of the format, such as the rate of an array that has none."""
+    missing_chunks: str = setting(MISSING_CHUNKS, "refuse")
     """Of a Zarr array: "refuse" one that lacks chunks, or "fill" these with the array's fill value."""
-
-    def __post_init__(self) -> None:
-        check_missing_chunks(self.missing_chunks)
-        for name in ("window_s", "step_s"):
-            if getattr(self, name) is not None:
-                _positive(name, getattr(self, name))
-        for name in ("flat_s", "saturated_s", *(("overlap_s",) if self.overlap_s is not None else ())):
-            if not is_number(getattr(self, name)) or getattr(self, name) < 0:
-                raise SettingsError(f"{name} = {getattr(self, name)!r}; a number of at least 0 is needed.")
-        _known("scaling", self.scaling, SCALINGS)
-        _known("resample", self.resample, RESAMPLINGS)
-        _count("pca_components", self.pca_components, 0)
 
     @classmethod
     def of(cls, values: Mapping[str, Any], where: str) -> ViewRecipe:
-        """From the keys of a section; an unknown one is an error that names the nearest. ``where`` is for errors."""
-        known = [key.name for key in fields(cls)]
-        for key in values:
-            if key not in known:
-                raise SettingsError(f"{where} {key} is not a setting; {suggest(key, known)}")
-        made = dict(values)
-        for name in ("source", "channels"):
-            if name in made:
-                made[name] = _texts(made[name], f"{where} {name}")
-        if not isinstance(made.get("reader", {}), Mapping):
-            raise SettingsError(f"{where} reader = {made['reader']!r}; a table of the reader's options is needed.")
-        if "path" in made.get("reader", {}):
-            raise SettingsError(f"{where} reader path is not an option of a reader; the files are named by source.")
-        try:
-            if "features" in made:
-                made["features"] = FeatureRecipe.of(made["features"])
-            return cls(**made)
-        except SettingsError as error:
-            raise SettingsError(f"{where} {error}") from error
+        """From the keys of a section; ``where`` begins messages."""
+        return from_table(cls, values, where)
+
+    def check(self) -> None:
+        if "path" in self.reader:
+            raise SettingsError("reader path is not an option of a reader; the files are named by source.")
 
     @property
     def reader_options(self) -> dict[str, Any]:
-        """All that the reader is told beside the file."""
-        asked = {} if self.missing_chunks == "refuse" else {"missing_chunks": self.missing_chunks}
-        return {**self.reader, **asked}
+        """All options of the reader beside the file."""
+        chunks = {} if self.missing_chunks == "refuse" else {"missing_chunks": self.missing_chunks}
+        return {**self.reader, **chunks}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and for fingerprints."""
         values = {key.name: getattr(self, key.name) for key in fields(self)}
-        if self.missing_chunks == "refuse":  # fingerprints stay as they were before there was this setting
-            del values["missing_chunks"]
         return values | {"features": self.features.to_dict(), "reader": dict(self.reader)}
 
 
-def _texts(said: Any, where: str) -> tuple[str, ...]:
-    texts = [said] if isinstance(said, str) else said
-    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-        raise SettingsError(f"{where} = {said!r}; a text or a list of texts is needed.")
-    return tuple(texts)
+def read_views(views: Any) -> dict[str, ViewRecipe]:
+    """The sections [views.NAME] of a file."""
+    if not views or not isinstance(views, Mapping):
+        raise SettingsError("no views are named; add a section [views.NAME] for each sensor.")
+    for name in views:
+        if "/" in name or name.startswith("."):
+            raise SettingsError(f"[views.{name}]: a name that begins with a point or holds a / is no name of a view.")
+    return {name: ViewRecipe.of(values, f"[views.{name}]") for name, values in views.items()}
 
 
-def _positive(name: str, value: Any) -> None:
-    if not is_number(value) or value <= 0:
-        raise SettingsError(f"{name} = {value!r}; a number above 0 is needed.")
-
-
-def _count(name: str, value: Any, least: int) -> None:
-    if not is_count(value, least):
-        raise SettingsError(f"{name} = {value!r}; {count_needed(value, least)}")
-
-
-def _known(name: str, value: Any, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise SettingsError(f"{name} = {value!r} is not known; {suggest(value, known)}")
+def views_schema(required: tuple[str, ...] = ()) -> Json:
+    """The JSON Schema of these sections."""
+    names = {"pattern": "^([^./][^/]*)?$"}
+    view = {**json_schema(ViewRecipe), "required": list(required)}
+    return {"type": "object", "minProperties": 1, "propertyNames": names, "additionalProperties": view}

@@ -3,31 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dlcca.errors import SettingsError, suggest
-from dlcca.settings.fit import Settings, count_needed, is_count, is_number, read_toml
-from dlcca.settings.recipe import ViewRecipe
-
-SECTIONS = ("store", "views", "landmarks", "neighborhoods", "metric", "kernel", "spectrum", "cluster")
+from dlcca.errors import SettingsError
+from dlcca.settings import fit
+from dlcca.settings.fit import Settings
+from dlcca.settings.recipe import ViewRecipe, read_views, views_schema
+from dlcca.settings.schema import (
+    POSITIVE,
+    Json,
+    Section,
+    check_sections,
+    count,
+    file_schema,
+    from_table,
+    json_schema,
+    read_toml,
+    setting,
+    table_schema,
+    text,
+)
 
 
 @dataclass(frozen=True)
-class ClusterSettings:
+class StoreSection(Section):
+    """Where the run is kept."""
+
+    path: str = setting(text(), MISSING)
+    """Where the run is kept: a folder relative to the file, or `s3://bucket/prefix`."""
+    seed: int = setting(count(0), 0)
+    """Of the choice of landmarks, and of whatever else is random."""
+
+
+@dataclass(frozen=True)
+class ClusterSettings(Section):
     """A local cluster of worker processes."""
 
-    workers: int | None = None
+    workers: int | None = setting(count(1))
     """Processes of one thread each; by default one for each core."""
-    memory_gib: float | None = None
+    memory_gib: float | None = setting(POSITIVE)
     """Memory of each worker; by default an equal share of what the machine has."""
 
-    def __post_init__(self) -> None:
-        if self.workers is not None and not is_count(self.workers, 1):
-            raise SettingsError(f"[cluster] workers = {self.workers!r}; {count_needed(self.workers, 1)}")
-        if self.memory_gib is not None and not (is_number(self.memory_gib) and self.memory_gib > 0):
-            raise SettingsError(f"[cluster] memory_gib = {self.memory_gib!r}; a number above 0 is needed.")
+
+#: Sections beside the store, which a pipeline file may have too.
+SHARED = ("views", *fit.STAGES, "cluster")
 
 
 @dataclass(frozen=True)
@@ -64,47 +85,40 @@ def read(path: str | Path) -> RunFile:
     """The run file at ``path``, checked; paths in it are relative to it."""
     path = Path(path)
     content = read_toml(path)
-    for section in content:
-        if section not in SECTIONS:
-            raise SettingsError(f"[{section}] in {path} is not a section; {suggest(section, SECTIONS)}")
-    store = _keys(content, "store", ("path", "seed"))
-    if "path" not in store:
-        raise SettingsError(f"{path} lacks [store] path, the place of the run, for instance path = 'run.zarr'.")
-    seed = store.get("seed", 0)
-    if not is_count(seed, 0):
-        raise SettingsError(f"[store] seed = {seed!r}; {count_needed(seed, 0)}")
-    stages = {name: values for name, values in content.items() if name not in ("store", "views", "cluster")}
-    place = _address(store["path"], path, "[store] path")
-    views, recordings, missing_chunks = _views(content.get("views", {}), path, place)
+    check_sections(content, ("store", *SHARED), path)
+    store = from_table(StoreSection, content.get("store", {}), "[store]")
+    address = _address(store.path, path)
+    views, recordings, missing_chunks = _views(content.get("views"), path, address)
     return RunFile(
-        store=place,
+        store=address,
         views=views,
         recordings=recordings,
         missing_chunks=missing_chunks,
-        settings=Settings.from_dict(stages),
-        seed=seed,
-        cluster=ClusterSettings(**_keys(content, "cluster", ("workers", "memory_gib"))),
+        settings=Settings.from_dict({name: content[name] for name in fit.STAGES if name in content}),
+        seed=store.seed,
+        cluster=from_table(ClusterSettings, content.get("cluster", {}), "[cluster]"),
     )
+
+
+def shared_schemas(*required: str) -> Json:
+    """The JSON Schemas of the sections that run files and pipeline files share; ``required`` are keys of each view."""
+    return {"views": views_schema(required), **fit.json_schemas(), "cluster": json_schema(ClusterSettings)}
+
+
+def run_schema() -> Json:
+    """The JSON Schema of run files."""
+    sections = {"store": json_schema(StoreSection), **shared_schemas("source")}
+    return file_schema("dlcca run file", table_schema(sections, ("store", "views")))
 
 
 def _views(sections: Any, path: Path, store: str) -> tuple[dict[str, str], dict[str, ViewRecipe], dict[str, str]]:
     """The address of every view, the recipes of those made of recordings, and "missing_chunks" of the others."""
-    if not sections or not isinstance(sections, Mapping):
-        raise SettingsError(f"{path} names no views; add [views.NAME] source = '...' for each sensor.")
     views, recordings, missing_chunks = {}, {}, {}
-    for name, values in sections.items():
-        where = f"[views.{name}]"
-        if not isinstance(values, Mapping):
-            raise SettingsError(f"{where} in {path} is {values!r}; a section with a source is needed.")
-        if "/" in name or name.startswith("."):
-            raise SettingsError(
-                f"{where} in {path}: a name that begins with a point or holds a / is no name of a view."
-            )
-        recipe = ViewRecipe.of(values, where)
+    for name, recipe in read_views(sections).items():
         if not recipe.source:
-            raise SettingsError(f"{where} in {path} lacks source, the address of a Zarr array or files of a recording.")
-        source = tuple(_address(said, path, f"{where} source") for said in recipe.source)
-        if _is_samples(source, values):
+            raise SettingsError(f"[views.{name}] lacks source, the address of a Zarr array or files of a recording.")
+        source = tuple(_address(said, path) for said in recipe.source)
+        if _is_samples(source, sections[name]):
             views[name] = source[0]
             missing_chunks[name] = recipe.missing_chunks
         else:
@@ -132,19 +146,8 @@ def _refuse_mixed(views: Mapping[str, str], recordings: Mapping[str, ViewRecipe]
         )
 
 
-def _keys(content: Mapping[str, Any], section: str, known: tuple[str, ...], within: str = "") -> dict[str, Any]:
-    values = content.get(section, {})
-    if not isinstance(values, Mapping):
-        raise SettingsError(f"{section} = {values!r}; a section [{within}{section}] is needed.")
-    for key in values:
-        if key not in known:
-            raise SettingsError(f"[{within}{section}] {key} is not a setting; {suggest(key, known)}")
-    return dict(values)
-
-
-def _address(said: Any, path: Path, where: str) -> str:
-    if not isinstance(said, str) or not said.strip() or "\0" in said:
-        raise SettingsError(f"{where} = {said!r}; a path or an address is needed.")
+def _address(said: str, path: Path) -> str:
+    """A path relative to the file made absolute; an address of object storage as it is."""
     if "://" in said:
         return said
     place = path.parent / said

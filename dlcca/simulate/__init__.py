@@ -10,10 +10,8 @@ variable (n, d_z) and ``nuisance`` a list with what is private to each view.
     nothing in common   independent
 """
 
-from dlcca.simulate.icons import icons
-from dlcca.simulate.overlapping import overlapping
-from dlcca.simulate.pendulums import pendulums
-from dlcca.simulate.static import independent, linear, metric_square, spiral, swiss_roll, torus
+from dlcca.simulate.movies import icons, pendulums
+from dlcca.simulate.static import independent, linear, metric_square, overlapping, spiral, swiss_roll, torus
 from dlcca.simulate.truth import Truth
 
 __all__ = [

@@ -28,6 +28,11 @@ def with_noise(views: Sequence[NDArray], noise: float, rng: np.random.Generator)
     return [X + noise * np.sqrt(X.var(axis=0).mean()) * rng.standard_normal(X.shape) for X in views]
 
 
+def circle(angle: NDArray) -> NDArray[np.float64]:
+    """Cosine and sine (n, 2) of angles (n,)."""
+    return np.column_stack([np.cos(angle), np.sin(angle)])
+
+
 def random_projection(X: NDArray, d: int | None, rng: np.random.Generator) -> NDArray:
     """X (n, p) on d random directions with orthonormal rows; X itself for None."""
     if d is None or d >= X.shape[1]:

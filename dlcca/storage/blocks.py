@@ -7,15 +7,15 @@
     run.zarr/stages/NAME/done/00017.json a finished block: checksums of its part of every array, small facts, its cost
     run.zarr/stages/NAME/ARRAY           a Zarr array whose chunks each belong to one block
 
-A worker may outlive its client: stopped in the middle of a block, it can write hours later, when the stage has been
-begun again with other settings. So a stage that is begun again after ``--from`` has its records and arrays in a folder
-of that attempt (``stages/NAME/ATTEMPT/...``), which a worker of an earlier attempt does not write to. And a block
-carries the fingerprint of its stage and the generation of the lock (`lock.generation`): stage.json must have both at
-the moment when a chunk or a record is put in its place, and a record that has others counts as missing.
+A worker may outlive its client: suspended in the middle of a block, it can write hours later, when the stage has been
+started again with other settings. So a stage that is started again after ``--from`` has its records and arrays in a
+folder of that attempt (``stages/NAME/ATTEMPT/...``), which workers of earlier attempts do not write to. And a block
+carries the fingerprint of its stage and the generation of the lock (`lock.generation`): stage.json must have both when
+a chunk or a record is moved to its place, and a record with others counts as missing.
 
-Zarr reads a missing chunk as zeros. So a block counts as finished only when its file is there, which is written last;
-and what is read is held against the checksum in it. A zarr.json that has changed would have Zarr look for other chunks,
-or take them for other numbers: it is held against its checksum before an array is opened.
+Zarr reads a missing chunk as zeros. So a block is finished only when its record exists, which is written last, and rows
+that are read are compared with the checksum in it. With a changed zarr.json, Zarr would read other chunks, or decode
+them as other numbers: it is compared with its checksum before an array is opened.
 """
 
 from __future__ import annotations
@@ -31,25 +31,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DamagedBlock, StaleStage, StorageError, StoreInUse
-from dlcca.storage import cost, exclusive_create, groups, lock
-from dlcca.storage.block_manifest import RECORD, attempt_now, cost_in, is_same, known_stage, opened, origin_of, remedy
-from dlcca.storage.checksummed_json import checksum, sealed
+from dlcca.storage import cache, cost, lock
 from dlcca.storage.chunks import writer
-from dlcca.storage.files import files_at, trouble, zarr_store
+from dlcca.storage.files import Files, files_at, zarr_store
+from dlcca.storage.manifest import (
+    RECORD,
+    ZARR_JSON,
+    checksum,
+    cost_in,
+    crc32c,
+    current_attempt,
+    is_group_or_free,
+    known_stage,
+    metadata_checksums,
+    open_record,
+    origin_of,
+    put_group,
+    remedy,
+    sealed,
+)
+from dlcca.storage.retry import failure_reason
 
 #: A block's part of each array, by the name of the array: its first row, and its rows.
 Parts = Mapping[str, tuple[int, NDArray]] | Iterable[tuple[str, tuple[int, NDArray]]]
-
-
-#: The content of stage.json as `Stage._known` has read it, by address, name and fingerprint of the stage.
-_METADATA: dict[tuple[str, str, str], Mapping[str, Any]] = {}
-#: A worker that finds an older stage.json than its own reads it again for so long: a network file system may show a
-#: file that has been replaced for some seconds more.
+#: A worker that finds an older stage.json than its own reads it again for this long: a network file system may show a
+#: replaced file for some seconds.
 SETTLE_S = 30.0
 
 
 @dataclass(frozen=True)
-class Stage:
+class Blocks:
     """One stage of a run. Small and picklable: a worker opens the arrays itself."""
 
     address: str  # of the run
@@ -71,7 +82,7 @@ class Stage:
         return f"{self.folder}/{attempt}" if attempt else self.folder
 
     @cached_property
-    def _files(self) -> Any:
+    def _files(self) -> Files:
         return files_at(self.address)
 
     def array(self, name: str) -> Any:
@@ -86,26 +97,28 @@ class Stage:
         expected = self._known().get("arrays", {}).get(name)
         if expected is None:
             return
-        found = self._files.get(f"{self.path(name)}/{groups.FILE}")
+        found = self._files.get(f"{self.path(name)}/{ZARR_JSON}")
         if found is None or checksum(found) != expected:
             raise DamagedBlock(
-                f"{groups.FILE} of {name!r} in stage {self.name!r} of {self.address} is "
+                f"{ZARR_JSON} of {name!r} in stage {self.name!r} of {self.address} is "
                 f"{'missing' if found is None else 'damaged'}. {remedy(self.name)}."
             )
 
     @property
-    def _key(self) -> tuple[str, str, str]:
-        return (self.address, self.name, self.fingerprint)
+    def _key(self) -> tuple[str, ...]:
+        """Of the content of stage.json in the cache of this process."""
+        return ("stage.json", self.address, self.name, self.fingerprint)
 
     def _known(self, *, fresh: bool = False) -> Mapping[str, Any]:
         """The content of stage.json, read once in a process; empty if there is none of this fingerprint."""
-        found = None if fresh else _METADATA.get(self._key)
+        found = None if fresh else cache.find(self._key)
         if found is None or self.attempt not in (None, found.get("attempt", "")):
             known = known_stage(self.address, self.name)
             if known is None or known["fingerprint"] != self.fingerprint:
-                _METADATA.pop(self._key, None)
+                cache.discard(self._key)
                 return {}
-            found = _METADATA[self._key] = known
+            cache.put(self._key, known)
+            found = known
         return found
 
     def path(self, array: str) -> str:
@@ -123,11 +136,11 @@ class Stage:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
 
-    def prepare(self, arrays: Mapping[str, tuple[Any, ...]], *, says: str) -> Stage:
+    def prepare(self, arrays: Mapping[str, tuple[Any, ...]], *, says: str) -> Blocks:
         """Make the arrays (shape, dtype, rows of a block), or find them; refuse leftovers of other settings.
 
-        A fourth entry of an array, if there is one, is what else Zarr is told of it. ``says`` names the settings
-        that the stage depends on, for people. Use the stage that is returned: it carries the lock of the caller.
+        A fourth entry of an array, if there is one, holds further options of Zarr. ``says`` names the settings that
+        the stage depends on, for messages. Use the stage that is returned: it carries the lock of the caller.
         """
         known, generation = known_stage(self.address, self.name), lock.generation(self.address)
         if known is not None:
@@ -136,20 +149,20 @@ class Stage:
                     f"{self.name!r} in {self.address} was built from other inputs or settings ({known['says']} there, "
                     f"{says} now). Run with --from {self.name} to do it again, or give another store."
                 )
-            _METADATA[self._key] = known
-            mine = replace(self, generation=generation, attempt=known.get("attempt", ""))
-            for array in known.get("arrays", {}):
+            cache.put(self._key, known)
+            mine = replace(self, generation=generation, attempt=known["attempt"])
+            for array in known["arrays"]:
                 mine._check_metadata(array)
-            generations = known.get("generations", [])
-            if generations[-1:] != [generation] and mine.missing():  # workers of the runs before are to write no more
+            generations = known["generations"]
+            if generations[-1] != generation and mine.missing():  # workers of earlier runs must not write any more
                 mine._put({**known, "generations": [*generations, generation]})
             return mine
-        mine = replace(self, generation=generation, attempt=attempt_now(self.address, self.name))
+        mine = replace(self, generation=generation, attempt=current_attempt(self.address, self.name))
         self._files.remove(self.folder)  # arrays without a stage.json: interrupted while they were made
         with storing(f"the arrays of stage {self.name!r} in {self.address}"):
             for array, (shape, dtype, rows, *more) in arrays.items():
                 mine._create(array, shape, np.dtype(dtype), rows, **(more[0] if more else {}))
-        made = groups.checksums(self.address, [mine.path(array) for array in arrays])
+        made = metadata_checksums(self.address, [mine.path(array) for array in arrays])
         metadata = dict(zip(arrays, made.values(), strict=True))
         content = {"fingerprint": self.fingerprint, "n_blocks": self.n_blocks, "says": says, "arrays": metadata}
         mine._put({**content, "attempt": mine.attempt, "generations": [generation]})
@@ -158,14 +171,14 @@ class Stage:
     def _put(self, known: dict[str, Any]) -> None:
         """Write stage.json."""
         self._files.put(f"{self.folder}/stage.json", sealed(known))
-        _METADATA[self._key] = known
+        cache.put(self._key, known)
 
     def _create(self, array: str, shape: tuple[int, ...], dtype: np.dtype, rows: int, **more: Any) -> None:
         import zarr
         from zarr.codecs import Crc32cCodec
 
-        if not groups.is_readable(self.address):  # a header that is damaged; it is written anew when all is done
-            groups.put(self.address, {})
+        if not is_group_or_free(self.address):  # a damaged header; it is replaced at the end of the run
+            put_group(self.address, {})
         root = zarr.open_group(zarr_store(self.address), mode="a", zarr_format=3)
         chunks = (max(1, min(rows, shape[0])), *(max(1, size) for size in shape[1:]))
         root.create_array(
@@ -197,13 +210,13 @@ class Stage:
     def _is_of_this(self, block: int, found: bytes) -> bool:
         """Whether a record has the fingerprint of this stage and a generation that stage.json knows.
 
-        A damaged one is taken for its own: it is reported when it is read.
+        A damaged record counts as its own: it is reported when it is read.
         """
         origin = origin_of(found)
-        if origin is None:  # damaged, or of an earlier dlcca
+        if origin is None:
             return True
         for fresh in (False, True):  # a generation may have been added since stage.json was read in this process
-            if origin[0] == self.fingerprint and origin[1] in self._known(fresh=fresh).get("generations", origin):
+            if origin[0] == self.fingerprint and origin[1] in self._known(fresh=fresh).get("generations", []):
                 return True
         try:
             self._opened_record(block, found)
@@ -214,8 +227,8 @@ class Stage:
     def write(self, block: int, parts: Parts, facts: Mapping[str, Any]) -> None:
         """Write a block's part of each array (first row, rows), then mark the block finished.
 
-        Parts may be made while they are written, so that only one of them is held at a time; so may the facts, which
-        are looked at last.
+        Parts may be generated while they are written, so that only one of them is in memory; so may the facts, which
+        are read last.
         """
         checks = {}
         for array, (first, X) in parts.items() if isinstance(parts, Mapping) else parts:
@@ -229,9 +242,13 @@ class Stage:
         self._confirm(block)
         self._files.put(self._record(block), sealed({**origin, **content}))
 
-    def without(self, block: int) -> Stage:
-        """The stage, in which a block is not finished any more and may be written by the caller."""
-        exclusive_create.remove(self.address, self._record(block))
+    def remove(self) -> None:
+        """Remove all of the stage."""
+        self._files.remove(self.folder)
+
+    def without(self, block: int) -> Blocks:
+        """The stage after the record of a block was removed, so that the caller may write the block again."""
+        self._files.delete(self._record(block))
         return self.prepare({}, says="")
 
     @property
@@ -239,7 +256,7 @@ class Stage:
         return lock.generation(self.address) if self.generation is None else self.generation
 
     def _confirm(self, block: int) -> None:
-        """An error if the stage on disk is no longer the one that a block was computed for: it is not to be written."""
+        """An error if the stage on disk is no longer the one that a block was computed for."""
         end = time.monotonic() + SETTLE_S
         while True:
             known = known_stage(self.address, self.name) or {}
@@ -256,7 +273,7 @@ class Stage:
         )
 
     def _opened(self, array: str) -> Any:
-        """An array that is open, once in a process, after a look at its zarr.json."""
+        """An array that is opened once in a process, after a check of its zarr.json."""
         return writer(self.address, self.path(array), self.fingerprint, lambda: self._check_metadata(array))
 
     def facts(self, block: int) -> dict[str, Any]:
@@ -268,7 +285,7 @@ class Stage:
         return self._entry(block)["parts"]
 
     def cost(self) -> dict[str, Any]:
-        """What the finished blocks took: seconds and tasks in all, and the largest memory of a process."""
+        """The cost of the finished blocks: total seconds and tasks, and the largest memory of a process."""
         return cost.total(self._costs())
 
     def task_seconds(self) -> list[float]:
@@ -280,7 +297,7 @@ class Stage:
         return [noted for _block, found in self._records() if (noted := cost_in(found)) is not None]
 
     def read(self, array: str, block: int) -> NDArray:
-        """A block's part of an array, held against its checksum."""
+        """A block's part of an array, compared with its checksum."""
         return self._read(array, block, self._entry(block)["parts"][array])
 
     def _read(self, array: str, block: int, part: Mapping[str, Any]) -> NDArray:
@@ -290,10 +307,10 @@ class Stage:
             self._check_metadata(array)
             X = self._opened(array).read(part["first"], part["rows"])
         except Exception as error:
-            if (reason := trouble(error)) is not None:
+            if (reason := failure_reason(error)) is not None:
                 raise StorageError(f"{where} cannot be read: {reason}.") from error
             raise DamagedBlock(f"{where} cannot be read: {error}. {remedy(self.name)}.") from error
-        if not is_same(X, part):
+        if crc32c(X) != part["crc32c"]:
             raise DamagedBlock(f"{where} is damaged or missing. {remedy(self.name)} to compute it again.")
         return X
 
@@ -321,7 +338,7 @@ class Stage:
         return problems
 
     def _damages(self, block: int, passed_over: Callable[[str], bool]) -> list[str]:
-        """What is wrong with a block; what was found wrong with a whole array is not said again."""
+        """What is wrong with a block, without what was reported of a whole array."""
         problems = []
         try:
             parts = self._entry(block)["parts"]
@@ -337,7 +354,7 @@ class Stage:
 
     def _entry(self, block: int) -> dict[str, Any]:
         found = self._files.get(self._record(block))
-        if found is None and self.attempt is None:  # or it was begun again since stage.json was read in this process
+        if found is None and self.attempt is None:  # or it was started again since stage.json was read in this process
             self._known(fresh=True)
             found = self._files.get(self._record(block))
         if found is None or not self._is_of_this(block, found):
@@ -345,18 +362,18 @@ class Stage:
         return self._opened_record(block, found)
 
     def _opened_record(self, block: int, found: bytes) -> dict[str, Any]:
-        return opened(found, f"the record of block {block} of stage {self.name!r} in {self.address}", self.name)
+        return open_record(found, f"the record of block {block} of stage {self.name!r} in {self.address}", self.name)
 
 
 @contextmanager
 def storing(what: str) -> Iterator[None]:
-    """Whatever the disk has against it, as an error that says what could not be written."""
+    """Turn errors of the storage into a `StorageError` that says what could not be written."""
     try:
         yield
     except StorageError:
         raise
     except Exception as error:
-        reason = trouble(error) or (isinstance(error, OSError) and (error.strerror or error))
+        reason = failure_reason(error) or (isinstance(error, OSError) and (error.strerror or error))
         if not reason:
             raise
         raise StorageError(f"{what} cannot be written: {reason}. What is finished is kept; run again.") from error

@@ -2,13 +2,13 @@
 
 ::
 
-    run.zarr/compare     attributes: run (the fingerprint of what was compared), table, facts, manifest (a SHA-256 for
-    │                    each array below), format, version, checksum
+    run.zarr/compare     attributes: run (the fingerprint of what was compared), table, facts, and what every header
+    │                    has (`formats`)
     ├── rows             (m,) the rows of the run that were compared
-    ├── truth            (m,) what the user knows, if anything; NaN where it is not known
+    ├── truth            (m,) a known variable, if the user gave one; NaN where it is not known
     └── coordinates/0    (m, q) of the first method of the table, and so on
 
-It has a header of its own, so that a comparison can be added to a finished run, or made again, without touching it.
+It has its own header, so that a comparison can be added to a finished run, or replaced, without changing the run.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dlcca.errors import StoreFileError
-from dlcca.storage import groups, lock
-from dlcca.storage.arrays import header_damages, open_sealed, plain, read_array, seal, write_array
+from dlcca.storage import formats, lock
 from dlcca.storage.blocks import storing
 from dlcca.storage.files import files_at, zarr_store
-from dlcca.storage.formats import Format
+from dlcca.storage.formats import Format, open_sealed, plain, read_array, seal, write_array
+from dlcca.storage.manifest import ZARR_JSON, group_attributes
 
 FORM = Format("dlcca-comparison", 1, noun="comparison", error=StoreFileError, renew="run dlcca compare again")
 GROUP = "compare"
@@ -32,23 +32,23 @@ GROUP = "compare"
 
 @dataclass(frozen=True)
 class Comparison:
-    """What local CCA and the baselines find in the same rows."""
+    """The results of local CCA and the baselines on the same rows."""
 
     run: str  # fingerprint of the run
     rows: NDArray  # (m,) of the run
-    table: list[dict[str, Any]]  # one entry for each method, ours first: see `dlcca.compare.table`
+    table: list[dict[str, Any]]  # one entry for each method, ours first: see `dlcca.compare.comparison.Entry`
     coordinates: list[NDArray | None]  # (m, q) of each method; None where it has none
     facts: dict[str, Any] = field(default_factory=dict)  # how it was made
     truth: NDArray | None = None  # (m,)
 
 
 def place_of(store: str | Path) -> str:
-    """Where in a run its comparison is kept."""
+    """The address of the comparison in a run."""
     return f"{str(store).rstrip('/')}/{GROUP}"
 
 
 def write(store: str | Path, comparison: Comparison) -> None:
-    """Put a comparison into a run; one that is there already is replaced."""
+    """Write a comparison into a run; an earlier one is replaced."""
     import zarr
 
     with lock.held(str(store), "dlcca compare"), storing(f"the comparison in {store}"):
@@ -64,16 +64,16 @@ def write(store: str | Path, comparison: Comparison) -> None:
 
 
 def has_one(store: str | Path) -> bool:
-    """Whether a finished comparison is in a run; an error if there is one whose header is damaged."""
-    found = files_at(place_of(store)).get(groups.FILE)
+    """Whether a run has a finished comparison; a damaged header is an error."""
+    found = files_at(place_of(store)).get(ZARR_JSON)
     try:
-        return found is not None and bool(groups.attributes_in(found))
+        return found is not None and bool(group_attributes(found))
     except (ValueError, KeyError, TypeError) as error:
         raise StoreFileError(f"the header of the comparison in {store} is damaged: {FORM.renew}.") from error
 
 
 def read(store: str | Path) -> Comparison:
-    """The comparison in a run, every array checked, or a `StoreFileError` that names what is wrong."""
+    """The comparison in a run with every array checked; a `StoreFileError` says what is wrong."""
     place = place_of(store)
     group, header = open_sealed(place, FORM)
     manifest = header["manifest"]
@@ -90,7 +90,7 @@ def read(store: str | Path) -> Comparison:
 
 
 def of_run(store: str | Path, fingerprint: str) -> Comparison | None:
-    """The comparison in a run, if there is one and it is about this run and not about an earlier one there."""
+    """The comparison in a run, if there is one and its fingerprint is that of the run."""
     if not has_one(store):
         return None
     found = read(store)
@@ -100,8 +100,7 @@ def of_run(store: str | Path, fingerprint: str) -> Comparison | None:
 def damage(store: str | Path) -> str | None:
     """What is wrong with the comparison in a run; None if nothing is."""
     try:
-        read(store)
-        _, header = open_sealed(place_of(store), FORM)
+        found = formats.damages(place_of(store), FORM, ["rows"])
     except StoreFileError as error:
         return str(error)
-    return next(iter(header_damages(place_of(store), header).values()), None)
+    return next((problem for problem in found.values() if problem is not None), None)

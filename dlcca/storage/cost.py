@@ -1,6 +1,6 @@
-"""What a task takes: the seconds since it began and the peak memory of its process, noted beside its result.
+"""The cost of a task: its seconds and the peak memory of its process, recorded with its result.
 
-Nothing is computed from it and no fingerprint covers it: a cost may differ from run to run.
+No fingerprint covers it: a cost may differ from run to run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-#: When the task at hand began; None outside of tasks.
+#: When the current task began; None outside of tasks.
 _BEGAN: ContextVar[float | None] = ContextVar("began", default=None)
 #: Costs of small tasks whose results were collected for the block that is written next.
 _COLLECTED: ContextVar[dict[str, Any] | None] = ContextVar("collected", default=None)
@@ -20,7 +20,7 @@ _COLLECTED: ContextVar[dict[str, Any] | None] = ContextVar("collected", default=
 
 @contextmanager
 def timed_task() -> Iterator[None]:
-    """A task: a block that is written within it gets its cost."""
+    """A task: a block that is written within it records its cost."""
     token = _BEGAN.set(time.perf_counter())
     try:
         yield
@@ -34,9 +34,9 @@ def collected(cost: dict[str, Any]) -> None:
 
 
 def so_far(*, within: bool = False) -> dict[str, Any]:
-    """The cost of what is being done: of the task at hand, or outside of tasks of all that was collected.
+    """The cost of the current task, or outside of tasks the sum of what was collected.
 
-    What was collected is for a block of the stage itself, and is left alone by a stage ``within`` it.
+    What was collected is for a block of the stage itself, and is not used by a stage ``within`` it.
     """
     began = _BEGAN.get()
     if began is not None:
@@ -58,7 +58,7 @@ def total(costs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def peak_bytes() -> int:
-    """The largest resident memory that this process ever had; 0 where the system does not say."""
+    """The largest resident memory of this process; 0 where the system does not report it."""
     try:
         with open("/proc/self/status", encoding="ascii") as status:  # getrusage on Linux counts the parent's in
             for line in status:

@@ -1,12 +1,12 @@
-"""What happened in a run, kept with it: a line of JSON for each event, with its time.
+"""The events of a run, kept in its store: a line of JSON for each, with its time.
 
 ::
 
     run.zarr/log/events.jsonl      the events of all runs on this store; the last line is a checksum of those before it
     run.zarr/log/performance.html  Dask's own report of the last one, where it could be made
 
-The file is replaced as a whole, every few seconds while something happens, by a thread of its own: storage that is slow
-to answer must not keep anyone waiting who has something to tell. What a kill takes with it are the last seconds.
+A thread replaces the file every few seconds while there are new events, so that slow storage does not delay the run. A
+killed run loses the events of its last seconds.
 """
 
 from __future__ import annotations
@@ -23,38 +23,37 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dlcca.errors import DlccaError
-from dlcca.storage import groups
-from dlcca.storage.checksummed_json import checksum
 from dlcca.storage.files import files_at
-from dlcca.storage.processes import this_process
+from dlcca.storage.lock import this_process
+from dlcca.storage.manifest import ZARR_JSON, checksum, put_group
 
 FOLDER = "log"
 FILE = f"{FOLDER}/events.jsonl"
 REPORT = f"{FOLDER}/performance.html"
-#: Seconds between two writes, and between two lines that say how far a stage is.
-WRITE_S, TELL_S = 5.0, 60.0
-#: Of more lines, the oldest that say how far a stage was are left out.
+#: Seconds between two writes, and between two events about the progress of a stage.
+WRITE_S, PROGRESS_S = 5.0, 60.0
+#: Beyond this number of lines, the oldest events about progress are removed.
 MOST_LINES = 20_000
 
 
 class Recorder:
-    """Takes events and keeps them; from any thread."""
+    """Records events, from any thread."""
 
     def __init__(self, address: str, doing: str) -> None:
         self.address, self.began = address, time.monotonic()
         self.counts: Counter[str] = Counter()
         self._lines, damaged = _lines_so_far(address)
         self._had_lines = bool(self._lines)
-        self._told: dict[str, float] = {}  # when it was last said how far a stage is
+        self._progress_at: dict[str, float] = {}  # when the progress of a stage was last recorded
         self._guard, self._over, self._news = threading.Lock(), threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._write_now_and_then, name="dlcca-events", daemon=True)
+        self._thread = threading.Thread(target=self._write_repeatedly, name="dlcca-events", daemon=True)
         process = this_process()
         self.note("started", doing=doing, host=process.host, pid=process.pid)
         if damaged:
             self.note("warning", text="the events of earlier runs were damaged, and are left out")
 
     def note(self, event: str, **facts: Any) -> None:
-        """Something that happened now."""
+        """Record an event at the present time."""
         line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **facts}
         with self._guard:
             self.counts[event] += 1
@@ -62,22 +61,22 @@ class Recorder:
         self._news.set()
 
     def far(self, stage: str, done: int, blocks: int) -> None:
-        """How far a stage is: noted when it begins and ends, and once a minute between."""
+        """The progress of a stage: recorded when it begins and ends, and once a minute between."""
         now = time.monotonic()
-        if stage not in self._told:
+        if stage not in self._progress_at:
             if done >= blocks:
                 return self.note("stage found finished", stage=stage, blocks=blocks)
-            self._told[stage] = now
+            self._progress_at[stage] = now
             self.note("stage started", stage=stage, done=done, blocks=blocks)
-        elif done < blocks and now - self._told[stage] >= TELL_S:
-            self._told[stage] = now
+        elif done < blocks and now - self._progress_at[stage] >= PROGRESS_S:
+            self._progress_at[stage] = now
             self.note("blocks done", stage=stage, done=done, blocks=blocks)
         if done >= blocks:
-            del self._told[stage]
+            del self._progress_at[stage]
             self.note("stage finished", stage=stage, blocks=blocks)
 
     def warned(self, say: Callable[[str], None]) -> Callable[[str], None]:
-        """A function that notes a sentence as a warning, and says it."""
+        """A function that records a message as a warning, and passes it to ``say``."""
 
         def both(text: str) -> None:
             self.note("warning", text=text)
@@ -86,13 +85,13 @@ class Recorder:
         return both
 
     def keep_report(self, content: bytes) -> None:
-        """Keep Dask's report beside the events."""
+        """Store Dask's performance report beside the events."""
         files_at(self.address).put(REPORT, content)
         self.note("report kept", file=REPORT, sha256=hashlib.sha256(content).hexdigest())
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Write now and then while the block lasts, and at its end what has become of it."""
+        """Write events while the block lasts, and at its end whether it finished or failed."""
         self._thread.start()
         try:
             yield
@@ -106,12 +105,12 @@ class Recorder:
             self._news.set()
             self._thread.join(timeout=60)
 
-    def _write_now_and_then(self) -> None:
+    def _write_repeatedly(self) -> None:
         while True:
             self._news.wait()
             over = self._over.is_set()
             self._news.clear()
-            with suppress(DlccaError, OSError):  # the storage does not serve: those who work will hear of it
+            with suppress(DlccaError, OSError):  # the storage fails: the stages get the error too
                 self._write()
             if over:
                 return
@@ -120,18 +119,18 @@ class Recorder:
     def _write(self) -> None:
         with self._guard:
             if not self._had_lines and not self.counts["stage started"] and not self.counts["finished"]:
-                return  # nothing was done yet: whoever is refused leaves nothing behind
+                return  # nothing was done yet: a run that is refused writes nothing
             if len(self._lines) > MOST_LINES:
                 self._lines = _shortened(self._lines)
             text = "".join(f"{line}\n" for line in self._lines).encode()
         if not self._had_lines:
-            groups.put(f"{self.address.rstrip('/')}/{FOLDER}", {})
+            put_group(f"{self.address.rstrip('/')}/{FOLDER}", {})
             self._had_lines = True
         files_at(self.address).put(FILE, text + _seal(text))
 
 
 def _shortened(lines: list[str]) -> list[str]:
-    """Lines without the oldest of those that say how far a stage was, down to half as many as there may be."""
+    """Lines without the oldest events about progress, down to half of `MOST_LINES`."""
     surplus, kept = len(lines) - MOST_LINES // 2, []
     for line in lines:
         if surplus > 0 and '"event": "blocks done"' in line:
@@ -146,52 +145,52 @@ def _seal(text: bytes) -> bytes:
 
 
 def read(address: str) -> list[dict[str, Any]]:
-    """All events of a run so far, without the seal; a ValueError if they are not what was written."""
+    """All events of a run so far, without the checksum; a ValueError if the file has changed."""
     found = files_at(address).get(FILE)
     if found is None:
         return []
     end = found.rfind(b'{"event": "sealed"')
     text = found[: max(end, 0)]
     if end < 0 or found[end:] != _seal(text):
-        raise ValueError("the checksum does not fit")
+        raise ValueError("the checksum does not match")
     return [json.loads(line) for line in text.splitlines()]
 
 
 def damages(address: str, *, expected: bool) -> dict[str, str]:
-    """What is wrong with the log of a run: its events, and the report that they tell of."""
+    """What is wrong with the log of a run: its events, and the performance report."""
     files, problems = files_at(address), {}
     try:
-        told = read(address)
+        events = read(address)
     except ValueError:
-        return {FILE: f"{FILE} of {address} is damaged. The result is not touched"}
-    if expected and not told:
-        problems[FILE] = f"{FILE} of {address} is missing. The result is not touched"
-    if told and files.get(f"{FOLDER}/{groups.FILE}") is None:
-        problems[FOLDER] = f"{FOLDER}/{groups.FILE} of {address} is missing. The result is not touched"
-    reports = [event["sha256"] for event in told if event["event"] == "report kept"]
+        return {FILE: f"{FILE} of {address} is damaged. The result is not affected"}
+    if expected and not events:
+        problems[FILE] = f"{FILE} of {address} is missing. The result is not affected"
+    if events and files.get(f"{FOLDER}/{ZARR_JSON}") is None:
+        problems[FOLDER] = f"{FOLDER}/{ZARR_JSON} of {address} is missing. The result is not affected"
+    reports = [event["sha256"] for event in events if event["event"] == "report kept"]
     if reports:
         content = files.get(REPORT)
         if content is None or hashlib.sha256(content).hexdigest() != reports[-1]:
             what = "missing" if content is None else "damaged"
-            problems[REPORT] = f"{REPORT} of {address} is {what}. The result is not touched"
+            problems[REPORT] = f"{REPORT} of {address} is {what}. The result is not affected"
     return problems
 
 
 def _lines_so_far(address: str) -> tuple[list[str], bool]:
-    """The lines of earlier runs, and whether they had to be left out."""
+    """The lines of earlier runs, and whether they are damaged and left out."""
     try:
         return [json.dumps(event) for event in read(address)], False
     except ValueError:
         return [], True
 
 
-#: That of whoever calls.
+#: The recorder of the caller.
 _CURRENT: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 
 
 @contextmanager
 def recording(address: str, doing: str) -> Iterator[Recorder]:
-    """Keep the events of the block with the run at an address; one within another adds to that."""
+    """Record the events of the block in the run at an address; an inner block adds to the outer one."""
     outer = _CURRENT.get()
     if outer is not None:
         yield outer
@@ -206,5 +205,5 @@ def recording(address: str, doing: str) -> Iterator[Recorder]:
 
 
 def current() -> Recorder | None:
-    """The recorder of whoever calls, if there is one."""
+    """The recorder of the caller, if there is one."""
     return _CURRENT.get()

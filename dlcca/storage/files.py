@@ -1,59 +1,76 @@
-"""Small files at an address: a folder on this machine, or a prefix in object storage, through one interface."""
+"""Files at an address: a folder on this machine, or a prefix in object storage, through one interface.
+
+Every write is atomic. `Files.create` makes a file that only one of several writers can create: on a disk by a hard
+link, which fails if the name is taken; in object storage by a conditional put. Clocks of two machines may differ by
+more than a lock may be old, so `Files.age_s` is the difference of two times that the storage itself has recorded.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
+import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from dlcca.errors import StorageError
-from dlcca.storage.retry import S3_BOUNDS, S3_TRIES, patiently
-from dlcca.storage.storage_errors import Unfinished
-from dlcca.storage.storage_errors import trouble as trouble
+from dlcca.storage.retry import S3_BOUNDS, S3_TRIES, IncompleteOperation, causes, error_code, with_retries
 
 T = TypeVar("T")
 #: Objects that are read together.
 AT_ONCE = 256
-
-
-class Files(Protocol):
-    """Whole small files by name; a write is seen whole or not at all."""
-
-    def put(self, name: str, content: bytes) -> None: ...
-    def get(self, name: str) -> bytes | None: ...
-    def get_all(self, names: Sequence[str]) -> dict[str, bytes]: ...
-    def names(self, folder: str) -> list[str]: ...
-    def remove(self, folder: str) -> None: ...
-    def size(self) -> int: ...
+#: A storage that ignores conditions lets two writers succeed; after this long, the last one has overwritten the others.
+SETTLE_S = 2.0
+#: Where storages keep what distinguishes two versions of an object; the first that is there is used.
+_VERSIONS = ("ETag", "etag", "md5Hash", "content_md5", "LastModified", "last_modified", "updated", "mtime", "created")
 
 
 def is_remote(address: str) -> bool:
     return "://" in address and not address.startswith("file://")
 
 
+def local_path(address: str) -> Path:
+    """The path of an address on this machine."""
+    return Path(address.removeprefix("file://"))
+
+
 def files_at(address: str) -> Files:
     """The files at a path or at an address such as ``s3://bucket/prefix``."""
-    return _Remote(address) if is_remote(address) else _Local(Path(address.removeprefix("file://")))
+    return RemoteFiles(address) if is_remote(address) else LocalFiles(local_path(address))
+
+
+def can_be_listed(address: str) -> bool:
+    """Whether a storage lists its files; a web server does not."""
+    return not address.startswith(("http://", "https://"))
+
+
+def signatures(address: str) -> dict[str, str]:
+    """All files below an address by name, each with a text that changes when the file is written again.
+
+    On a disk it is size and time of the last change, in object storage size and ETag. A web server lists none.
+    """
+    return files_at(address).signatures() if can_be_listed(address) else {}
 
 
 def zarr_store(address: str) -> Any:
-    """What Zarr opens for the address: the path itself, or a store over fsspec."""
+    """The store that Zarr opens for an address: the path itself, or a store over fsspec."""
     if not is_remote(address):
-        return address.removeprefix("file://")
-    with _installed(address):
-        from dlcca.storage.retrying_store import PatientStore
+        return str(local_path(address))
+    with _explained_import(address):
+        from dlcca.storage.retrying_store import RetryingStore
 
-        store = PatientStore.from_url(address, storage_options=_options(address))
-    _bound(store.fs)
+        store = RetryingStore.from_url(address, storage_options=_options(address))
+    _limit_retries(store.fs)
     return store
 
 
 def _options(address: str) -> dict[str, Any]:
-    """What fsspec is told beside its own configuration, which goes first."""
+    """Options of fsspec; the user's own configuration has priority."""
     if not address.startswith(("s3://", "s3a://")):
         return {}
     import fsspec
@@ -61,20 +78,20 @@ def _options(address: str) -> dict[str, Any]:
     configured = fsspec.config.conf.get("s3", {})
     return {
         "use_listings_cache": False,
-        # Else s3fs asks before every read how large the object is, and of one that is not there whether it is a folder.
+        # Otherwise s3fs requests the size of an object before every read, and of a missing one whether it is a folder.
         # Zarr reads several chunks at a time anyway.
         "max_concurrency": configured.get("max_concurrency", 1),
         "config_kwargs": {**S3_BOUNDS, **configured.get("config_kwargs", {})},
     }
 
 
-def _bound(fs: Any) -> None:
+def _limit_retries(fs: Any) -> None:
     if "s3" in fs.protocol:
         fs.retries = S3_TRIES
 
 
 @contextmanager
-def _installed(address: str) -> Iterator[None]:
+def _explained_import(address: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
@@ -83,26 +100,159 @@ def _installed(address: str) -> Iterator[None]:
         raise StorageError(f"{address} is no address that can be opened: {error}.") from error
 
 
-class _Local:
-    """A folder. A file is written beside its place, flushed and moved there, so that a cut leaves no half of it."""
+@contextmanager
+def atomic_file(path: str | Path) -> Iterator[Path]:
+    """A temporary file beside ``path`` that replaces it on success and is removed on failure.
+
+    The target of a symbolic link is replaced, not the link. An `OSError` becomes a `StorageError`.
+    """
+    place = Path(os.path.realpath(path))
+    temporary = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            os.replace(temporary, place)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+class Files(Protocol):
+    """Whole small files by name, with slashes; the base of `LocalFiles` and `RemoteFiles`."""
+
+    def put(self, name: str, content: bytes) -> None:
+        """Write a file; one that is there is replaced."""
+
+    def put_confirmed(self, name: str, parts: Sequence[bytes | memoryview], confirm: Callable[[], None]) -> None:
+        """Write a file from parts, unless ``confirm``, called as late as possible, raises an error. It is not flushed.
+
+        A put may reach object storage long after it was sent; it must not replace what another writer has put there
+        in between. So it is conditional, and a file that exists is replaced only after another confirmation.
+        """
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Create a file; False if there is one of that name already."""
+
+    def renew(self, name: str, content: bytes) -> None:
+        """Reset the age of a file; on a disk that needs no space, should it be full."""
+
+    def get(self, name: str) -> bytes | None:
+        """The content of a file; None if it is not there."""
+
+    def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
+        """The contents of those files that are there, by name."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder, sorted, without hidden files of a disk."""
+
+    def all_names(self) -> list[str]:
+        """The names of all files in all folders, sorted; hidden ones too."""
+
+    def signatures(self) -> dict[str, str]:
+        """See `signatures`."""
+
+    def delete(self, name: str) -> None:
+        """Remove a file, if it is there."""
+
+    def remove(self, folder: str) -> None:
+        """Remove a folder, its stage.json first: without it, the rest is known to be no stage."""
+
+    def remove_empty(self, folder: str) -> None:
+        """Remove a folder if it is empty."""
+
+    def size(self) -> int:
+        """Bytes of all files."""
+
+    def age_s(self, name: str) -> float | None:
+        """Seconds since a file was created or renewed, by the clock of its storage; None if it is not there."""
+        then = self._modified(name)
+        if then is None:
+            return None
+        probe = f"{name.rpartition('/')[0]}/.now-{uuid.uuid4().hex}".lstrip("/")
+        try:
+            self.put(probe, b"now")
+            now = self._modified(probe)
+        except StorageError:  # read-only: the clock of this machine is the best there is
+            now = None
+        finally:
+            with suppress(Exception):
+                self.delete(probe)
+        return max(0.0, (time.time() if now is None else now) - then)
+
+    def _modified(self, name: str) -> float | None:
+        """When the storage says that a file was written, in seconds; None if it is not there."""
+
+
+class LocalFiles(Files):
+    """A folder. A file is written under a temporary name and moved, so that an interruption leaves no part of it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def put(self, name: str, content: bytes) -> None:
         place = self.folder / name
-        scratch = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with open(scratch, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(scratch, place)
+            self._write(place, [content], flush=True)
         except OSError as error:
-            with suppress(OSError):  # the same fault may forbid this too
+            raise _failed(place, "written", error) from error
+
+    def put_confirmed(self, name: str, parts: Sequence[bytes | memoryview], confirm: Callable[[], None]) -> None:
+        self._write(self.folder / name, parts, confirm=confirm)
+
+    def _write(
+        self,
+        place: Path,
+        parts: Sequence[bytes | memoryview],
+        *,
+        flush: bool = False,
+        confirm: Callable[[], None] = lambda: None,
+    ) -> None:
+        scratch = _scratch_for(place)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(scratch, "wb", buffering=0) as file:
+                for part in parts:
+                    rest = memoryview(part)
+                    while rest:  # the system takes at most 2 GiB at a time
+                        rest = rest[file.write(rest) :]
+                if flush:
+                    os.fsync(file.fileno())
+            confirm()
+            os.replace(scratch, place)
+        except BaseException:
+            with suppress(OSError):  # the same fault may prevent this too
                 scratch.unlink()
-            raise StorageError(f"{place} cannot be written: {error.strerror or error}.") from error
+            raise
+
+    def create(self, name: str, content: bytes) -> bool:
+        place = self.folder / name
+        scratch = _scratch_for(place)
+        try:
+            _write_in_folder(scratch, content)
+            try:
+                os.link(scratch, place)
+            except FileExistsError:
+                return scratch.stat().st_nlink == 2  # a network file system may have linked it, and lost the answer
+            except OSError as error:
+                if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+                    raise
+                return _opened_exclusively(place, content)  # a file system without hard links
+            return True
+        except OSError as error:
+            raise _failed(place, "written", error) from error
+        finally:
+            with suppress(OSError):
+                scratch.unlink()
+
+    def renew(self, name: str, content: bytes) -> None:
+        try:
+            os.utime(self.folder / name)
+        except OSError as error:
+            raise _failed(self.folder / name, "renewed", error) from error
 
     def get(self, name: str) -> bytes | None:
         try:
@@ -110,62 +260,146 @@ class _Local:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StorageError(f"{self.folder / name} cannot be read: {error.strerror or error}.") from error
+            raise _failed(self.folder / name, "read", error) from error
 
     def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Those of some files that are there, by name."""
         return {name: content for name in names if (content := self.get(name)) is not None}
 
     def names(self, folder: str) -> list[str]:
         place = self.folder / folder
         return sorted(p.name for p in place.iterdir() if not p.name.startswith(".")) if place.is_dir() else []
 
-    def remove(self, folder: str) -> None:
-        import shutil
+    def all_names(self) -> list[str]:
+        return sorted(path.relative_to(self.folder).as_posix() for path in self._walk())
 
+    def signatures(self) -> dict[str, str]:
+        def refuse(error: OSError) -> None:
+            if not isinstance(error, FileNotFoundError):
+                raise _failed(error.filename, "listed", error) from error
+
+        found = {}
+        for path in self._walk(onerror=refuse, followlinks=True):
+            with suppress(FileNotFoundError):  # removed meanwhile, or a dangling link
+                about = path.stat()
+                found[path.relative_to(self.folder).as_posix()] = f"{about.st_size} {about.st_mtime_ns}"
+        return found
+
+    def _walk(self, **options: Any) -> Iterator[Path]:
+        return (Path(folder, name) for folder, _, names in os.walk(self.folder, **options) for name in names)
+
+    def delete(self, name: str) -> None:
+        with suppress(OSError):
+            (self.folder / name).unlink()
+
+    def remove(self, folder: str) -> None:
         place = self.folder / folder
         try:
-            (place / "stage.json").unlink(missing_ok=True)  # first: without it the rest is known to be no stage
+            (place / "stage.json").unlink(missing_ok=True)
         except NotADirectoryError:
             pass
         except OSError as error:
-            raise StorageError(f"{place} cannot be removed: {error.strerror or error}.") from error
+            raise _failed(place, "removed", error) from error
         shutil.rmtree(place, ignore_errors=True)
+
+    def remove_empty(self, folder: str) -> None:
+        with suppress(OSError):
+            os.rmdir(self.folder / folder)
 
     def size(self) -> int:
         return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
 
+    def _modified(self, name: str) -> float | None:
+        try:
+            return (self.folder / name).stat().st_mtime
+        except FileNotFoundError:
+            return None
 
-class _Remote:
-    """A prefix in object storage, where a put is whole by itself."""
+
+def _failed(place: str | Path, done: str, error: OSError) -> StorageError:
+    return StorageError(f"{place} cannot be {done}: {error.strerror or error}.")
+
+
+def _scratch_for(place: Path) -> Path:
+    return place.with_name(f".{place.name}.{uuid.uuid4().hex}")
+
+
+def _write_in_folder(place: Path, content: bytes) -> None:
+    """Write a file; its folder is made again if another process removes it meanwhile."""
+    for attempts_left in reversed(range(10)):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            place.write_bytes(content)
+            return
+        except FileNotFoundError:
+            if not attempts_left:
+                raise
+
+
+def _opened_exclusively(place: Path, content: bytes) -> bool:
+    """As `LocalFiles.create`, except that the file is visible for a moment before its content is."""
+    try:
+        with open(place, "xb") as file:
+            file.write(content)
+    except FileExistsError:
+        return False
+    return True
+
+
+class RemoteFiles(Files):
+    """A prefix in object storage, where a put is atomic by itself."""
 
     def __init__(self, address: str) -> None:
         import fsspec
 
         self.address = address.rstrip("/")
-        with _installed(address):
+        with _explained_import(address):
             self.fs, self.root = fsspec.core.url_to_fs(self.address, **_options(address))
-        _bound(self.fs)
+        _limit_retries(self.fs)
 
-    def _asked(self, name: str, what: str, ask: Callable[[], T]) -> T:
-        """What the storage answers; FileNotFoundError is left, if the bucket is there."""
-        return patiently(f"{self.address}/{name} cannot be {what}", ask)
+    def _retried(self, name: str, done: str, operation: Callable[[], T]) -> T:
+        """The answer of the storage; FileNotFoundError is raised as it is, if the bucket is there."""
+        return with_retries(f"{self.address}/{name} cannot be {done}", operation)
 
     def put(self, name: str, content: bytes) -> None:
-        self._asked(name, "written", lambda: self.fs.pipe_file(f"{self.root}/{name}", content))
+        self._retried(name, "written", lambda: self.fs.pipe_file(f"{self.root}/{name}", content))
+
+    def put_confirmed(self, name: str, parts: Sequence[bytes | memoryview], confirm: Callable[[], None]) -> None:
+        content = b"".join(parts)
+        confirm()
+        if not self._put_if_absent(name, content):
+            confirm()
+            self.put(name, content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        # A put whose answer was lost is sent again and then refused: only the content shows who created the file.
+        if self._put_if_absent(name, content) and self._put_if_absent(name, content):
+            time.sleep(SETTLE_S)  # the second put should have been refused: this storage ignores conditions
+        return self.get(name) == content
+
+    def _put_if_absent(self, name: str, content: bytes) -> bool:
+        place = f"{self.root}/{name}"
+        try:
+            self._retried(name, "written", lambda: self.fs.pipe_file(place, content, mode="create"))
+        except Exception as error:
+            if is_taken(error):
+                return False
+            raise
+        return True
+
+    def renew(self, name: str, content: bytes) -> None:
+        self.put(name, content)
 
     def get(self, name: str) -> bytes | None:
         try:
-            return self._asked(name, "read", lambda: self.fs.cat_file(f"{self.root}/{name}"))
+            return self._retried(name, "read", lambda: self.fs.cat_file(f"{self.root}/{name}"))
         except FileNotFoundError:
             return None
 
     def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Those of some objects that are there, by name; many requests at a time."""
         found: dict[str, bytes] = {}
         for first in range(0, len(names), AT_ONCE):
             some = names[first : first + AT_ONCE]
-            found |= self._asked(f"{some[0]} and others", "read", partial(self._cat, some))
+            found |= self._retried(f"{some[0]} and others", "read", partial(self._cat, some))
         return found
 
     def _cat(self, names: Sequence[str]) -> dict[str, bytes]:
@@ -177,26 +411,64 @@ class _Remote:
         return {places[place]: content for place, content in found.items() if isinstance(content, bytes)}
 
     def names(self, folder: str) -> list[str]:
+        place = f"{self.root}/{folder}"
         try:
-            found = self._asked(
-                folder, "listed", lambda: self.fs.ls(f"{self.root}/{folder}", detail=False, refresh=True)
-            )
+            found = self._retried(folder, "listed", lambda: self.fs.ls(place, detail=False, refresh=True))
         except FileNotFoundError:
             return []
         return sorted(name.rsplit("/", 1)[-1] for name in found)
 
+    def all_names(self) -> list[str]:
+        return sorted(self._details())
+
+    def signatures(self) -> dict[str, str]:
+        def version(about: Mapping[str, Any]) -> str:
+            return f"{about['size']} {next((about[key] for key in _VERSIONS if about.get(key)), '')}"
+
+        return {name: version(about) for name, about in self._details().items()}
+
+    def _details(self) -> dict[str, dict[str, Any]]:
+        """What one listing says of every object, by name."""
+        root = f"{self.root.rstrip('/')}/"
+
+        def listed() -> dict[str, Any]:
+            self.fs.invalidate_cache()
+            return self.fs.find(root, detail=True)
+
+        start = root.removeprefix("/")
+        found = self._retried("", "listed", listed)
+        return {place.removeprefix("/").removeprefix(start): about for place, about in found.items()}
+
+    def delete(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            self._retried(name, "removed", lambda: self.fs.rm_file(f"{self.root}/{name}"))
+
     def remove(self, folder: str) -> None:
-        self._asked(folder, "removed", lambda: self._remove(f"{self.root}/{folder}"))
+        self._retried(folder, "removed", lambda: self._remove(f"{self.root}/{folder}"))
 
     def _remove(self, place: str) -> None:
         if self.fs.exists(f"{place}/stage.json"):
-            self.fs.rm_file(f"{place}/stage.json")  # first: without it the rest is known to be no stage
+            self.fs.rm_file(f"{place}/stage.json")
         if not self.fs.find(place):
             return
         self.fs.rm(place, recursive=True)
-        if left := self.fs.find(place):  # a storage may refuse some of many objects, of which s3fs says nothing
-            raise Unfinished(f"{len(left)} objects are still there")
+        if left := self.fs.find(place):  # a storage may refuse some of many objects, which s3fs does not report
+            raise IncompleteOperation(f"{len(left)} objects are still there")
+
+    def remove_empty(self, folder: str) -> None:
+        """Object storage has no folders."""
 
     def size(self) -> int:
-        found = self._asked("", "listed", lambda: self.fs.find(self.root, detail=True))
-        return sum(about["size"] for about in found.values())
+        return sum(about["size"] for about in self._details().values())
+
+    def _modified(self, name: str) -> float | None:
+        try:
+            return float(self._retried(name, "looked up", lambda: self.fs.modified(f"{self.root}/{name}")).timestamp())
+        except FileNotFoundError:
+            return None
+
+
+def is_taken(error: BaseException) -> bool:
+    """Whether a conditional put was refused because the object exists, or is being created at the same time."""
+    codes = ("PreconditionFailed", "412", "ConditionalRequestConflict")
+    return any(isinstance(cause, FileExistsError) or error_code(cause) in codes for cause in causes(error))

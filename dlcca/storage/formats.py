@@ -1,10 +1,38 @@
-"""The kinds of stores that dlcca writes: what their headers say."""
+"""What every finished store consists of: a sealed header and arrays with checksums.
+
+The header is the attributes of the Zarr group: format, version, facts, ``manifest`` (a SHA-256 of each array),
+``metadata`` (a checksum of the zarr.json of each array), and a checksum of itself. It is written last: a store without
+a header is not finished. The files `run`, `views`, `transformed`, `model` and `comparison` describe one format each.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from dlcca.errors import StoreFileError
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import StorageError, StoreFileError
+from dlcca.storage.files import files_at, is_remote, local_path, zarr_store
+from dlcca.storage.inputs import refuse_objects
+from dlcca.storage.manifest import (
+    ZARR_JSON,
+    digest,
+    digest_of_facts,
+    group_attributes,
+    metadata_checksums,
+    metadata_damages,
+    new_hash,
+    put_group,
+)
+from dlcca.storage.retry import failure_reason
 
 #: The formats of all stores.
 FORMATS = {f"dlcca-{kind}" for kind in ("run", "views", "transformed", "model", "comparison", "treatment", "scaling")}
@@ -12,14 +40,243 @@ FORMATS = {f"dlcca-{kind}" for kind in ("run", "views", "transformed", "model", 
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of store: what its header says, and how people and errors speak of it."""
+    """A format of stores: what its header says, and how messages refer to it."""
 
     name: str  # in the header, as "dlcca-run"
     version: int
     noun: str
     error: type[StoreFileError]
-    renew: str  # what to do about a damaged one besides restoring it
-    older: tuple[int, ...] = ()  # versions that can be read besides
+    renew: str  # what to do about a damaged store besides restoring it
 
     def __post_init__(self) -> None:
         assert self.name in FORMATS, self.name
+
+
+# The header.
+
+
+def seal(group: Any, form: Format, content: Mapping[str, Any]) -> str:
+    """Write the header and return its checksum. The content has a ``manifest``, if the store has arrays."""
+    address = _address_of(group)
+    found = metadata_checksums(address, content.get("manifest", {}))
+    metadata = {name: made for name, made in found.items() if made is not None}
+    header = {"format": form.name, "version": form.version, **content, "metadata": metadata}
+    made = digest_of_facts(header)
+    put_group(address, {**header, "checksum": made})
+    return made
+
+
+def _address_of(group: Any) -> str:
+    """The address of a Zarr group."""
+    store = group.store
+    if hasattr(store, "root"):  # on this machine's disk
+        return str(Path(store.root) / group.path)
+    protocol = store.fs.protocol if isinstance(store.fs.protocol, str) else store.fs.protocol[0]
+    return f"{protocol}://{store.path}/{group.path}".rstrip("/")
+
+
+def open_sealed(path: str | Path, form: Format) -> tuple[Any, dict[str, Any]]:
+    """The group at ``path`` and its header, if it is of this format and unchanged."""
+    import zarr
+
+    address = str(path)
+    if files_at(address).get(ZARR_JSON) is None if is_remote(address) else not local_path(address).exists():
+        raise form.error(f"there is no {form.noun} at {path}.")
+    try:
+        # A link, as that of a published day, may be pointed elsewhere while it is read: it is resolved once.
+        place = zarr_store(address) if is_remote(address) else os.path.realpath(zarr_store(address))
+        group = zarr.open_group(place, mode="r")
+        header = dict(group.attrs)
+    except StorageError:  # no answer, so that nothing is known of the header
+        raise
+    except Exception as error:
+        reason = failure_reason(error) or error
+        raise form.error(f"{path} is not a dlcca {form.noun}, or its header is damaged: {reason}") from error
+    if header.get("format") != form.name:
+        raise form.error(f"{path} is not a dlcca {form.noun}: it says {header.get('format')!r}, not {form.name!r}.")
+    if header.get("version") != form.version:
+        raise form.error(
+            f"{path} has version {header.get('version')!r} of the {form.noun} format; this dlcca reads version "
+            f"{form.version}. Save it again with the dlcca that wrote it, or {form.renew}."
+        )
+    if header.pop("checksum", None) != digest_of_facts(header):
+        raise form.error(f"the header of {path} is damaged: its checksum does not match. Restore it, or {form.renew}.")
+    return group, header
+
+
+def is_form(path: str | Path, form: Format) -> bool:
+    """Whether a store of this format is there, whole or not."""
+    try:
+        found = files_at(str(path)).get(ZARR_JSON)
+        return found is not None and json.loads(found).get("attributes", {}).get("format") == form.name
+    except StorageError:
+        if is_remote(str(path)):  # no answer, so that nothing is known
+            raise
+        return False
+    except (ValueError, AttributeError):
+        return False
+
+
+def refuse_damaged_header(path: str | Path) -> None:
+    """An error if there is neither a finished store of some format nor one that was begun."""
+    found = files_at(str(path)).get(ZARR_JSON)
+    try:
+        attributes = {} if found is None else group_attributes(found)
+        if not attributes or attributes["format"] in FORMATS:
+            return
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise StoreFileError(f"{path} is no store of dlcca, or its header is damaged: restore it, or run again.")
+
+
+# Arrays.
+
+
+def write_array(group: Any, name: str, X: NDArray) -> str:
+    """Write one array in chunks with checksums, and return its digest for the manifest."""
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+
+    X = np.asarray(X, order="C")
+    # All chunks are written, also those of zeros: then a missing one is known to be lost.
+    every = {"write_empty_chunks": True}
+    group.create_array(name, data=X, chunks=_chunks(X), compressors=[ZstdCodec(), Crc32cCodec()], config=every)
+    return digest(X)
+
+
+def _chunks(X: NDArray) -> tuple[int, ...]:
+    """Whole rows, about 8 MiB of them."""
+    if X.ndim == 0:
+        return ()
+    row_bytes = max(1, X[:1].nbytes)
+    return (max(1, min(len(X), (8 << 20) // row_bytes)), *(max(1, d) for d in X.shape[1:]))
+
+
+def read_array(group: Any, name: str, expected: str, path: str | Path, form: Format) -> NDArray:
+    """One array, if it is complete and unchanged."""
+    with _read_errors(name, path, form):
+        X = np.asarray(_open(group, name)[...])
+    if digest(X) != expected:  # a missing chunk reads as zeros: only the digest shows it
+        raise form.error(f"array {name!r} of {path} is damaged or incomplete. Restore it, or {form.renew}.")
+    return X
+
+
+def read_rows(
+    group: Any, names: Sequence[str], digests: Mapping[str, str], path: str | Path, form: Format, *, step: int
+) -> Iterator[tuple[int, dict[str, NDArray]]]:
+    """The first row and the arrays by name, ``step`` rows at a time; an error at the end if a digest differs."""
+    arrays, parts = {}, {}
+    for name in names:
+        with _read_errors(name, path, form):
+            arrays[name] = _open(group, name)
+    hashes = {name: new_hash(array) for name, array in arrays.items()}
+    for first in range(0, int(arrays[names[0]].shape[0]), step):
+        for name, array in arrays.items():
+            with _read_errors(name, path, form):
+                parts[name] = np.asarray(array[first : first + step])
+            hashes[name].update(np.ascontiguousarray(parts[name]).data)
+        yield first, dict(parts)
+    for name in names:
+        if hashes[name].hexdigest() != digests.get(name):
+            raise form.error(f"array {name!r} of {path} is damaged or incomplete. Restore it, or {form.renew}.")
+
+
+def _open(group: Any, name: str) -> Any:
+    array = group[name]
+    refuse_objects(array.metadata.to_dict(), "it")
+    return array
+
+
+@contextmanager
+def _read_errors(name: str, path: str | Path, form: Format) -> Iterator[None]:
+    """Turn what the reader of an array raises into an error that says what to do."""
+    try:
+        yield
+    except Exception as error:
+        if is_remote(str(path)) and (reason := failure_reason(error)) is not None:
+            raise StorageError(f"array {name!r} of {path} cannot be read: {reason}.") from error
+        what = "it is not there" if isinstance(error, KeyError) else f"{error}"
+        raise form.error(f"array {name!r} of {path} cannot be read: {what}. Restore it, or {form.renew}.") from error
+
+
+def lazy_array(group: Any, header: Mapping[str, Any], name: str, path: str | Path, form: Format) -> Any:
+    """An array as a Dask array; a chunk that is missing or damaged is an error when it is read."""
+    import dask.array as da
+
+    if metadata_damages(str(path), {name: header["metadata"].get(name)}):
+        raise form.error(f"array {name!r} of {path} is damaged: its {ZARR_JSON} was changed. Restore it.")
+    array = group[name]
+    return da.from_array(_Checked(array, str(path), name, form), chunks=array.chunks, asarray=False)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A Zarr array that does not read a missing chunk as zeros."""
+
+    array: Any
+    path: str
+    name: str
+    form: Format
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.array.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim
+
+    def __getitem__(self, index: Any) -> NDArray:
+        """The rows of one chunk, as Dask requests them."""
+        first = index[0] if isinstance(index, tuple) else index
+        chunk = (first.start or 0) // self.array.chunks[0]
+        zeros = "/0" * (self.ndim - 1)
+        if files_at(self.path).get(f"{self.name}/c/{chunk}{zeros}") is None:
+            raise self.form.error(f"chunk {chunk} of array {self.name!r} of {self.path} is missing. Restore it.")
+        try:
+            return np.asarray(self.array[index])
+        except StorageError:
+            raise
+        except Exception as error:
+            where, reason = f"array {self.name!r} of {self.path}", failure_reason(error) or error
+            raise self.form.error(f"{where} cannot be read: {reason}. Restore it.") from error
+
+
+# Verification.
+
+
+def damages(path: str | Path, form: Format, required: Iterable[str] = ()) -> dict[str, str | None]:
+    """For every array of a store what is wrong with it, None if nothing is; a damaged header is an error."""
+    path = os.path.realpath(path) if os.path.islink(path) else path  # a link may change before everything is read
+    group, header = open_sealed(path, form)
+    found: dict[str, str | None] = dict(header_damages(path, header))
+    for name, expected in (dict.fromkeys(required, "") | header["manifest"]).items():
+        try:
+            read_array(group, name, expected, path, form)
+            found.setdefault(name, None)
+        except form.error as error:
+            found[name] = str(error)
+    return found
+
+
+def header_damages(path: str | Path, header: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong with the header, or the zarr.json of the arrays, that reading would not notice."""
+    address, found = str(path), {}
+    try:
+        group_attributes(files_at(address).get(ZARR_JSON) or b"")
+    except (ValueError, KeyError, TypeError):
+        found["header"] = f"{ZARR_JSON} of {path} is damaged"
+    return found | metadata_damages(address, header["metadata"])
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON has it: no NumPy scalars, and None for numbers that are not finite."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,12 +1,14 @@
-"""The chunks of an input, a Zarr array that somebody else has written: which are missing, and whether any has changed.
+"""Zarr arrays of other programs as input: missing chunks, changes, and codecs that are refused.
 
-Zarr reads a chunk that is not there as fill values, without an error, because it may leave out chunks that hold nothing
-else. A chunk that was lost looks the same, so missing chunks are accepted only if the user says so.
+Zarr reads a missing chunk as fill values, without an error, because chunks of nothing else need not be written. A lost
+chunk looks the same, so missing chunks are accepted only if the user says so. Arrays of Python objects are refused
+before a chunk is decoded: to decode a pickle is to run any code that its writer has put into it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,33 +16,37 @@ from typing import Any
 import numpy as np
 
 from dlcca.errors import DataError
-from dlcca.settings.fit import check_missing_chunks
-from dlcca.storage.listing import can_be_listed, signatures
+from dlcca.settings.recipe import MISSING_CHUNKS
+from dlcca.storage.files import can_be_listed, files_at, is_remote, local_path, signatures
 
-#: Stretches of rows that a message names; of more it says how many.
+#: Ranges of rows that a message lists; the others are counted.
 MOST_NAMED = 3
-#: What Zarr says of an array; a change of it may change every value.
+#: Files with the metadata of an array; a change may change every value.
 METADATA = ("zarr.json", ".zarray")
+#: Codecs of text, as for names of channels; where numbers are needed, the dtype is refused.
+TEXT = ("vlen-utf8", "vlen-bytes", "string")
+#: Codecs of Python objects.
+OBJECTS = ("pickle", "json2", "msgpack2", "vlen-array", "categorize")
 
 
 @dataclass(frozen=True)
 class Missing:
-    """Chunks (or shards, files of many chunks) that are not there."""
+    """Missing chunks, or shards, which are files of many chunks."""
 
     count: int
     of: int
     noun: str  # "chunks" or "shards"
-    rows: tuple[tuple[int, int], ...]  # first row and the one after the last of each stretch; empty if not known
+    rows: tuple[tuple[int, int], ...]  # first row and the one after the last of each range; empty if not known
 
     def __str__(self) -> str:
         return f"{self.count} of {self.of} {self.noun} ({_percent(self.count, self.of)})"
 
     @property
     def places(self) -> str:
-        """The first stretches of rows, for people."""
+        """The first ranges of rows, for messages."""
         named = [f"{first} to {last - 1}" for first, last in self.rows[:MOST_NAMED]]
         more = len(self.rows) - len(named)
-        named += [f"{more} more stretch{'es' * (more > 1)}"] if more else []
+        named += [f"{more} more range{'s' * (more > 1)}"] if more else []
         return f"rows {', '.join(named[:-1])}{' and ' * (len(named) > 1)}{named[-1]}" if named else ""
 
 
@@ -75,7 +81,7 @@ def check_complete(what: str, address: str, array: Any, missing: str, stored: Co
     ``what`` names the input in messages ("view 'left'"); ``missing`` is the setting. Keys are listed at the address,
     unless they are given; an array without an address is counted by Zarr.
     """
-    check_missing_chunks(missing)
+    MISSING_CHUNKS.check("missing_chunks", missing)
     if not can_be_listed(address):
         return f"missing_chunks = {missing!r}: those of {what} cannot be counted, because {address} lists no files"
     if stored is None and address:
@@ -140,3 +146,43 @@ def _shards(array: Any) -> tuple[int, ...] | None:
 def _percent(count: int, of: int) -> str:
     share = 100 * count / of
     return f"{share:.0f} %" if share >= 1 else f"{share:.2g} %"
+
+
+def refuse_objects(metadata: Mapping[str, Any], where: str) -> None:
+    """Refuse an array with this metadata, of Zarr 2 or 3, if it holds objects."""
+    names = list(_codecs(metadata))
+    found = [name for name in names if name in OBJECTS]
+    is_object = metadata.get("dtype") == "|O" and not any(name in TEXT for name in names)
+    if found or is_object:
+        what = f"with the codec {found[0]!r}" if found else "with the dtype 'O' (object)"
+        raise DataError(
+            f"{where} is stored {what}, for Python objects, and is not decoded: that could run code of its "
+            "writer. An array of numbers is needed: write it again with a numeric dtype, as X.astype('float64')."
+        )
+
+
+def refuse_objects_at(address: str, path: str = "") -> None:
+    """The same for an array, or the arrays of a local group, that Zarr could not open."""
+    files = files_at(address)
+    folders = [path]
+    if not is_remote(address):
+        root = local_path(address)
+        folders += [str(file.parent.relative_to(root)) for file in sorted((root / path).rglob(".zarray"))]
+    for folder in dict.fromkeys(folders):
+        for name in (".zarray", "zarr.json"):
+            try:
+                metadata = json.loads(files.get(f"{folder}/{name}".lstrip("/")) or b"{}")
+            except ValueError:
+                continue
+            if isinstance(metadata, Mapping):
+                refuse_objects(metadata, f"{address} {folder}".rstrip(" ."))
+
+
+def _codecs(metadata: Any) -> Iterator[str]:
+    """Names of all codecs, also those within shards."""
+    held = [*(metadata.get("filters") or ()), metadata.get("compressor"), *(metadata.get("codecs") or ())]
+    for codec in held:
+        if isinstance(codec, Mapping):
+            yield str(codec.get("id", codec.get("name"))).removeprefix("numcodecs.")
+            if isinstance(codec.get("configuration"), Mapping):
+                yield from _codecs({"codecs": codec["configuration"].get("codecs")})

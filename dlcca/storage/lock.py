@@ -1,22 +1,25 @@
-"""One writer at a time: who writes to a store says so in it, and others wait until it is done or dead.
+"""One writer at a time: a lock in the store, with the process that owns it.
 
 ::
 
-    run.zarr/stages/lock/00000.json   host, pid and start of the process that writes; as young as its last sign of life
+    run.zarr/stages/lock/00000.json   host, pid and start of the owner; its modification time is the last heartbeat
 
-The file with the largest number holds. Whoever finds its owner dead creates the file with the next number, which only
-one can (`dlcca.storage.exclusive_create`), checks that it is alone, and removes the files before. So there is no moment
-at which two takers both believe to hold, nor one at which a taker could remove what another has just created.
+The file with the largest number is the lock. A process that finds its owner dead creates the file with the next number,
+which only one can (`Files.create`), checks that nobody else has done so, and removes the earlier files. So two
+processes never both believe to own the lock, and none removes a file that another one has just created.
 
-An owner on this machine is dead when its process is gone; the same pid that was started at another time is another
-process. Of an owner elsewhere nothing is known but its last sign of life, which it gives every `RENEW_S`; after
-`owners.DEAD_S` without one, by the clock of the storage, it counts as dead. It may still wake up, as a laptop that was
-shut for an hour: so an owner looks for itself before it goes on, and stops if another has taken over.
+An owner on this machine is dead when its process has ended; the same pid with another start time is another process.
+An owner on another machine is known only by its heartbeat, every `RENEW_S`; after `DEAD_S` without one, by the clock of
+the storage, it counts as dead. It may still wake up, as a laptop that was closed for an hour: so an owner checks its
+lock before it goes on, and stops if another process has taken over.
 """
 
 from __future__ import annotations
 
+import os
 import random
+import re
+import socket
 import threading
 import time
 import uuid
@@ -26,104 +29,263 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from dlcca.errors import DlccaError, StorageError, StoreInUse
-from dlcca.storage import exclusive_create, groups, lock_owner
-from dlcca.storage.checksummed_json import sealed
-from dlcca.storage.files import files_at, is_remote
-from dlcca.storage.lock_owner import Owner
-from dlcca.storage.processes import this_process
+from dlcca.storage.files import Files, files_at, is_remote, local_path
+from dlcca.storage.manifest import ZARR_JSON, group_json, sealed, unsealed
 
-#: Between two signs of life.
+FOLDER = "stages/lock"
+#: Between two heartbeats.
 RENEW_S = 30.0
-#: Rounds in which a taker that meets others tries again, with a pause of up to a second.
+#: An owner on another machine counts as dead after this long without a heartbeat. Storage operations are retried for
+#: two minutes.
+DEAD_S = 300.0
+#: Attempts of a process that competes with others, with pauses of up to a second.
 ROUNDS = 8
+_NAME = re.compile(r"\d{5,}\.json")
+
+
+# Processes and owners.
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of some machine. A pid alone is not enough: it is reused, and each container counts its own."""
+
+    host: str
+    boot: str  # identifies the time since the machine was started
+    space: str  # the namespace of the pid
+    pid: int
+    started: str  # when, by the clock of its machine
+
+    @property
+    def is_nearby(self) -> bool:
+        """Whether this process could see it."""
+        return (self.host, self.boot, self.space) == surroundings()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it still runs; only for one that is nearby."""
+        return start_of(self.pid) == self.started
+
+
+def this_process() -> Process:
+    return Process(*surroundings(), os.getpid(), start_of(os.getpid()) or "")
+
+
+def surroundings() -> tuple[str, str, str]:
+    """Host, boot and pid namespace of this process."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        import psutil  # type: ignore[import-untyped]
+
+        boot = f"{psutil.boot_time():.0f}"
+    try:
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        space = ""
+    return socket.gethostname(), boot, space
+
+
+def start_of(pid: int) -> str | None:
+    """When a process was started, as the system counts it; None if there is none, or it has ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None if Path("/proc/self/stat").exists() else _start_by_psutil(pid)
+    except OSError:
+        return _start_by_psutil(pid)
+    fields = stat.rpartition(")")[2].split()  # the name before may contain anything
+    return None if fields[0] in "ZX" else fields[19]  # a zombie has ended
+
+
+def _start_by_psutil(pid: int) -> str | None:
+    """`start_of` where the system has no /proc."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else f"{process.create_time():.0f}"
+    except psutil.NoSuchProcess:
+        return None
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The owner of a store, by the file of its lock."""
+
+    address: str
+    number: int
+    process: Process | None  # None if the file cannot be read
+    doing: str = ""
+    since: str = ""  # ISO 8601, UTC
+
+    @property
+    def name(self) -> str:
+        return name_of(self.number)
+
+    @property
+    def silent_s(self) -> float | None:
+        """Seconds since the last heartbeat; None if the lock has been removed."""
+        return files_at(self.address).age_s(self.name)
+
+    @property
+    def is_dead(self) -> bool:
+        if self.process is not None and self.process.is_nearby:
+            return not self.process.is_there
+        silent = self.silent_s
+        return silent is None or silent > DEAD_S
+
+    def facts(self) -> dict[str, Any]:
+        """For ``--json``."""
+        process = {} if self.process is None else {"host": self.process.host, "pid": self.process.pid}
+        age = None if not self.since else round(_seconds_since(self.since))
+        known = {**process, "doing": self.doing, "since": self.since, "age_s": age}
+        return {**known, "silent_s": None if (s := self.silent_s) is None else round(s), "dead": self.is_dead}
+
+    def sentence(self) -> str:
+        """Which process it is and since when, for messages."""
+        silent = self.silent_s
+        heartbeat = "" if silent is None else f"; last sign of life {duration(silent)} ago"
+        if self.process is None:
+            return f"somebody whose lock {self.address}/{self.name} cannot be read{heartbeat}"
+        began = datetime.fromisoformat(self.since).astimezone()
+        return (
+            f"{self.doing or 'another process'} with pid {self.process.pid} on {self.process.host}, since "
+            f"{began:%Y-%m-%d %H:%M:%S %Z} ({duration(_seconds_since(self.since))} ago{heartbeat})"
+        )
+
+
+def name_of(number: int) -> str:
+    """The file of a lock."""
+    return f"{FOLDER}/{number:05d}.json"
+
+
+def numbers(address: str) -> list[int]:
+    """The numbers of the lock files of a store, rising; the last one is the lock."""
+    return sorted(int(name.removesuffix(".json")) for name in files_at(address).names(FOLDER) if _NAME.fullmatch(name))
+
+
+def holder(address: str) -> Owner | None:
+    """The owner of a store, alive or dead; None if there is none."""
+    known = numbers(address)
+    return read_owner(address, known[-1]) if known else None
+
+
+def read_owner(address: str, number: int) -> Owner:
+    """The owner by a lock file; one that cannot be read has an owner too."""
+    found = files_at(address).get(name_of(number))
+    try:
+        content = unsealed(found or b"")
+        process = Process(*(content[key] for key in ("host", "boot", "space", "pid", "started")))
+        return Owner(address, number, process, content["doing"], content["since"])
+    except (ValueError, KeyError):
+        return Owner(address, number, None)
+
+
+def _seconds_since(moment: str) -> float:
+    return (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()
+
+
+def duration(seconds: float) -> str:
+    """A time, for messages."""
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+# The lock.
 
 
 @dataclass
 class Lock:
-    """A lock that this process holds. It gives signs of life by itself, from a thread of its own."""
+    """A lock that this process owns. A thread writes its heartbeat."""
 
     owner: Owner
     content: bytes
-    place: str  # the address in the one form that tells places apart
-    generation: str  # tells it from every other lock of the store; a later one sorts behind, as far as clocks agree
+    place: str  # the canonical address
+    generation: str  # unique among the locks of the store; a later one sorts behind, as far as clocks agree
     lost: StoreInUse | None = None
-    _seen_at: float = field(default_factory=lambda: _clock())  # when it last was seen to hold
+    _seen_at: float = field(default_factory=lambda: _clock())  # when it was last confirmed
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
+    @property
+    def _files(self) -> Files:
+        return files_at(self.owner.address)
+
     def keep(self) -> None:
-        """Begin to give signs of life."""
-        self._thread = threading.Thread(target=self._give_signs, name="dlcca-lock", daemon=True)
+        """Start the heartbeat."""
+        self._thread = threading.Thread(target=self._heartbeat, name="dlcca-lock", daemon=True)
         self._thread.start()
 
     def confirm(self) -> None:
-        """An error if another has taken over; the storage is asked if it was not for a while, as after a sleep."""
+        """An error if another process has taken over; the storage is read if the last look is old, as after a sleep."""
         if self.lost is None and _clock() - self._seen_at > 2 * RENEW_S:
             self._look()
         if self.lost is not None:
             raise self.lost
 
     def release(self) -> None:
-        """Give the store free. The lock of whoever has taken over is left alone."""
+        """Remove the lock. That of a process that has taken over is left alone."""
         self._over.set()
         if self._thread is not None:
             self._thread.join(timeout=5)
         with suppress(DlccaError, OSError):
-            exclusive_create.remove(self.owner.address, self.owner.name)
-        exclusive_create.tidy(self.owner.address, lock_owner.FOLDER)
+            self._files.delete(self.owner.name)
+        self._files.remove_empty(FOLDER)
 
-    def _give_signs(self) -> None:
+    def _heartbeat(self) -> None:
         while not self._over.wait(RENEW_S) and self.lost is None:
             try:
                 self._look()
                 if self.lost is None:
-                    exclusive_create.renew(self.owner.address, self.owner.name, self.content)
+                    self._files.renew(self.owner.name, self.content)
             except (DlccaError, OSError):
-                continue  # the storage does not answer: whoever works will hear of it, and here it is tried again
-        if self._over.is_set():  # it may have been renewed after it was given free
+                continue  # the storage does not answer: writers get the error, and here it is tried again
+        if self._over.is_set():  # it may have been renewed after its removal
             with suppress(DlccaError, OSError):
-                exclusive_create.remove(self.owner.address, self.owner.name)
+                self._files.delete(self.owner.name)
 
     def _look(self) -> None:
-        """See whether this lock still holds; twice, for a taker that finds it alive withdraws at once."""
+        """Whether this is still the lock; twice, because a competitor that finds the owner alive withdraws at once."""
         for again in (True, False):
-            found = lock_owner.holder(self.owner.address)
-            if found is not None and found.number == self.owner.number and self._wrote(found):
+            found = holder(self.owner.address)
+            if found is not None and found.number == self.owner.number and self._files.get(found.name) == self.content:
                 self._seen_at = _clock()
                 return
             if again:
                 time.sleep(1)
         taker = "Its lock was removed" if found is None else f"It was taken over by {found.sentence()}"
         self.lost = StoreInUse(
-            f"{self.owner.address} is no longer held by this process. {taker}: this one had given no sign of life for "
-            "long. Was it suspended? It stops here, before it would write beside the other; what is finished is kept."
+            f"{self.owner.address} is no longer locked by this process. {taker}: this one had given no sign of life "
+            "for too long. Was it suspended? It stops before both write at the same time; what is finished is kept."
         )
 
-    def _wrote(self, found: Owner) -> bool:
-        return files_at(found.address).get(found.name) == self.content
 
-
-#: The locks held by whoever calls: a task of the same process in another thread is another one.
+#: The locks of the caller; another thread of the same process has its own.
 _HELD: ContextVar[tuple[Lock, ...]] = ContextVar("held", default=())
 
 
 @contextmanager
 def held(address: str, doing: str) -> Iterator[Lock]:
-    """Hold the store at an address, and whatever is below it, to the end of the block; ``doing`` is told to others.
+    """Own the store at an address, and everything below it, until the end of the block.
 
-    One that the caller holds already, or that lies in one, is not locked again.
+    ``doing`` is shown to other processes. A store that the caller owns already, or that is inside one, is not locked
+    again.
     """
     outer = _held_by_caller(address)
     if outer is not None:
         yield outer
         return
-    made = _folders_to_be_made(address)
+    created = _folders_to_create(address)
     try:
         lock = _acquired(address, doing)
     except BaseException:
-        _remove_empty(made)
+        _remove_empty(created)
         raise
     lock.keep()
     token = _HELD.set((*_HELD.get(), lock))
@@ -132,95 +294,92 @@ def held(address: str, doing: str) -> Iterator[Lock]:
     finally:
         _HELD.reset(token)
         lock.release()
-        _remove_empty(made)
+        _remove_empty(created)
 
 
 def confirm(address: str) -> None:
-    """An error if the caller has held the store and another has taken it over."""
+    """An error if the caller has owned the store and another process has taken it over."""
     lock = _held_by_caller(address)
     if lock is not None:
         lock.confirm()
 
 
 def generation(address: str) -> str:
-    """The generation of the lock by which the caller holds the store; empty if it does not."""
+    """The generation of the caller's lock of the store; empty if it has none."""
     lock = _held_by_caller(address)
     return "" if lock is None else lock.generation
 
 
 def refuse_others(address: str) -> None:
-    """An error if another process that is alive holds the store."""
-    found = None if _held_by_caller(address) is not None else lock_owner.holder(address)
+    """An error if another live process owns the store."""
+    found = None if _held_by_caller(address) is not None else holder(address)
     if found is not None and not found.is_dead:
         raise _in_use(found)
 
 
 def _in_use(by: Owner) -> StoreInUse:
     return StoreInUse(
-        f"{by.address} is in use by {by.sentence()}. Two at once would write over each other: wait for it to end and "
-        "run the same command again, or give another store. Should it have died, this is seen at once on its own "
-        f"machine, and from others {lock_owner.told(lock_owner.DEAD_S)} after its last sign of life: then run again."
+        f"{by.address} is in use by {by.sentence()}. Two at once would overwrite each other: wait for it to end and "
+        "run the same command again, or give another store. If it has died, this is detected at once on its own "
+        f"machine, and on others {duration(DEAD_S)} after its last sign of life: then run again."
     )
 
 
 def _acquired(address: str, doing: str) -> Lock:
+    files = files_at(address)
     for _ in range(ROUNDS):
-        known = lock_owner.numbers(address)
-        found = lock_owner.read(address, known[-1]) if known else None
+        known = numbers(address)
+        found = read_owner(address, known[-1]) if known else None
         if found is not None and not found.is_dead:
             raise _in_use(found)
         lock = _new(address, doing, known[-1] + 1 if known else 0)
-        if not exclusive_create.create(address, lock.owner.name, lock.content):
-            continue  # somebody was quicker, and holds now
+        if not files.create(lock.owner.name, lock.content):
+            continue  # another process was faster
         if _is_alone(lock.owner, known):
             for number in known:
-                exclusive_create.remove(address, lock_owner.name_of(number))
+                files.delete(name_of(number))
             return lock
-        exclusive_create.remove(address, lock.owner.name)
+        files.delete(lock.owner.name)
         time.sleep(random.uniform(0.1, 1))
-    raise StorageError(f"{address} cannot be locked: others try the same again and again. Run again.")
+    raise StorageError(f"{address} cannot be locked: other processes try at the same time. Run again.")
 
 
 def _is_alone(mine: Owner, known: list[int]) -> bool:
-    """Whether nobody has come since the look at the ``known``: one that found none counts from 0 again."""
-    others = [number for number in lock_owner.numbers(mine.address) if number != mine.number and number not in known]
-    return all(lock_owner.read(mine.address, number).is_dead for number in others)
+    """Whether no lock was created since the ``known`` ones were listed: a process that finds none counts from 0."""
+    others = [number for number in numbers(mine.address) if number != mine.number and number not in known]
+    return all(read_owner(mine.address, number).is_dead for number in others)
 
 
 def _new(address: str, doing: str, number: int) -> Lock:
-    now, token = datetime.now(UTC), uuid.uuid4().hex
-    mine = Owner(address, number, this_process(), doing, now.isoformat(timespec="seconds"))
-    assert mine.process is not None
-    content = {**asdict(mine.process), "doing": doing, "since": mine.since, "token": token}
+    now, token, process = datetime.now(UTC), uuid.uuid4().hex, this_process()
+    mine = Owner(address, number, process, doing, now.isoformat(timespec="seconds"))
+    content = {**asdict(process), "doing": doing, "since": mine.since, "token": token}
     return Lock(mine, sealed(content), _canonical(address), f"{now:%Y%m%dT%H%M%S.%fZ}-{token[:12]}")
 
 
 def _held_by_caller(address: str) -> Lock | None:
-    """The lock by which the caller holds a store or one that it lies in."""
+    """The lock by which the caller owns a store or one around it."""
     held_now = _HELD.get()
     place = _canonical(address) if held_now else ""
-    for lock in held_now:
-        if place == lock.place or place.startswith(f"{lock.place}/"):
-            return lock
-    return None
+    return next((lock for lock in held_now if place == lock.place or place.startswith(f"{lock.place}/")), None)
 
 
 def _canonical(address: str) -> str:
-    return address.rstrip("/") if is_remote(address) else str(Path(address.removeprefix("file://")).resolve())
+    return address.rstrip("/") if is_remote(address) else str(local_path(address).resolve())
 
 
-def _folders_to_be_made(address: str) -> list[Path]:
-    """The folders that a lock has to make, the innermost first."""
+def _folders_to_create(address: str) -> list[Path]:
+    """The folders that a lock has to create, the innermost first."""
     if is_remote(address):
         return []
-    place = Path(address.removeprefix("file://"))
+    place = local_path(address)
     return [folder for folder in (place / "stages", place) if not folder.exists()]
 
 
 def _remove_empty(folders: list[Path]) -> None:
     for folder in folders:
-        if folder.name == "stages" and files_at(str(folder.parent)).get(groups.FILE) == groups.as_written({}):
-            return  # an error came before the first stage was made: by this folder the store is known as ours
+        if folder.name == "stages" and files_at(str(folder.parent)).get(ZARR_JSON) == group_json({}):
+            return  # an error came before the first stage was made: this folder identifies the store as ours
         with suppress(OSError):
             folder.rmdir()
 

@@ -2,8 +2,8 @@
 
 ::
 
-    MODEL                attributes: format, version, checksum, content (a SHA-256 of each array; settings, quality,
-    │                    and of a model of recordings how its views were made)
+    MODEL                attributes: facts (settings, quality, and of a model of recordings how its views were made),
+    │                    and what every header has (`formats`)
     ├── points_V ...     the arrays of `dlcca.model.Model`
     ├── embedding ...    what the fit found; a model within a run has the embedding of the run
     └── scaling/NAME     of a model of recordings: center, scale, mean, ... as in a store of views, so that new
@@ -16,16 +16,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import ModelFileError
-from dlcca.model import Axes, Model
-from dlcca.storage.arrays import header_damages, is_form, open_sealed, read_array, replacing, seal, write_array
-from dlcca.storage.formats import Format
+from dlcca.model import Axes, Components, Model
+from dlcca.storage import formats
+from dlcca.storage.formats import Format, is_form, open_sealed, read_array, seal, write_array
+from dlcca.storage.places import replacing
 
-FORMAT = "dlcca-model"
-VERSION = 3  # 2 had no axes; 1 had no reach, no rotation and no recordings either
-FORM = Format(FORMAT, VERSION, noun="model", error=ModelFileError, renew="fit anew", older=(1, 2))
+FORM = Format("dlcca-model", 1, noun="model", error=ModelFileError, renew="fit anew")
 
 #: Arrays of a model that not all models have.
 SOMETIMES = ("reach", "rotation")
@@ -43,10 +43,10 @@ def save(path: str | Path, model: Model, arrays: Mapping[str, NDArray], facts: M
 
 
 def write(group: Any, model: Model, arrays: Mapping[str, NDArray], facts: Mapping[str, Any]) -> str:
-    """Write a model into an empty group; the seal comes last, and its checksum is returned."""
+    """Write a model into an empty group, its header last, and return the checksum of the header."""
     everything = {**_model_arrays(model), **arrays}
     digests = {name: write_array(group, name, X) for name, X in everything.items()}
-    return seal(group, FORM, {"content": {"arrays": digests, "facts": {"model": _model_facts(model), **facts}}})
+    return seal(group, FORM, {"manifest": digests, "facts": {"model": _model_facts(model), **facts}})
 
 
 def is_model(path: str | Path) -> bool:
@@ -57,23 +57,14 @@ def is_model(path: str | Path) -> bool:
 def load(path: str | Path) -> tuple[Model, dict[str, NDArray], dict[str, Any]]:
     """The model, the other arrays and the facts of `save`, or a `ModelFileError`."""
     group, header = open_sealed(path, FORM)
-    content = header["content"]
-    arrays = {name: read_array(group, name, digest, path, FORM) for name, digest in content["arrays"].items()}
-    facts = content["facts"]
+    arrays = {name: read_array(group, name, digest, path, FORM) for name, digest in header["manifest"].items()}
+    facts = header["facts"]
     return _model_of(facts.pop("model"), arrays), arrays, facts
 
 
 def damages(path: str | Path) -> dict[str, str | None]:
-    """For every array of a model what is wrong with it, None if nothing is; a bad header is an error."""
-    group, header = open_sealed(path, FORM)
-    found: dict[str, str | None] = dict(header_damages(path, header))
-    for name, expected in header["content"]["arrays"].items():
-        try:
-            read_array(group, name, expected, path, FORM)
-            found.setdefault(name, None)
-        except ModelFileError as error:
-            found[name] = str(error)
-    return found
+    """For every array of a model what is wrong with it, None if nothing is; a damaged header is an error."""
+    return formats.damages(path, FORM)
 
 
 def _model_arrays(model: Model) -> dict[str, NDArray]:
@@ -83,6 +74,12 @@ def _model_arrays(model: Model) -> dict[str, NDArray]:
     for i, axes in enumerate(model.axes):
         if axes is not None:
             arrays |= {f"centre_{i}": axes.centre, f"turn_{i}": axes.turn}
+    if model.components is not None:
+        arrays["slopes"] = model.components.slopes
+        for v, (B, mean, V) in enumerate(
+            zip(model.arrivals, model.components.means, model.components.loadings, strict=True)
+        ):
+            arrays |= {f"arrivals_{v}": B, f"means_{v}": mean, f"loadings_{v}": V}
     return arrays | {name: X for name in SOMETIMES if (X := getattr(model, name)) is not None}
 
 
@@ -105,7 +102,14 @@ def _model_of(facts: dict[str, Any], arrays: dict[str, NDArray]) -> Model:
     def axes(i: int) -> Axes | None:
         return Axes(arrays.pop(f"centre_{i}"), arrays.pop(f"turn_{i}")) if f"turn_{i}" in arrays else None
 
+    potential: dict[str, Any] = {}
+    if "slopes" in arrays:
+        slopes = arrays.pop("slopes")
+        potential["arrivals"] = take("arrivals", kernels)
+        means, loadings = take("means", kernels), take("loadings", kernels)
+        potential["components"] = Components(means, loadings, slopes, np.ones(slopes.shape[1]))
     return Model(
+        **potential,
         names=tuple(facts["names"]),
         fusion=facts["fusion"],
         n_links=facts["n_links"],
@@ -116,5 +120,6 @@ def _model_of(facts: dict[str, Any], arrays: dict[str, NDArray]) -> Model:
         values=take("values", kernels),
         scale=arrays.pop("scale"),
         axes=[axes(i) for i in range(views)],
-        **{name: arrays.pop(name) for name in SOMETIMES if name in arrays},
+        reach=arrays.pop("reach", None),
+        rotation=arrays.pop("rotation", None),
     )

@@ -1,13 +1,13 @@
-"""Whether something may be written at a place: every writer asks here before it creates anything, also a lock.
+"""Whether something may be written at a place: checked before anything is created there, also a lock.
 
-A store is created where nothing is, in an empty folder, or where a store of the same format is already, finished or
-not. A file is replaced only if it is an earlier output of the same kind. Anything else at the place is refused, with
-what was found there. A store may not be, contain or lie inside one of its inputs, and nothing is written into a Zarr
-array or into another store.
+A store is created at a free place, in an empty folder, or where a store of the same format exists, finished or not. A
+file is replaced only if it is an earlier output of the same kind. Anything else is refused, with a description of what
+was found. A store may not be, contain or lie inside one of its inputs, and nothing is written into a Zarr array or into
+another store.
 
-A store that is not finished has no header yet, and the header of a finished one may be damaged. Both are known by the
-records of their stages: a sealed ``stages/NAME/stage.json``. Where an error came before the first of these was written,
-the store is known by its lock, its log, the folder of its first stage or a store inside it, if there is nothing else.
+An unfinished store has no header yet, and the header of a finished one may be damaged. Both are recognized by the
+records of their stages: a sealed ``stages/NAME/stage.json``. If an error came before the first one was written, the
+store is recognized by its lock, its log, the folder of its first stage or a store inside it, if there is nothing else.
 """
 
 from __future__ import annotations
@@ -15,24 +15,27 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dlcca.errors import DamagedBlock, SettingsError, StorageError
-from dlcca.storage import groups, lock_owner
-from dlcca.storage.block_manifest import ATTEMPT, OF_RECORDINGS, is_attempt, opened
-from dlcca.storage.files import files_at, is_remote
+from dlcca.storage import lock
+from dlcca.storage.files import files_at, is_remote, local_path
 from dlcca.storage.formats import FORMATS, Format
-from dlcca.storage.retry import patiently
+from dlcca.storage.manifest import ATTEMPT, OF_RECORDINGS, ZARR_JSON, group_json, is_attempt, open_record
+from dlcca.storage.retry import with_retries
 
 RECORDINGS = "recordings"
 #: The first stage of a store that is made block by block -> the format that the store will have.
 _FIRST_STAGE = {"scan": "dlcca-run", "drafts": "dlcca-views", "transform": "dlcca-transformed"}
-#: Everything that may lie directly in a store that is made block by block.
+#: All names at the top of a store that is made block by block.
 _NAMES = {
-    *(groups.FILE, "stages", RECORDINGS, "log", "model", "compare", "quality", "embedding", "time", "reason"),
+    *(ZARR_JSON, "stages", RECORDINGS, "log", "model", "compare", "quality", "embedding", "time", "reason"),
     *("strength", "eigenvalues", "landmarks", "distance", "outside", "segment", "rows", "views", "columns", "scaling"),
 }
 #: What a killed process leaves of a file that was being written, or of a check of its workers.
@@ -45,7 +48,7 @@ _HEADER_KEYS = ("format", "version", "checksum")
 class Found:
     """What is at a place."""
 
-    description: str  # for people; "" if nothing is there, or an empty folder
+    description: str  # for messages; "" if nothing is there, or an empty folder
     format: str = ""  # of a store of dlcca
     finished: bool = False  # whether the store has its header
 
@@ -100,6 +103,46 @@ def refuse_new(address: str | Path, *, inputs: Iterable[str | Path] = (), settin
     _refuse_inside(address, setting)
 
 
+@contextmanager
+def replacing(path: Path, form: Format) -> Iterator[Path]:
+    """A temporary place to write a whole store; it is moved to ``path`` at the end, or removed after an error.
+
+    A store of the same format is replaced; anything else is refused, and so is a store that another process writes to.
+    A symbolic link stays, and its target is replaced.
+    """
+    try:
+        refuse_store(path, form, replace=True)
+        path = Path(os.path.realpath(path))
+        lock.refuse_others(str(path))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        new, old = scratch / "new", scratch / "old"
+        try:
+            yield new
+            _flush(new)
+            lock.refuse_others(str(path))
+            refuse_store(path, form, replace=True)  # another process may have written there meanwhile
+            if path.exists():
+                os.rename(path, old)
+            os.rename(new, path)
+        finally:
+            if old.exists() and not path.exists():  # stopped between the two moves
+                os.rename(old, path)
+            shutil.rmtree(scratch, ignore_errors=True)
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def _flush(folder: Path) -> None:
+    """Flush every file to the disk before the move: a power cut could leave the move without the files."""
+    for file in folder.rglob("*"):
+        if file.is_file():
+            with open(file, "rb") as opened:
+                os.fsync(opened.fileno())
+
+
 def refuse_folder(
     folder: str | Path, *, is_ours: Callable[[Path], bool] | None = None, noun: str = "", setting: str = "--out"
 ) -> None:
@@ -139,13 +182,13 @@ def refuse_file(
 def find(address: str | Path) -> Found:
     """What is at an address."""
     said = str(address)
-    names = _remote_names(said) if is_remote(said) else _local_names(Path(said.removeprefix("file://")))
+    names = _remote_names(said) if is_remote(said) else _local_names(local_path(said))
     if isinstance(names, str):
         return Found(names)
     if not names:
         return Found("")
     files = files_at(said)
-    node = _node(_get(files, groups.FILE))
+    node = _node(_get(files, ZARR_JSON))
     if _format_in(node):
         return Found(f"a store of the format {_format_in(node)!r}", _format_in(node), finished=True)
     if (node_of_others := _node_of_others(node, names)) is not None:
@@ -155,7 +198,7 @@ def find(address: str | Path) -> Found:
         what = f" of the format {format!r}" if format != _ANY else ""
         return Found(f"an unfinished store{what}", format)
     if node.get("node_type") == "group":
-        return Found(f"{_ZARR} group with {_listed([name for name in names if name != groups.FILE])}")
+        return Found(f"{_ZARR} group with {_listed([name for name in names if name != ZARR_JSON])}")
     return Found(f"a folder with {_listed(names)}")
 
 
@@ -163,7 +206,7 @@ _ZARR, _BELOW_A_FILE = "a Zarr", "a place below a file"
 
 
 def _node_of_others(node: Mapping[str, Any], names: list[str]) -> str | None:
-    """A Zarr array or group that is certainly not ours; None if it may be."""
+    """A description of a Zarr array or group that is certainly not ours; None if it may be."""
     if ".zarray" in names:
         return f"{_ZARR} array of version 2"
     if ".zgroup" in names:
@@ -190,7 +233,7 @@ def _unfinished(address: str, files: Any, names: list[str]) -> str | None:
     begun = next((format for stage, format in _FIRST_STAGE.items() if stage in stages), None)
     if begun is not None:
         return begun
-    if "stages" in names and (lock_owner.numbers(address) or _is_only_begun(files, names, stages)):
+    if "stages" in names and (lock.numbers(address) or _is_only_begun(files, names, stages)):
         return _ANY
     if "model" in names and find(f"{address.rstrip('/')}/model").format:
         return "dlcca-run"
@@ -201,12 +244,12 @@ def _unfinished(address: str, files: Any, names: list[str]) -> str | None:
 
 
 def _is_only_begun(files: Any, names: list[str], stages: list[str]) -> bool:
-    """Whether there is a folder for stages and nothing else: what an error leaves before the first stage is made."""
-    allowed = (None, groups.as_written({}))
+    """Whether there is a folder for stages and nothing else: the state after an error before the first stage."""
+    allowed = (None, group_json({}))
     return (
-        set(names) <= {"stages", groups.FILE}
-        and set(stages) <= {"lock", groups.FILE}
-        and all(_get(files, place) in allowed for place in (groups.FILE, f"stages/{groups.FILE}"))
+        set(names) <= {"stages", ZARR_JSON}
+        and set(stages) <= {"lock", ZARR_JSON}
+        and all(_get(files, place) in allowed for place in (ZARR_JSON, f"stages/{ZARR_JSON}"))
     )
 
 
@@ -217,9 +260,9 @@ def _format_made_by(stage: str) -> str:
 
 
 def _is_record(found: bytes | None, stage: str) -> bool:
-    """Whether it is what a stage has written about itself, unchanged."""
+    """Whether it is an unchanged record of a stage."""
     try:
-        return found is not None and "fingerprint" in opened(found, "stage.json", stage)
+        return found is not None and "fingerprint" in open_record(found, "stage.json", stage)
     except DamagedBlock:
         return False
 
@@ -237,7 +280,7 @@ def _format_in(node: Mapping[str, Any]) -> str:
 
 def _has_stages(address: str, found: Found) -> bool:
     """Whether a store was made block by block, or is not finished."""
-    return not found.finished or any(name not in ("lock", groups.FILE) for name in files_at(address).names("stages"))
+    return not found.finished or any(name not in ("lock", ZARR_JSON) for name in files_at(address).names("stages"))
 
 
 def _node(raw: bytes | None) -> dict[str, Any]:
@@ -276,7 +319,7 @@ def _remote_names(address: str) -> list[str] | str:
     files: Any = files_at(address)
     root = files.root.rstrip("/")
     try:
-        found = patiently(f"{address} cannot be listed", lambda: files.fs.ls(root, detail=True, refresh=True))
+        found = with_retries(f"{address} cannot be listed", lambda: files.fs.ls(root, detail=True, refresh=True))
     except FileNotFoundError:
         return []
     if len(found) == 1 and found[0]["name"].rstrip("/") == root and found[0]["type"] == "file" and found[0]["size"]:
@@ -332,11 +375,11 @@ def _is_same_file(one: Path, other: Path) -> bool:
 
 
 def _canonical(address: str) -> str:
-    """The address in the one form that tells places apart."""
+    """The canonical form of an address."""
     if is_remote(address):
         protocol, _, rest = address.partition("://")
         return f"{'s3' if protocol == 's3a' else protocol}://{re.sub('/+', '/', rest).rstrip('/')}"
-    return os.path.realpath(address.removeprefix("file://"))
+    return os.path.realpath(local_path(address))
 
 
 def _owner(address: str, form: Format) -> str:
@@ -368,7 +411,7 @@ def _parents(address: str) -> list[str]:
 def _array_or_store(address: str) -> str:
     files = files_at(address)
     try:
-        node = _node(files.get(groups.FILE))
+        node = _node(files.get(ZARR_JSON))
         if node.get("node_type") == "array":
             return f"{_ZARR} array"
         if _format_in(node):

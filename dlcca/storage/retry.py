@@ -1,16 +1,15 @@
-"""How long a storage is asked again, in one place: for what errors, after what pauses, until when.
+"""Retries of storage operations: which errors are transient, how long to retry, and what to report.
 
-Several could do it, and each does a part:
+Three layers could retry a request to object storage, and each has its part:
 
-* *botocore* sends a request again that got no answer, a 5xx or "slow down": `S3_BOUNDS` says how often. Its pauses
-  grow and are random. That is enough for a hiccup; a body that breaks off it does not see, and 429 it does not count.
-* *s3fs* asks around that once more for some of these errors (connections, bodies, "slow down") and not for others (any
-  other 5xx), with pauses that are not random. Tries would multiply: it is told to ask once (`S3_TRIES`).
-* *Here* every whole operation is asked again, whatever of the above it failed for, until a bound in seconds. So a
-  storage that is gone for a minute costs a minute, and one that is gone for good ends the run in bounded time.
+* *botocore* retries requests without an answer, 5xx and "slow down", with random exponential backoff; `S3_BOUNDS`
+  limits it. It does not see a response body that breaks off, and does not count 429.
+* *s3fs* would retry some of these errors once more, so that attempts multiply: `S3_TRIES` limits it to one.
+* `with_retries` repeats every whole operation, whichever transient error it failed with, for a bounded time. An outage
+  of a minute costs a minute, and one that does not end stops the run.
 
-The bound is the environment variable ``DLCCA_STORAGE_PATIENCE_S``. Until a storage has answered for the first time, and
-again after it was given up, it is a few seconds at most: the address may be wrong.
+The bound is the environment variable ``DLCCA_STORAGE_RETRY_S``. Until a storage has answered once, and again after it
+was given up, the bound is at most `FIRST_RETRY_S`: the address may be wrong.
 """
 
 from __future__ import annotations
@@ -20,129 +19,234 @@ import logging
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from dlcca.errors import SettingsError
-from dlcca.storage.storage_errors import Unserved, is_transient, trouble
+from dlcca.errors import SettingsError, StorageError
 
 T = TypeVar("T")
 
-#: How long an endpoint may be silent, and how often a request is sent: three are over after 2 s if the connection is
-#: refused, 20 s if nobody is there, and 50 s if each is taken and never answered.
+#: Three attempts of botocore end after 2 s if the connection is refused, 20 s if no host answers, and 50 s if requests
+#: are accepted and never answered.
 S3_BOUNDS = {"connect_timeout": 5, "read_timeout": 15, "retries": {"mode": "standard", "total_max_attempts": 3}}
 S3_TRIES = 1
 
-VARIABLE = "DLCCA_STORAGE_PATIENCE_S"
-#: By default: a storage may be gone for a minute, and then some.
-PATIENCE_S = 120.0
-#: For one that has never answered, or no longer does.
-STRANGER_S = 10.0
-#: The first pause, and the longest; each is twice the one before, and at random between half of it and all.
+VARIABLE = "DLCCA_STORAGE_RETRY_S"
+#: The default of the variable.
+RETRY_S = 120.0
+#: The bound for a storage that has never answered, or no longer does.
+FIRST_RETRY_S = 10.0
+#: The first and the longest pause. Each is twice the one before, times a random factor between 1/2 and 1.
 PAUSES_S = (0.3, 15.0)
-#: Between two lines of the log.
-TELL_EVERY_S = 60.0
+#: Between two warnings in the log.
+LOG_EVERY_S = 60.0
+
+#: Status codes of a server that is overloaded, restarted or did not receive the whole request. 501 is permanent.
+TRANSIENT_STATUS = (408, 429, 500, 502, 503, 504)
+#: Error codes that are transient although their status is not: bytes lost or changed in transit, conflicting requests.
+TRANSIENT_CODES = (
+    "BadDigest",
+    "ConditionalRequestConflict",
+    "IncompleteBody",
+    "InternalError",
+    "OperationAborted",
+    "RequestTimeout",
+    "ServiceUnavailable",
+    "SlowDown",
+    "XAmzContentSHA256Mismatch",
+)
+_SILENT = "its endpoint does not answer (AWS_ENDPOINT_URL, if it is not that of AWS)"
+_DENIED = "access is denied with these credentials"
+_CUT = "the connection breaks off"
+_BROKEN = "it has an internal error"
+_BUSY = "it is overloaded"
+_MESSAGES = {
+    "NoSuchBucket": "the bucket does not exist",
+    "AccessDenied": _DENIED,
+    "403": _DENIED,
+    "EndpointConnectionError": _SILENT,
+    "ConnectTimeoutError": _SILENT,
+    "ReadTimeoutError": "its endpoint accepted the request and does not answer",
+    "AioReadTimeoutError": "its endpoint stopped in the middle of an answer",
+    "ConnectionClosedError": _CUT,
+    "ClientPayloadError": _CUT,
+    "ResponseStreamingError": _CUT,
+    "InternalError": _BROKEN,
+    "500": _BROKEN,
+    "SlowDown": _BUSY,
+    "ServiceUnavailable": _BUSY,
+    "503": _BUSY,
+    "NoCredentialsError": "no credentials are set (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile)",
+}
 
 log = logging.getLogger("dlcca.storage")
+
+
+class StorageUnavailable(StorageError):
+    """A storage operation failed; ``reason`` says why, without the address."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class IncompleteOperation(OSError):
+    """A storage reported success and did not do all of what was requested."""
 
 
 @dataclass
 class _Record:
     """What this process knows of its storages."""
 
-    answers: bool = False  # the last operation got an answer, be it a refusal
-    asked_again: int = 0
-    told_at: float = -TELL_EVERY_S
+    answers: bool = False  # the last operation got an answer, a refusal included
+    retries: int = 0
+    logged_at: float = -LOG_EVERY_S
 
 
 _record = _Record()
 
 
-def asked_again() -> int:
-    """How often this process has had to ask again, besides what botocore did by itself."""
-    return _record.asked_again
+def retries() -> int:
+    """Number of retries in this process, without those of botocore."""
+    return _record.retries
 
 
-def patience_s() -> float:
-    """Seconds for which an operation is asked again, as the environment says."""
-    said = os.environ.get(VARIABLE, "").strip()
+def retry_s() -> float:
+    """Seconds for which an operation is retried, by the environment."""
+    text = os.environ.get(VARIABLE, "").strip()
     try:
-        seconds = float(said) if said else PATIENCE_S
+        seconds = float(text) if text else RETRY_S
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        raise SettingsError(f"{VARIABLE} = {said!r}; a number of seconds is needed, 0 to ask only once.")
+        raise SettingsError(f"{VARIABLE} = {text!r}; a number of seconds is needed, 0 for no retries.")
     return seconds
 
 
-def patiently(what: str, ask: Callable[[], T]) -> T:
-    """What ``ask`` returns, asked again while that may help; ``what`` begins the message if it does not."""
-    tries = _Tries(what)
+def with_retries(what: str, operation: Callable[[], T]) -> T:
+    """The result of an operation, retried while its errors are transient; ``what`` begins the error message."""
+    attempts = _Attempts(what)
     while True:
         try:
-            answer = ask()
+            result = operation()
         except Exception as error:
-            pause = tries.pause_after(error)
+            pause = attempts.pause_after(error)
         else:
             _record.answers = True
-            return answer
+            return result
         time.sleep(pause)
 
 
-async def patiently_async(what: str, ask: Callable[[], Awaitable[T]]) -> T:
-    """As `patiently`, in an event loop."""
-    tries = _Tries(what)
+async def with_retries_async(what: str, operation: Callable[[], Awaitable[T]]) -> T:
+    """As `with_retries`, in an event loop."""
+    attempts = _Attempts(what)
     while True:
         try:
-            answer = await ask()
+            result = await operation()
         except Exception as error:
-            pause = tries.pause_after(error)
+            pause = attempts.pause_after(error)
         else:
             _record.answers = True
-            return answer
+            return result
         await asyncio.sleep(pause)
 
 
-class _Tries:
-    """One operation, from the first time that it is asked for."""
+class _Attempts:
+    """The attempts at one operation."""
 
     def __init__(self, what: str) -> None:
         self.what, self.count, self.began = what, 0, time.monotonic()
-        self.patience = patience_s() if _record.answers else min(patience_s(), STRANGER_S)
+        self.limit_s = retry_s() if _record.answers else min(retry_s(), FIRST_RETRY_S)
 
     def pause_after(self, error: Exception) -> float:
-        """Seconds to wait before it is asked for again; what should not be asked for again is raised."""
-        reason = trouble(error)
+        """Seconds to wait before the next attempt; an error that is not to be retried is raised."""
+        reason = failure_reason(error)
         if not is_transient(error):
             _record.answers = True
-            if reason is None or isinstance(error, Unserved):
+            if reason is None or isinstance(error, StorageUnavailable):
                 raise error
-            raise _unserved(f"{self.what}: {reason}.", reason) from error
+            raise StorageUnavailable(f"{self.what}: {reason}.", reason) from error
+        reason = reason or type(error).__name__
         waited = time.monotonic() - self.began
-        if waited >= self.patience:
+        if waited >= self.limit_s:
             _record.answers = False
-            raise self._given_up(reason or type(error).__name__, waited) from error
-        self._tell(reason or type(error).__name__)
+            raise self._given_up(reason, waited) from error
+        self._log(reason)
         longest = min(PAUSES_S[0] * 2**self.count, PAUSES_S[1])
         self.count += 1
-        return min(random.uniform(longest / 2, longest), self.patience - waited)
+        return min(random.uniform(longest / 2, longest), self.limit_s - waited)
 
-    def _given_up(self, reason: str, waited: float) -> Unserved:
-        often = f", {self.count + 1} times within {waited:.0f} s ({VARIABLE} = {patience_s():g})" if self.count else ""
-        return _unserved(f"{self.what}: {reason}{often}. What is finished is kept: run again when it serves.", reason)
+    def _given_up(self, reason: str, waited: float) -> StorageUnavailable:
+        often = f", {self.count + 1} times within {waited:.0f} s ({VARIABLE} = {retry_s():g})" if self.count else ""
+        message = f"{self.what}: {reason}{often}. What is finished is kept: run again when the storage is available."
+        return StorageUnavailable(message, reason)
 
-    def _tell(self, reason: str) -> None:
-        """A line now and then: every failed request of a bad day would fill the log."""
-        _record.asked_again += 1
+    def _log(self, reason: str) -> None:
+        """A warning, at most one per `LOG_EVERY_S`: every failed request of an outage would fill the log."""
+        _record.retries += 1
         now = time.monotonic()
-        if now - _record.told_at >= TELL_EVERY_S:
-            _record.told_at = now
-            times = f"{_record.asked_again} times so far in this process, " if _record.asked_again > 1 else ""
-            log.warning("%s: %s; asked again, %sfor up to %g s.", self.what, reason, times, self.patience)
+        if now - _record.logged_at >= LOG_EVERY_S:
+            _record.logged_at = now
+            times = f" ({_record.retries} retries so far in this process)" if _record.retries > 1 else ""
+            log.warning("%s: %s; retried for up to %g s%s.", self.what, reason, self.limit_s, times)
 
 
-def _unserved(message: str, reason: str) -> Unserved:
-    error = Unserved(message)
-    error.reason = reason
-    return error
+def failure_reason(error: BaseException) -> str | None:
+    """Why a storage failed, as a clause of a message; None if the error is one of the stored data.
+
+    The text of botocore's errors is left out: it contains the address of the endpoint, which may be private.
+    """
+    if isinstance(error, StorageError):
+        return getattr(error, "reason", "") or str(error)
+    for cause in causes(error):
+        if type(cause).__module__.partition(".")[0] in ("botocore", "aiobotocore", "aiohttp"):
+            code = error_code(cause)
+            if code in ("NoSuchKey", "404"):
+                return None
+            return _MESSAGES.get(name := code or type(cause).__name__, f"the storage reports {name}")
+    if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+        return str(error.strerror or error) or type(error).__name__
+    return None
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same request may succeed later; an error that was retried already is permanent."""
+    if isinstance(error, StorageError):
+        return False
+    for cause in causes(error):
+        response = getattr(cause, "response", None)
+        if isinstance(response, dict):
+            status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+            return status in TRANSIENT_STATUS or error_code(cause) in TRANSIENT_CODES
+        transient, permanent = _network_errors()
+        if isinstance(cause, transient):
+            return not isinstance(cause, permanent)
+    return False
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and those that it was raised from."""
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def error_code(error: BaseException) -> str | None:
+    """The code in an answer of S3; None if the error is not an answer."""
+    response: Any = getattr(error, "response", None)
+    return response.get("Error", {}).get("Code") if isinstance(response, dict) else None
+
+
+def _network_errors() -> tuple[tuple[type[BaseException], ...], tuple[type[BaseException], ...]]:
+    """Errors of requests without an answer or with part of one, and those among them that are permanent."""
+    transient: list[type[BaseException]] = [ConnectionError, TimeoutError, IncompleteOperation]
+    try:
+        from aiohttp import ClientError, InvalidURL
+        from botocore import exceptions
+        from botocore.parsers import ResponseParserError
+    except ImportError:  # not S3
+        return tuple(transient), ()
+    # A body with a wrong checksum was damaged in transit: the service has checked what it holds.
+    transient += [exceptions.HTTPClientError, exceptions.ConnectionError, exceptions.FlexibleChecksumError]
+    return (*transient, ResponseParserError, ClientError), (exceptions.SSLError, InvalidURL)

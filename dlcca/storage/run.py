@@ -2,8 +2,8 @@
 
 ::
 
-    run.zarr             attributes: settings, choices, views, fingerprint, versions, created, time_unit, cost,
-    │                    manifest (a SHA-256 for each entry below), format, version, checksum
+    run.zarr             attributes: settings, choices, views, fingerprint, versions, created, time_unit, cost, and
+    │                    what every header has (`formats`); its manifest also has "quality" and "model"
     ├── embedding        (n, q)
     ├── time             (n,) in samples; of recordings, in seconds since `start`
     ├── reason           (n,) of recordings only: why a row of the embedding is NaN, see `dlcca.storage.views.Reason`
@@ -11,7 +11,7 @@
     ├── eigenvalues      (q,)
     ├── landmarks        (L,)
     ├── model            what new recordings need, see `dlcca.storage.model`
-    ├── compare          what the baselines found, if it was asked for, see `dlcca.storage.comparison`
+    ├── compare          optional results of the baselines, see `dlcca.storage.comparison`
     └── quality          attributes: the measures, n_common, warnings
         ├── correlations (L, r)
         └── ...          of each landmark, where it is known: see `LOCAL`
@@ -32,21 +32,20 @@ from numpy.typing import NDArray
 from dlcca.errors import DataError, StorageError, StoreFileError
 from dlcca.storage import comparison
 from dlcca.storage import model as model_store
-from dlcca.storage.arrays import (
-    digest,
-    digest_of_facts,
+from dlcca.storage.files import files_at
+from dlcca.storage.formats import (
+    Format,
     header_damages,
     is_form,
+    lazy_array,
     open_sealed,
     plain,
     read_array,
-    replacing,
     seal,
     write_array,
 )
-from dlcca.storage.files import files_at
-from dlcca.storage.formats import Format
-from dlcca.storage.lazy_arrays import lazy_array
+from dlcca.storage.manifest import digest, digest_of_facts
+from dlcca.storage.places import replacing
 
 FORM = Format("dlcca-run", 1, noun="run", error=StoreFileError, renew="run again")
 
@@ -77,7 +76,7 @@ def _now() -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """What a run found, and all that is needed to judge it."""
+    """The results of a run, with measures of their quality."""
 
     embedding: NDArray  # (n, q)
     time: NDArray  # (n,) in time_unit
@@ -118,7 +117,7 @@ def fingerprint(views: Mapping[str, NDArray], settings: Mapping[str, Any]) -> st
 
 
 def write(path: str | Path, run: Run, write_model: Callable[[Any], str] | None = None) -> None:
-    """Write a run, all of it or nothing; one that was written so before is replaced, anything else is refused.
+    """Write a run as a whole; one that was written so before is replaced, anything else is refused.
 
     ``write_model`` writes the model into a group and returns the checksum of its header.
     """
@@ -139,7 +138,7 @@ def write(path: str | Path, run: Run, write_model: Callable[[Any], str] | None =
 
 
 def read(path: str | Path) -> Run:
-    """The run at ``path``, every array checked, or a `StoreFileError` that names what is wrong."""
+    """The run at ``path`` with every array checked; a `StoreFileError` says what is wrong."""
     group, header = open_sealed(path, FORM)
     quality = _quality(group, header, path)
     arrays: dict[str, Any] = {
@@ -162,7 +161,7 @@ def read(path: str | Path) -> Run:
 
 
 def damages(path: str | Path) -> dict[str, str | None]:
-    """For every entry of the manifest what is wrong with it, None if nothing is; a bad header is an error."""
+    """For every entry of the manifest what is wrong with it, None if nothing is; a damaged header is an error."""
     group, header = open_sealed(path, FORM)
     wrong = header_damages(path, header)
     found: dict[str, str | None] = {"header": wrong.pop("header", None)}
@@ -175,9 +174,8 @@ def damages(path: str | Path) -> dict[str, str | None]:
             found[name] = None
         except StoreFileError as error:
             found[name] = str(error)
-    expected = header.get("manifest", {}).get("model")
-    if expected is not None or model_store.is_model(model_of(path)):  # demos of dlcca 0.1.0 have it beside the manifest
-        found["model"] = _model_damage(path, expected)
+    if "model" in header["manifest"]:
+        found["model"] = _model_damage(path, header["manifest"]["model"])
     found |= {name: found.get(name) or problem for name, problem in wrong.items()}
     try:
         if comparison.has_one(path):
@@ -188,7 +186,7 @@ def damages(path: str | Path) -> dict[str, str | None]:
 
 
 def model_of(path: str | Path) -> str:
-    """Where in a run its model is kept."""
+    """The address of the model in a run."""
     return f"{str(path).rstrip('/')}/model"
 
 
@@ -198,8 +196,8 @@ def lazy_embedding(path: str | Path) -> Any:
     return lazy_array(group, header, "embedding", path, FORM)
 
 
-def _model_damage(path: str | Path, expected: str | None) -> str | None:
-    """What is wrong with the model of a run, whose header has this checksum if one is known; None if nothing is."""
+def _model_damage(path: str | Path, expected: str) -> str | None:
+    """What is wrong with the model of a run, whose header has this checksum; None if nothing is."""
     try:
         group, _ = open_sealed(model_of(path), model_store.FORM)
         wrong = [problem for problem in model_store.damages(model_of(path)).values() if problem is not None]
@@ -207,8 +205,7 @@ def _model_damage(path: str | Path, expected: str | None) -> str | None:
         return str(error)
     if wrong:
         return wrong[0]
-    is_same = expected in (None, group.attrs["checksum"])
-    return None if is_same else f"the model in {path} is of another run. {FORM.renew}."
+    return None if expected == group.attrs["checksum"] else f"the model in {path} is of another run. {FORM.renew}."
 
 
 def is_finished(path: str | Path) -> bool:
@@ -217,7 +214,7 @@ def is_finished(path: str | Path) -> bool:
 
 
 def describe(path: str | Path) -> dict[str, Any]:
-    """What is in a run by its headers alone: quick, but only `read` and `damages` look at the arrays."""
+    """The content of a run by its headers alone: quick, but only `read` and `damages` check the arrays."""
     group, header = open_sealed(path, FORM)
     quality = _quality(group, header, path)
     try:
@@ -239,17 +236,16 @@ def describe(path: str | Path) -> dict[str, Any]:
 
 def _arrays(header: Mapping[str, Any]) -> dict[str, str]:
     """The arrays that this run has, each with its field of `Run`."""
-    held = header.get("manifest", {})
-    return ARRAYS | {name: attribute for name, attribute in SOMETIMES.items() if name in held}
+    return ARRAYS | {name: attribute for name, attribute in SOMETIMES.items() if name in header["manifest"]}
 
 
 def _local(header: Mapping[str, Any]) -> list[str]:
     """The arrays of each landmark that this run has."""
-    return [f"quality/{name}" for name in LOCAL if f"quality/{name}" in header.get("manifest", {})]
+    return [f"quality/{name}" for name in LOCAL if f"quality/{name}" in header["manifest"]]
 
 
 def _expected(header: Mapping[str, Any], name: str, path: str | Path) -> str:
-    if name not in header.get("manifest", {}):
+    if name not in header["manifest"]:
         raise StoreFileError(f"{path} is not finished: its manifest lacks {name!r}. Restore it, or {FORM.renew}.")
     return header["manifest"][name]
 

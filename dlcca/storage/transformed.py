@@ -2,23 +2,24 @@
 
 ::
 
-    STORE                attributes: views (those that were there), model, start (ISO), time_unit, counts, fingerprint,
-    │                    versions, manifest (a SHA-256 for each array), format, version, checksum
+    STORE                attributes: views (those that are present), model, start (ISO), time_unit, counts, fingerprint,
+    │                    versions, and what every header has (`formats`)
     ├── embedding        (n, q) NaN where a row is not valid
     ├── time             (n,) in samples; of recordings, in seconds since `start`
     ├── reason           (n,) why a row is NaN, 0 where it is not: see `dlcca.storage.views.Reason`
-    ├── distance         (n,) to what the fit has seen; beyond 1 is outside
+    ├── distance         (n,) to the samples of the fit; beyond 1 is outside
     └── outside          (n,) whether it is
+
+A published day has one more array.
 """
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from dlcca.errors import StoreFileError
-from dlcca.storage.arrays import header_damages, is_form, open_sealed, read_array
-from dlcca.storage.formats import Format
+from dlcca.storage import formats
+from dlcca.storage.formats import Format, is_form, open_sealed
 
 FORM = Format("dlcca-transformed", 1, noun="store of coordinates", error=StoreFileError, renew="transform again")
 ARRAYS = ("embedding", "time", "reason", "distance", "outside")
@@ -35,15 +36,5 @@ def describe(address: str) -> dict[str, Any]:
 
 
 def damages(address: str) -> dict[str, str | None]:
-    """For every array what is wrong with it, None if nothing is; a bad header is an error."""
-    if os.path.islink(address):  # of a published day, which may be pointed elsewhere before all of it is read
-        address = os.path.realpath(address)
-    group, header = open_sealed(address, FORM)
-    found: dict[str, str | None] = dict(header_damages(address, header))
-    for name, expected in (dict.fromkeys(ARRAYS, "") | header["manifest"]).items():  # a published day has one more
-        try:
-            read_array(group, name, expected, address, FORM)
-            found.setdefault(name, None)
-        except StoreFileError as error:
-            found[name] = str(error)
-    return found
+    """For every array what is wrong with it, None if nothing is; a damaged header is an error."""
+    return formats.damages(address, FORM, ARRAYS)

@@ -3,7 +3,7 @@
 ::
 
     STORE                attributes: start (ISO), step_s, window_s, views (channels, rates, features, scaling), files,
-    │                    reasons, notes, fingerprint, format, version, checksum
+    │                    reasons, notes, fingerprint, and what every header has (`formats`)
     ├── time             (n,) seconds from the start of the recording to that of each window
     ├── reason           (n,) 0 for a valid window, otherwise why it is not: see `Reason`
     ├── segment          (n,) the unbroken stretch a valid window belongs to, counted from 0; -1 for an invalid one
@@ -18,12 +18,13 @@
     └── scaling/NAME     how channels were made comparable: center, scale (c,), and mean, components of a PCA
 
 Features are written in the one pass over the recordings, before their scale is known, and scaled when they are read.
-`dlcca.recordings.view_array` does that, and leaves out what is not valid: whoever reads a view through it sees an array
+`dlcca.recordings.view_array` does that, and leaves out what is not valid: a view that is read through it is an array
 (r, d) of features.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -34,16 +35,18 @@ from numpy.typing import NDArray
 
 from dlcca.errors import StoreFileError
 from dlcca.model import Recordings
-from dlcca.storage import small_arrays
-from dlcca.storage.arrays import is_form, open_sealed
-from dlcca.storage.formats import Format
+from dlcca.storage.blocks import Blocks
+from dlcca.storage.files import files_at, zarr_store
+from dlcca.storage.formats import Format, is_form, open_sealed, read_array
+from dlcca.storage.manifest import ZARR_JSON, known_stage
 
 #: What a model keeps of the description of each view.
 KEPT_OF_VIEWS = ("channels", "units", "rates", "feature_names", "recipe")
 #: In the attributes of the array of a view.
 MARK = "dlcca-view"
-#: Version 2 has no whole numbers.
-FORM = Format("dlcca-views", 3, noun="store of views", error=StoreFileError, renew="ingest again", older=(2,))
+FORM = Format("dlcca-views", 1, noun="store of views", error=StoreFileError, renew="ingest again")
+#: Stages that write arrays of the store, in one block.
+_WHOLE = ("clock", "pca")
 
 
 class Reason(IntEnum):
@@ -64,7 +67,7 @@ class Reason(IntEnum):
 
 @dataclass(frozen=True)
 class Clock:
-    """Which moments the rows of views stand for."""
+    """The times of the windows, and which of them are rows of the views."""
 
     time: NDArray[np.float64]  # (n,) seconds, of every window
     reason: NDArray[np.uint8]  # (n,)
@@ -79,7 +82,7 @@ class Clock:
 
 
 def array_of_view(inputs: str, dtype: np.dtype, *, finished: bool) -> dict[str, Any]:
-    """What Zarr is told of the array of a view: what it is; and that rows which were never written are blank."""
+    """Options of Zarr for the array of a view: its attributes, and that rows which were never written are blank."""
     return {"attributes": {"of": MARK, "inputs": inputs, "finished": finished}, "fill_value": blank(dtype)}
 
 
@@ -94,8 +97,42 @@ def is_views(address: str) -> bool:
 
 
 def read_arrays(address: str, names: Sequence[str]) -> list[NDArray]:
-    """Small arrays of a store of views, whole and unchanged."""
-    return small_arrays.read(address, names, FORM)
+    """Small arrays of a store of views, compared with the checksums in its header or in the records of its stages."""
+    import zarr
+
+    group: Any = zarr.open_group(zarr_store(address), mode="r")
+    digests, stages = _digests(address), _stages_of(address)
+    made = []
+    for name in names:
+        if name in digests:
+            made.append(read_array(group, name, digests[name], address, FORM))
+        elif f"/{name}" in stages:
+            made.append(stages[f"/{name}"].read(f"/{name}", 0))
+        else:
+            try:
+                made.append(np.asarray(group[name][...]))
+            except KeyError as error:
+                raise StoreFileError(f"{address} lacks {error}. Restore it, or {FORM.renew}.") from error
+    return made
+
+
+def _digests(address: str) -> dict[str, str]:
+    """The manifest in the header, if there is one."""
+    try:
+        return json.loads(files_at(address).get(ZARR_JSON) or b"{}").get("attributes", {}).get("manifest", {})
+    except (ValueError, AttributeError):
+        return {}
+
+
+def _stages_of(address: str) -> dict[str, Blocks]:
+    """The stage that has written each array."""
+    found: dict[str, Blocks] = {}
+    for name in _WHOLE:
+        known = known_stage(address, name)
+        if known is not None:
+            stage = Blocks(address, name, known["fingerprint"], known["n_blocks"])
+            found |= dict.fromkeys(stage.parts(0), stage) if not stage.missing() else {}
+    return found
 
 
 def describe(address: str) -> dict[str, Any]:
@@ -107,7 +144,8 @@ def recordings_of(address: str) -> Recordings:
     """How the views of a store were made: what a model keeps of them."""
     header = describe(address)
     views = {name: {key: view[key] for key in KEPT_OF_VIEWS} for name, view in header["views"].items()}
-    names = [array for name in views for array in small_arrays.names(address, f"scaling/{name}")]
+    known = {*_digests(address), *(array.removeprefix("/") for array in _stages_of(address))}
+    names = [array for name in views for array in sorted(known) if array.startswith(f"scaling/{name}/")]
     arrays = read_arrays(address, names)
     facts = {"window_s": header["window_s"], "step_s": header["step_s"], "views": views}
     return Recordings(facts, dict(zip(names, arrays, strict=True)))

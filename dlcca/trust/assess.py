@@ -1,4 +1,4 @@
-"""What is looked at before a fit is called good: what the kernel and the coordinates do, in some of the rows."""
+"""Checks of the kernel and the coordinates of a fit, on some of the rows."""
 
 from __future__ import annotations
 
@@ -8,31 +8,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.model import Model, fused_rows
-from dlcca.numerics.connected_components import landmarks_seen
-from dlcca.numerics.landmarks import evenly
-from dlcca.numerics.neighborhoods import squared_distances
-from dlcca.numerics.novelty import nearest_distances
-from dlcca.trust.coordinate_checks import FEWEST_CARRIERS, carriers, independent
+from dlcca.numerics.distances import squared_distances
+from dlcca.numerics.kernels import landmarks_seen
+from dlcca.numerics.landmarks import evenly, nearest_distances
 from dlcca.trust.quality import Checks
+from dlcca.trust.select_coordinates import FEWEST_CARRIERS, carriers, independent
 
-#: R² of the coordinates by those of half the landmarks, the same with one coordinate more there, and the eigengap.
+#: R² of the coordinates predicted by a fit with half of the landmarks, the same with one coordinate more, the eigengap.
 Half = tuple[NDArray, NDArray, float]
 
-#: Rows in which the kernel is looked at.
+#: Rows in which the kernel is checked.
 SOME_ROWS = 1024
-#: A row is far from all landmarks when the nearest is so many times as far as landmarks are from each other.
+#: A row is far from all landmarks if the nearest is farther than so many times the spacing of landmarks.
 FAR = 3.0
 
 
 def checks_of(model: Model, arrays: list[NDArray], embedding: NDArray, half: Half | None, pieces: int = 1) -> Checks:
-    """What the kernel and the coordinates look like.
+    """Check the kernel and the coordinates.
 
     Parameters
     ----------
     arrays : the views at some rows, about `SOME_ROWS`
     embedding : (n, q) of all rows, or of many
-    half : what `fitting.half_fit` found, or None
-    pieces : into which the kernel falls
+    half : from a fit with half of the landmarks, or None
+    pieces : connected components of the kernel
     """
     told, more, gap = half or (None, None, None)
     kernels = kernels_of(model, arrays)
@@ -63,7 +62,7 @@ def _far(model: Model, arrays: list[NDArray]) -> float:
     for v in model.needed:
         points = model.points[v]
         picked = points[evenly(len(points), min(len(points), SOME_ROWS))]
-        # Of a landmark to the nearest other: the second nearest of all, itself being the nearest.
+        # Distance to the nearest other landmark: the second smallest, because the smallest is 0.
         apart = np.sqrt(np.partition(squared_distances(picked, points), 1, axis=1)[:, 1])
         unit = np.quantile(apart, 0.95)
         far |= nearest_distances(arrays[v], points) > FAR * unit if unit > 0 else False

@@ -1,9 +1,9 @@
-r"""How many directions of a neighborhood the views have in common: statistics of a sequential test at each landmark.
+r"""Number of common directions in a neighborhood: statistics of a sequential test at each landmark.
 
-Canonical correlations of k samples in many channels are near 1 whatever the views, so each view is first reduced to
-its leading directions, as many as k samples can tell of. What is common is then taken out of both views, with its
-squares and products, and the rest is tested again: a bent curve fills two directions of a neighborhood, and the second
-is a function of the first. What the statistics mean is in `significance`.
+Canonical correlations of k samples in many channels are near 1 for any views, so each view is first reduced to its
+leading directions. At each step the leading common direction is removed from both views, with its squares and products,
+and the rest is tested again: a curve fills two directions of a neighborhood, and the second is a function of the first.
+The p-values are in `significance`.
 
 All functions are batched: the first axis runs over m landmarks.
 """
@@ -19,20 +19,20 @@ from numpy.typing import NDArray
 
 from dlcca.trust.significance import Tested, chance
 
-#: Directions of less than this share of the largest local variance are not looked at: a ridge would hide them too.
+#: Directions with less than this share of the largest local variance are left out, as a ridge would do.
 FLOOR = 0.03
-#: Samples of a neighborhood for each direction that is looked at in a view.
+#: Samples of a neighborhood for each direction of a view.
 SAMPLES_PER_DIRECTION = 8
-#: A landmark is not taken further when even independent samples would not make its component significant at this level.
+#: The sequence ends at a landmark whose p-value would exceed this even if its samples were independent.
 GIVEN_UP = 0.2
-#: A correlation of one, noise-free, would have an infinite statistic.
+#: Lower bound of 1 - ρ²: the statistic of a correlation of one would be infinite.
 LEAST_REST = 1e-12
 
 Floats = NDArray[np.float64]
 
 
 def n_directions(k: int) -> int:
-    """Directions of a view that k samples can tell of."""
+    """Directions of a view that are used in neighborhoods of k samples."""
     return max(1, (k - 1) // SAMPLES_PER_DIRECTION)
 
 
@@ -70,17 +70,17 @@ class Basis:
     count: Floats  # (m,) of those that are not zero
 
     def moved(self, places: int) -> Basis:
-        """At each place, that of the neighborhood so many places before."""
+        """At each place, the basis of the neighborhood so many places before."""
         return Basis(np.roll(self.columns, places, axis=0), np.roll(self.count, places))
 
 
 def basis(scores: Floats) -> Basis:
-    """Of the scores (m, k, p) of `leading`."""
+    """The basis of scores (m, k, p) of `leading`."""
     return _above(scores, _floor(scores))
 
 
 def _floor(scores: Floats) -> Floats:
-    """What the sum of squares along a direction must exceed, (m,)."""
+    """Smallest sum of squares (m,) along a direction that is kept."""
     return np.asarray(FLOOR * np.linalg.eigvalsh(np.swapaxes(scores, 1, 2) @ scores)[:, -1], np.float64)
 
 
@@ -92,7 +92,7 @@ def _above(scores: Floats, least: Floats) -> Basis:
 
 
 def first_step(views: Sequence[Basis]) -> Tested:
-    """The statistics of every pair of K views before anything is taken out; one step."""
+    """The statistics of every pair of K views at the first step."""
     parts = []
     for one, other in combinations(views, 2):
         rho = np.linalg.svd(np.swapaxes(one.columns, 1, 2) @ other.columns, compute_uv=False)
@@ -103,7 +103,7 @@ def first_step(views: Sequence[Basis]) -> Tested:
 
 
 def all_steps(scores: Sequence[Floats]) -> Tested:
-    """The statistics of every pair of K views, step by step, from `leading` scores (m, k, p_v)."""
+    """The statistics of every pair of K views at all steps, from `leading` scores (m, k, p_v)."""
     first = first_step([basis(A) for A in scores])
     pairs = [sequence(A, B)[0] for A, B in combinations(scores, 2)]
     most = max(x.shape[2] for x in pairs)
@@ -112,19 +112,19 @@ def all_steps(scores: Sequence[Floats]) -> Tested:
 
 
 def sequence(A: Floats, B: Floats) -> tuple[Floats, Floats]:
-    """The steps of one pair of views, from scores (m, k, p) and (m, k, q): their numbers, and what they find.
+    """The steps of one pair of views, from scores (m, k, p) and (m, k, q): statistics and variates.
 
     Returns
     -------
     made : (3, m, s) statistic, freedom and penalty of each step
-    variates : (m, k, s) the sum of the two leading variates of each step, zero where none was looked for
+    variates : (m, k, s) the sum of the two leading variates of each step, zero after the sequence has ended
     """
     m, k, _ = A.shape
     most = min(A.shape[2], B.shape[2])
     made, variates = np.zeros((3, m, most)), np.zeros((m, k, most))
     floor_A, floor_B = _floor(A), _floor(B)
     at = np.arange(m)
-    gone = np.full((m, k, 1), k**-0.5)  # functions taken out, as orthonormal columns: the mean is the first
+    gone = np.full((m, k, 1), k**-0.5)  # removed functions, as orthonormal columns: the mean is the first
     for step in range(most):
         one, other = _above(A, floor_A), _above(B, floor_B)
         L, rho, Rt = np.linalg.svd(np.swapaxes(one.columns, 1, 2) @ other.columns, full_matrices=False)
@@ -140,7 +140,7 @@ def sequence(A: Floats, B: Floats) -> tuple[Floats, Floats]:
         if step + 1 == most:
             break
         gone, floor_A, floor_B = gone[on], floor_A[on], floor_B[on]
-        # Both variates: without their mean alone, what is left of one would mirror what is left of the other.
+        # Both variates: if only their mean were removed, the residuals of the two would be correlated.
         products = variates[at, :, step, None] * variates[at, :, : step + 1]
         new = _orthonormal(np.concatenate([ours, theirs, products], axis=2), gone)
         A, B = (X[on] - new @ (np.swapaxes(new, 1, 2) @ X[on]) for X in (A, B))
@@ -154,11 +154,11 @@ def _numbers(squares: Floats, p: Floats, q: Floats, *, taken: int) -> tuple[Floa
 
 
 def _orthonormal(new: Floats, to: Floats) -> Floats:
-    """Columns that span what new ones (m, k, c) add to orthonormal ones (m, k, b); zero where they add nothing."""
+    """Orthonormal columns of what new ones (m, k, c) add to the span of ``to`` (m, k, b); zero if nothing."""
     made = to
     for c in range(new.shape[2]):
         x = new[:, :, c]
-        for _ in range(2):  # once more: the first time leaves rounding that division would raise
+        for _ in range(2):  # twice: the division would amplify the rounding of the first time
             x = x - np.einsum("mkb,mb->mk", made, np.einsum("mkb,mk->mb", made, x))
         size, before = np.linalg.norm(x, axis=1), np.linalg.norm(new[:, :, c], axis=1)
         adds = size > 1e-8 * before

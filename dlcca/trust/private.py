@@ -21,8 +21,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from dlcca.numerics.affinity import nearest_links
-from dlcca.numerics.whitening import whiten
+from dlcca.numerics.metrics.cca import whiten
+from dlcca.numerics.topk import nearest_links
 
 Floats = NDArray[np.float64]
 

@@ -1,22 +1,34 @@
-"""How well coordinates hold a variable: guesses from the nearest samples, always on samples that were held out."""
+r"""R² and other scores of coordinates: how well they predict a variable, and how well something else predicts them.
+
+Predictions by nearest neighbours and by filters are made on held-out rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.numerics.neighborhoods import smallest, squared_distances
+from dlcca.numerics.distances import squared_distances
+from dlcca.numerics.topk import smallest
 
-#: Neighbours that a guess is made of, and parts that are held out in turn.
+Floats = NDArray[np.float64]
+
+#: Neighbours of a prediction, and folds of the cross-validation.
 NEIGHBORS, FOLDS = 15, 5
-#: Distances that are held at a time: 64 MB of them.
+#: Entries of the distances that are held at a time: 64 MB.
 _BLOCK = 1 << 23
+#: Largest delay of a filter to either side, in rows, and the number of delays.
+SPAN, DELAYS = 16, 9
+#: Leading components of a view that a filter uses, and its ridge as a share of the largest variance.
+COMPONENTS, RIDGE = 12, 1e-3
+#: With fewer rows than this no filter is fitted.
+FEWEST_ROWS = 64
 
 
-def at_unit_variance(X: NDArray) -> NDArray[np.float64]:
-    """Columns of X (n, d) without their mean, at unit variance; those that never change are zero."""
+def at_unit_variance(X: NDArray) -> Floats:
+    """Columns of X (n, d) without their mean, at unit variance; constant columns are zero."""
     X = np.asarray(X, np.float64)
     largest = np.abs(X).max(axis=0)
     X = X - X.mean(axis=0)
@@ -26,10 +38,10 @@ def at_unit_variance(X: NDArray) -> NDArray[np.float64]:
 
 
 def blocked_folds(n: int, folds: int = FOLDS) -> NDArray[np.int64]:
-    """The fold of each of n rows, (n,): equal stretches in a row, so that a guess is never made from the moment before.
+    """The fold of each of n rows, (n,): contiguous blocks of equal length.
 
-    Samples of a recording are alike from one to the next. Held out one by one, they are guessed from their neighbours
-    in time, whatever the coordinates hold.
+    Consecutive samples of a recording are alike. If single samples were held out, they would be predicted from their
+    neighbours in time, whatever the coordinates.
     """
     return np.arange(n) * folds // n
 
@@ -43,11 +55,14 @@ def stratified_folds(labels: NDArray, rng: np.random.Generator, folds: int = FOL
     return fold
 
 
-def variable_score(X: NDArray, z: NDArray, fold: NDArray, *, k: int = NEIGHBORS) -> float:
-    r"""Held-out :math:`R^2` of variables by the mean of the k nearest samples; 1 is perfect, 0 no better than a mean.
+# How well coordinates predict a variable: k nearest neighbours, cross-validated.
 
-    :math:`1 - \sum|z_i - \hat z_i|^2 / \sum|z_i - \bar z|^2`, each variable divided by its standard deviation, so that
-    all count alike whatever their units.
+
+def variable_score(X: NDArray, z: NDArray, fold: NDArray, *, k: int = NEIGHBORS) -> float:
+    r"""Cross-validated :math:`R^2` of variables predicted by the mean of the k nearest samples.
+
+    :math:`1 - \sum|z_i - \hat z_i|^2 / \sum|z_i - \bar z|^2`, each variable divided by its standard deviation. NaN if
+    the variables are constant.
 
     Parameters
     ----------
@@ -57,7 +72,7 @@ def variable_score(X: NDArray, z: NDArray, fold: NDArray, *, k: int = NEIGHBORS)
     """
     Z = at_unit_variance(np.reshape(z, (len(X), -1)))
     if not Z.any():
-        return float("nan")  # a constant can be neither known nor missed
+        return float("nan")
     guess = np.empty_like(Z)
     for held_out, near in _neighbors(X, fold, k):
         guess[held_out] = Z[near].mean(axis=1)
@@ -67,8 +82,8 @@ def variable_score(X: NDArray, z: NDArray, fold: NDArray, *, k: int = NEIGHBORS)
 def phase_score(X: NDArray, phase: NDArray, fold: NDArray, *, k: int = NEIGHBORS) -> float:
     r"""Length of the mean resultant of the phase errors, :math:`|\frac1n\sum e^{i(\hat\varphi_j - \varphi_j)}|`.
 
-    The guess :math:`\hat\varphi_j` is the direction of the mean of :math:`e^{i\varphi}` over the k nearest samples that
-    are not held out. 1 is perfect; chance is about :math:`1/\sqrt n`, more where phases crowd.
+    The prediction :math:`\hat\varphi_j` is the direction of the mean of :math:`e^{i\varphi}` over the k nearest samples
+    of other folds. 1 is perfect; chance is about :math:`1/\sqrt n`, more if the phases are not uniform.
 
     Parameters
     ----------
@@ -84,9 +99,9 @@ def phase_score(X: NDArray, phase: NDArray, fold: NDArray, *, k: int = NEIGHBORS
 
 
 def label_score(X: NDArray, labels: NDArray, fold: NDArray, *, k: int = NEIGHBORS) -> float:
-    """Balanced accuracy, the mean over labels of the share that is guessed, by a vote of the k nearest samples.
+    """Balanced accuracy of labels (n,) predicted by a vote of the k nearest samples.
 
-    Labels (n,) of any type; a tied vote goes to the first in order. Chance is one over the number of labels.
+    A tied vote is for the label that sorts first. Chance is one over the number of labels.
     """
     kinds, number = np.unique(labels, return_inverse=True)
     right = np.empty(len(labels), bool)
@@ -97,7 +112,7 @@ def label_score(X: NDArray, labels: NDArray, fold: NDArray, *, k: int = NEIGHBOR
 
 
 def _neighbors(X: NDArray, fold: NDArray, k: int) -> Iterator[tuple[NDArray, NDArray]]:
-    """Some rows of a fold, (b,), and the rows of other folds nearest to each, (b, k), until all had their turn."""
+    """Batches of held-out rows (b,) with the nearest rows of other folds (b, k)."""
     for number in np.unique(fold):
         known = np.flatnonzero(fold != number)
         held_out = np.flatnonzero(fold == number)
@@ -105,3 +120,87 @@ def _neighbors(X: NDArray, fold: NDArray, k: int) -> Iterator[tuple[NDArray, NDA
         for rows in (held_out[i : i + step] for i in range(0, len(held_out), step)):
             near = smallest(squared_distances(X[rows], X[known]), min(k, len(known)))
             yield rows, known[near]
+
+
+# How well coordinates are predicted by other coordinates, or by one view.
+
+
+def r2(E: NDArray, guess: NDArray) -> Floats:
+    """R² (q,) of the prediction of coordinates E (n, q); 0 for a constant coordinate."""
+    total = ((E - E.mean(axis=0)) ** 2).sum(axis=0)
+    return np.where(total > 0, 1 - ((E - guess) ** 2).sum(axis=0) / np.where(total > 0, total, 1), 0.0)
+
+
+def linear_prediction(E: NDArray, other: NDArray) -> Floats:
+    """Coordinates E (n, q) predicted by a linear function of others (n, p), by least squares."""
+    A = np.column_stack([np.ones(len(other)), other])
+    return np.asarray(A @ np.linalg.lstsq(A, np.asarray(E, np.float64), rcond=None)[0], np.float64)
+
+
+def linear_r2(E: NDArray, other: NDArray) -> Floats:
+    """R² (q,) of each coordinate of E (n, q) as a linear function of others (n, p)."""
+    E = np.asarray(E, np.float64)
+    return r2(E, linear_prediction(E, other))
+
+
+def min_view_r2(E: NDArray, near: Sequence[NDArray[np.int64]]) -> Floats:
+    r"""R² (q,), clipped to [0, 1], of each coordinate of E (n, q) predicted from the view that predicts it worst.
+
+    The prediction is the mean over samples that are near in one view, ``near`` (n, k) for each view:
+    :math:`\min_v 1 - \sum_i (e_i - \hat e_i^v)^2 / \sum_i (e_i - \bar e)^2`.
+    """
+    E = at_unit_variance(E)
+    return np.minimum.reduce([np.clip(r2(E, E[rows].mean(axis=1)), 0, 1) for rows in near])
+
+
+def held_out_neighbors(X: NDArray, fold: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """The k nearest rows of other folds, (n, k), for each row of a view (n, d); ``fold`` is (n,)."""
+    D = squared_distances(X, X)
+    D[fold[:, None] == fold] = np.inf
+    return smallest(D, k)
+
+
+def filter_r2(Z: Floats, y: Floats, segments: NDArray) -> float:
+    r"""R² of a series predicted by a linear filter of one view, each half of the rows by the filter of the other half.
+
+    With :math:`h_t = (z_{t-16}, z_{t-12}, \dots, z_{t+16})` and :math:`H` its centred rows in one half, the filter is
+    :math:`b = (H^T H + r \lambda_{\max} I)^{-1} H^T y`. A filter creates no frequency that the view does not have, but
+    shifts phases: views may move together without being functions of each other.
+
+    Parameters
+    ----------
+    Z : (n, p) components of a view, the largest first
+    y : (n,) the series
+    segments : (n,) number of the contiguous segment of a row; delays do not cross
+
+    Returns
+    -------
+    At most 1; -inf if there are too few rows, or the series is constant
+    """
+    H, rows = _with_delays(Z[:, :COMPONENTS], segments)
+    n, y = len(rows), y[rows]
+    total = float(((y - y.mean()) ** 2).sum()) if n >= FEWEST_ROWS else 0.0
+    if not total > 0:
+        return -np.inf
+    halves = np.arange(n) < n // 2
+    missed = sum(float(((y[~half] - _filtered(H[half], y[half], H[~half])) ** 2).sum()) for half in (halves, ~halves))
+    return 1 - missed / total
+
+
+def _with_delays(Z: Floats, segments: NDArray) -> tuple[Floats, NDArray[np.int64]]:
+    """Delayed values side by side, and the rows that have all of them in their segment."""
+    n = len(Z)
+    rows = np.arange(SPAN, n - SPAN)
+    rows = rows[segments[rows - SPAN] == segments[rows + SPAN]]
+    delays = np.linspace(-SPAN, SPAN, DELAYS).astype(np.int64)
+    return np.hstack([Z[rows + delay] for delay in delays]), rows
+
+
+def _filtered(H: Floats, y: Floats, new: Floats) -> Floats:
+    """Prediction at new rows by the filter fitted to H and y."""
+    middle, mean = H.mean(axis=0), y.mean()
+    U, s, Vt = np.linalg.svd(H - middle, full_matrices=False)
+    if not s[0] > 0:
+        return np.full(len(new), mean)
+    b = Vt.T @ (s / (s**2 + RIDGE * s[0] ** 2) * (U.T @ (y - mean)))
+    return np.asarray(mean + (new - middle) @ b)

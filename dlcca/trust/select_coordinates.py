@@ -1,4 +1,4 @@
-"""Which coordinates are given: the slowest ones, but rather the other half of a ring than a harmonic or an outlier."""
+"""Which coordinates are returned: the slowest, without harmonics of a single other one and without outliers."""
 
 from __future__ import annotations
 
@@ -7,67 +7,117 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.trust.coordinate_checks import FEWEST_CARRIERS, FUNCTION_BELOW, carriers, residual
+from dlcca.numerics.distances import squared_distances
+from dlcca.numerics.topk import smallest
+from dlcca.trust.scores import at_unit_variance
 
-#: Coordinates that are looked at beyond those asked for.
+#: Coordinates that are computed beyond the requested number, as replacements.
 SPARE = 2
-#: A coordinate of which one other leaves less than this share of the variance is a harmonic of it.
+#: A coordinate with a smaller `residual` given one other is a harmonic of it.
 HARMONIC_BELOW = 0.05
-#: A spare one is taken for a harmonic only if it fades at most so many times as fast.
+#: A coordinate with a smaller `residual` given several others is a function of them.
+FUNCTION_BELOW = 0.25
+#: A spare coordinate replaces a harmonic only if it decays at most so many times as fast.
 MUCH_FASTER = 2.0
-#: Rows that are looked at.
-ROWS = 500
+#: Rows that are used to select coordinates, and to find which are independent.
+ROWS, MOST_ROWS = 500, 1000
+#: Neighbours of a local regression for each of its unknowns.
+NEIGHBORS_PER_UNKNOWN = 8
+#: If half of a coordinate's variance is in a smaller share of the rows than this, these rows are outliers.
+FEWEST_CARRIERS = 0.01
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Coordinates to give."""
+    """Selected coordinates."""
 
     columns: list[int]  # their numbers, rising
-    outliers: int  # slower ones that were left out because few rows carry them
+    outliers: int  # slower coordinates that were left out because they are dominated by outliers
 
 
 def telling(E: NDArray, eigenvalues: NDArray, q: int, *, pieces_above: float = 1.0) -> Chosen:
-    r"""Which q coordinates to give.
+    r"""Select q coordinates.
 
-    On a circle that is run through at uneven speed, :math:`\cos 2\varphi` may fade more slowly than
-    :math:`\sin\varphi`. Then the leading two coordinates, :math:`\cos\varphi` and a function of it, tell half of what
-    there is, and the third completes the circle. And a few samples that lie far from all others fade more slowly than
-    anything, but tell nothing of the rest.
+    On a circle with uneven sampling, :math:`\cos 2\varphi` may decay more slowly than :math:`\sin\varphi`. Then the
+    leading two coordinates are :math:`\cos\varphi` and a function of it, and the third one, which completes the circle,
+    replaces the function. A coordinate dominated by outliers is replaced too.
 
     Parameters
     ----------
     E : (m, p) the leading coordinates of some rows, p >= q
     eigenvalues : (p,) of these coordinates, falling, at most 1
-    q : coordinates wanted
-    pieces_above : a coordinate with a larger eigenvalue tells a separate piece of the samples, and is always given
+    q : the number of coordinates to select
+    pieces_above : a coordinate with a larger eigenvalue separates connected components, and is always selected
     """
     some = np.asarray(E[:: -(-len(E) // ROWS)], np.float64)
-    chosen, fades, outlier = list(range(q)), 1 - eigenvalues, carriers(E) < FEWEST_CARRIERS
-    may_go = eigenvalues <= pieces_above
+    chosen, decay, outlier = list(range(q)), 1 - eigenvalues, carriers(E) < FEWEST_CARRIERS
+    replaceable = eigenvalues <= pieces_above
     for spare in range(q, E.shape[1]):
-        if outlier[spare] or _is_harmonic(some, spare):
+        if outlier[spare] or _harmonic_of(some, spare):
             continue
-        outliers = [c for c in chosen if outlier[c] and may_go[c]]
-        slow_enough = [c for c in chosen if may_go[c] and fades[spare] <= MUCH_FASTER * fades[c]]
-        harmonics = [] if outliers else [c for c in slow_enough if _is_better_than_harmonic(some, spare, c)]
+        outliers = [c for c in chosen if outlier[c] and replaceable[c]]
+        slow_enough = [c for c in chosen if replaceable[c] and decay[spare] <= MUCH_FASTER * decay[c]]
+        harmonics = [] if outliers else [c for c in slow_enough if _completes_circle(some, spare, c)]
         if outliers or harmonics:
             chosen.remove((outliers or harmonics)[-1])
             chosen.append(spare)
     return Chosen(sorted(chosen), sum(bool(outlier[c]) for c in range(q) if c not in chosen))
 
 
-def _is_harmonic(E: NDArray, c: int) -> bool:
-    """Whether a coordinate is a function of a single one before it."""
-    return bool(_followed_by(E, c))
-
-
-def _followed_by(E: NDArray, c: int) -> list[int]:
-    """The coordinates before c of which it is a function."""
+def _harmonic_of(E: NDArray, c: int) -> list[int]:
+    """The coordinates before c of each of which alone c is a function."""
     return [a for a in range(c) if residual(E[:, [a]], E[:, c]) < HARMONIC_BELOW]
 
 
-def _is_better_than_harmonic(E: NDArray, spare: int, c: int) -> bool:
-    """Whether c is a function of one that makes a ring with the spare one: that tells it but for its sign."""
+def _completes_circle(E: NDArray, spare: int, c: int) -> bool:
+    """Whether c is a harmonic of a coordinate that determines the spare one up to its sign."""
     size = (E[:, spare] - E[:, spare].mean()) ** 2
-    return any(residual(E[:, [a]], size) < FUNCTION_BELOW for a in _followed_by(E, c))
+    return any(residual(E[:, [a]], size) < FUNCTION_BELOW for a in _harmonic_of(E, c))
+
+
+def residual(E: NDArray, e: NDArray) -> float:
+    r"""The share of a coordinate's variance that is no function of others: near 0 for a harmonic of them.
+
+    :math:`\sum_i (e_i - \hat e_i)^2 / \sum_i (e_i - \bar e)^2`, where :math:`\hat e_i` is the value at i of a linear
+    function fitted to the samples nearest to i, without i itself.
+
+    Parameters
+    ----------
+    E : (n, p) the other coordinates
+    e : (n,) the coordinate
+    """
+    e = e - e.mean()
+    n, p = E.shape
+    count = min(n - 1, NEIGHBORS_PER_UNKNOWN * (p + 1))
+    if p == 0 or count <= p + 1 or not e.any():
+        return 1.0
+    X = at_unit_variance(E)
+    D = squared_distances(X, X)
+    np.fill_diagonal(D, np.inf)
+    near = smallest(D, count)
+    local = np.concatenate([np.ones((n, count, 1)), X[near] - X[:, None]], axis=2)
+    normal = np.swapaxes(local, 1, 2) @ local
+    # A small ridge: neighbours along a curve do not determine a plane.
+    normal += 1e-6 * np.trace(normal, axis1=1, axis2=2)[:, None, None] * np.eye(p + 1)
+    fitted = np.linalg.solve(normal, np.einsum("nkp,nk->np", local, e[near])[:, :, None])[:, 0, 0]
+    return float(((e - fitted) ** 2).sum() / (e**2).sum())
+
+
+def independent(E: NDArray, worth: NDArray[np.bool_] | None = None) -> list[int]:
+    """The coordinates of E (n, q) that are not functions of the independent ones before them.
+
+    ``worth`` (q,) selects the coordinates that are tried; all by default.
+    """
+    some = np.asarray(E[:: -(-len(E) // MOST_ROWS)], np.float64)
+    kept: list[int] = []
+    for c in range(E.shape[1]) if worth is None else np.flatnonzero(worth):
+        if residual(some[:, kept], some[:, c]) >= FUNCTION_BELOW:
+            kept.append(int(c))
+    return kept
+
+
+def carriers(E: NDArray) -> NDArray[np.float64]:
+    """The share of the rows that hold half of the variance of each coordinate of E (n, q); 0.13 if it is normal."""
+    squares = -np.sort(-((E - E.mean(axis=0)) ** 2), axis=0)
+    total = np.cumsum(squares, axis=0)
+    return (1 + (total < total[-1] / 2).sum(axis=0)) / len(E)

@@ -1,56 +1,75 @@
-"""What the views share: at every landmark, and over all of a recording, against what they would share by chance.
+"""What the views share: a test of the whole recording against surrogates, and a test at every landmark.
 
-Its cost is bounded whatever the recording: some tens of local decompositions for each of 38 surrogates, and one small
-test at each landmark.
+Two views are compared with shifted ones. Three and more views share something if each of them holds something of what
+the *others* share (`view_sets.rest_test`); the p-value is the largest of these tests. The cost does not grow with the
+recording: some tens of local decompositions for each of 38 surrogates, and one small test at each landmark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.numerics.distances import squared_distances
 from dlcca.numerics.landmarks import evenly
-from dlcca.numerics.neighborhoods import joint_space, squared_distances
+from dlcca.numerics.neighbors import joint_space
 from dlcca.numerics.windows import roomy, time_windows
 from dlcca.settings.fit import Settings
-from dlcca.trust import rhythms
 from dlcca.trust.components import all_steps, first_step, leading, n_directions
 from dlcca.trust.quality import LEVEL, Common
 from dlcca.trust.significance import Tested, n_significant, p_values
-from dlcca.trust.surrogates import WINDOW_SAMPLES, Bases, Compared, Measure, knn_bases, shift_test, windows_bases
+from dlcca.trust.surrogates import (
+    STEADY,
+    WINDOW_SAMPLES,
+    Bases,
+    Compared,
+    Measure,
+    forecast_r2,
+    knn_bases,
+    shift_test,
+    speed_test,
+    windows_bases,
+    without_drift,
+)
+from dlcca.trust.view_sets import adjusted, rest_test
 
-#: Entries of the neighborhoods gathered at once.
+#: Entries of the neighborhoods that are gathered at a time.
 BATCH_ENTRIES = 1 << 22
-#: Fewer surrogates than this cannot be significant at `LEVEL`.
+#: With fewer surrogates no p-value is below `LEVEL`.
 FEWEST_SURROGATES = 19
-#: Distances to landmarks that are worth making to tell the strength of a row that is in no neighborhood.
+#: Distances to landmarks that are computed at most for the strength of rows that are in no neighborhood.
 STRENGTH_ENTRIES = 1 << 27
 
-#: A view (n, d), of which some rows are asked for: an array, or whatever reads them when they are.
+#: Views of which all pairs are tested if there is nothing common to all; of more there would be too many.
+MOST_VIEWS = 8
+
+#: A view (n, d): an array, or an object that reads the requested rows.
 Rows = Any
 
 
 @dataclass(frozen=True)
 class Chance:
-    """What views that share nothing would show."""
+    """The test of the whole recording."""
 
-    p: float | None  # that such views look like these; None if there are too few rows to tell
+    p: float | None  # that views without anything common to all have as large a statistic; None if rows are too few
     against: str  # the surrogates: views "shifted", or at other "speeds"
-    samples: float  # independent samples that a neighborhood is worth
-    by_chance: float  # the largest squared correlation that shifted views reach, the mean
+    samples: float  # effective number of independent samples of a neighborhood
+    by_chance: float  # mean of the largest squared correlation of shifted views
+    pairs: list[list[int]] = field(default_factory=list)  # of three and more without anything common: pairs that share
 
 
 @dataclass(frozen=True)
 class AtLandmarks:
-    """What is looked at in the neighborhoods of m landmarks."""
+    """Statistics of the neighborhoods of m landmarks."""
 
     test: Tested
     radius: NDArray[np.float64]  # (m, K) root of the total variance
-    condition: NDArray[np.float64]  # (m, K) the largest variance over the least that is not zero
+    condition: NDArray[np.float64]  # (m, K) the largest variance over the smallest that is not zero
 
 
 def chance_of(
@@ -60,9 +79,40 @@ def chance_of(
     segments: NDArray[np.int64] | None = None,
     given: NDArray[np.int64] | None = None,
 ) -> Chance:
-    """Two or more views against surrogates; k samples make a neighborhood, ``given`` (m, k) if the user gave them."""
+    """Test of two or more views in neighborhoods of k samples; ``given`` (m, k) are neighborhoods set by the user."""
     surrogates, found, against = compared_of(arrays, k, settings, segments, given)
-    return chance_from(surrogates, against, found.p if len(found.surrogates) >= FEWEST_SURROGATES else None, k)
+    p = found.p if len(found.surrogates) >= FEWEST_SURROGATES else None
+    pairs: list[list[int]] = []
+    if p is not None and len(arrays) > 2 and against == "shifted":
+        p = _in_all(arrays, k, settings, segments, given)
+        if p > LEVEL and len(arrays) <= MOST_VIEWS:
+            pairs = _sharing_pairs(arrays, k, settings, segments, given)
+    return chance_from(surrogates, against, p, k, pairs)
+
+
+def _in_all(
+    arrays: Sequence[Rows],
+    k: int,
+    settings: Settings,
+    segments: NDArray[np.int64] | None,
+    given: NDArray[np.int64] | None,
+) -> float:
+    """p-value that not all of three or more views share one component: the largest p of each view against the rest."""
+    bases, places = bases_of(arrays, k, settings, segments, given)
+    return max(rest_test(bases, places, len(arrays), v).p for v in range(len(arrays)))
+
+
+def _sharing_pairs(
+    arrays: Sequence[Rows],
+    k: int,
+    settings: Settings,
+    segments: NDArray[np.int64] | None,
+    given: NDArray[np.int64] | None,
+) -> list[list[int]]:
+    """The pairs of views that share something, each in neighborhoods of its own; the family-wise error is `LEVEL`."""
+    every = list(combinations(range(len(arrays)), 2))
+    tests = [compared_of([arrays[u], arrays[v]], k, settings, segments, given)[0] for u, v in every]
+    return [[u, v] for (u, v), p in zip(every, adjusted(tests), strict=True) if p <= LEVEL]
 
 
 def compared_of(
@@ -72,27 +122,30 @@ def compared_of(
     segments: NDArray[np.int64] | None = None,
     given: NDArray[np.int64] | None = None,
 ) -> tuple[Compared, Compared, str]:
-    """The views against shifted ones; against the surrogates that tell whether they share; and which these are."""
+    """The views compared with shifted ones; with the surrogates that decide; and which these are."""
     measure, places = _measure(arrays, k, settings, segments, given)
     surrogates = shift_test(measure, places, len(arrays))
-    views = [rhythms.rhythm(X) for X in arrays]
-    if all(rhythms.forecast(Z) >= rhythms.STEADY for Z in views):
-        return surrogates, rhythms.speed_test(views), "speeds"
+    views = [without_drift(X) for X in arrays]
+    if all(forecast_r2(Z) >= STEADY for Z in views):
+        return surrogates, speed_test(views), "speeds"
     return surrogates, surrogates, "shifted"
 
 
-def chance_from(surrogates: Compared, against: str, p: float | None, k: int) -> Chance:
-    """What chance gives, from the views against shifted ones, and the p-value of a test that may be another."""
+def chance_from(
+    surrogates: Compared, against: str, p: float | None, k: int, pairs: list[list[int]] | None = None
+) -> Chance:
+    """The result, from the comparison with shifted views and the p-value, which may be that of another test."""
     return Chance(
         p=p,
         against=against,
         samples=min(float(k), surrogates.samples or 0.0),
         by_chance=_by_chance(surrogates, against),
+        pairs=pairs or [],
     )
 
 
 def _by_chance(surrogates: Compared, against: str) -> float:
-    """Views that repeat themselves are as much alike when shifted: that is no measure of chance."""
+    """Steady oscillations are as similar when they are shifted: that is no measure of chance."""
     return min(surrogates.by_chance or 0.0, 1 - 1e-9) if against == "shifted" else 0.0
 
 
@@ -114,7 +167,7 @@ def bases_of(
     segments: NDArray[np.int64] | None = None,
     given: NDArray[np.int64] | None = None,
 ) -> tuple[Bases, int]:
-    """Neighborhoods as the fit has them, but not at its landmarks: these may be few, or chosen by their values."""
+    """Neighborhoods like those of the fit, but not at its landmarks: these may be few, or chosen by their values."""
     if given is not None:
         return windows_bases(arrays, given)
     if settings.neighborhoods.kind == "knn":
@@ -151,7 +204,7 @@ def _joined(parts: Sequence[Tested]) -> Tested:
 
 
 def common_of(chance: Chance, found: AtLandmarks) -> Common:
-    """What the views share, at every landmark and over all."""
+    """What the views share, in the whole recording and at every landmark."""
     p = p_values(found.test, chance.samples)
     return Common(
         p=chance.p,
@@ -163,13 +216,14 @@ def common_of(chance: Chance, found: AtLandmarks) -> Common:
         condition=found.condition,
         samples=chance.samples,
         by_chance=chance.by_chance,
+        pairs=chance.pairs,
     )
 
 
 def strength_in_neighborhoods(n: int, neighborhoods: Iterable[NDArray], strengths: Iterable[NDArray]) -> NDArray:
     """The mean strength (n,) of the neighborhoods that each row belongs to; NaN for a row that is in none.
 
-    ``neighborhoods`` are parts (m_i, k) of all landmarks, ``strengths`` (m_i,) what was found there.
+    ``neighborhoods`` are batches (m_i, k) of those of all landmarks, ``strengths`` (m_i,) theirs.
     """
     total, times = np.zeros(n), np.zeros(n, np.int64)
     for rows, strength in zip(neighborhoods, strengths, strict=True):
@@ -179,7 +233,7 @@ def strength_in_neighborhoods(n: int, neighborhoods: Iterable[NDArray], strength
 
 
 def between_landmarks(found: NDArray, rows: NDArray[np.int64], strength: NDArray) -> NDArray[np.float64]:
-    """Strengths (n,) whose NaN are filled with what lies between the landmarks before and after them in time."""
+    """Strengths (n,) whose NaN are interpolated between the landmarks before and after them in time."""
     alone, order = np.flatnonzero(np.isnan(found)), np.argsort(rows)
     found = found.copy()
     found[alone] = np.interp(alone, rows[order], strength[order])
@@ -195,8 +249,8 @@ def strength_of_rows(
 ) -> NDArray[np.float64]:
     """The common strength of every row, (n,): the mean over the neighborhoods that it belongs to.
 
-    A row in none has that between the landmarks before and after it in time; with nearest neighbours, that of the
-    nearest landmark.
+    For a row in none it is interpolated between the landmarks before and after it in time; with nearest neighbours, it
+    is that of the nearest landmark.
     """
     n = len(arrays[0])
     found = strength_in_neighborhoods(n, [neighbors], [strength])

@@ -1,4 +1,4 @@
-"""Which correlations are more than chance: p-values of a sequential test, and false discoveries held at a level."""
+"""Which correlations are significant: p-values of a sequential test, false discovery rate, the largest by chance."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Tested:
-    """What the tests of all pairs of views need, at m landmarks and s steps; a step not taken has no freedom.
+    """Statistics of the tests of all pairs of views, at m landmarks and s steps; a step not taken has freedom 0.
 
-    A step's statistic, times the samples less its penalty, follows the chi-squared distribution of so many degrees of
-    freedom where nothing (more) is common: see `chance`.
+    Under the null hypothesis that nothing (more) is common, the statistic of a step times the samples less its penalty
+    is chi-squared with so many degrees of freedom: see `chance`.
     """
 
     statistic: Floats  # (pairs, m, s) -Σ log(1 - ρ²)
     freedom: Floats  # (pairs, m, s)
     penalty: Floats  # (pairs, m, s)
-    top: Floats  # (pairs, m) the largest correlation before anything was taken out
-    shared: Floats  # (pairs, m) Σ ρ² then
+    top: Floats  # (pairs, m) the largest correlation at the first step
+    shared: Floats  # (pairs, m) Σ ρ² at the first step
 
 
 def chance(statistic: Floats, freedom: Floats, penalty: Floats, samples: float) -> Floats:
-    r"""How likely a statistic as large is where nothing is common (Bartlett's approximation).
+    r"""p-value of a statistic (Bartlett's approximation).
 
     :math:`P(\chi^2_{pq} \ge -(N - g) \sum_i \log(1 - \rho_i^2))` with :math:`g = c + (p + q + 1)/2`, where p and q are
-    the directions of the two views and c the functions taken out before, the mean among them. All arrays alike.
+    the directions of the two views and c the functions removed before, the mean among them. Arrays of one shape.
     """
     from scipy.special import chdtrc
 
@@ -40,15 +40,14 @@ def chance(statistic: Floats, freedom: Floats, penalty: Floats, samples: float) 
 
 
 def p_values(test: Tested, samples: float) -> Floats:
-    """Of every landmark and step, (m, s): that not all pairs of views share one more direction; the worst pair's."""
+    """p-values (m, s) of every landmark and step; of several pairs of views the largest, so that all have to share."""
     return chance(test.statistic, test.freedom, test.penalty, samples).max(axis=0)
 
 
 def n_significant(p: Floats, level: float) -> NDArray[np.int64]:
-    """Common directions (m,) of every landmark, from its `p_values` (m, s), with false discoveries held at a level.
+    """Common directions (m,) of every landmark, from its `p_values` (m, s), at a false discovery rate.
 
-    Step by step: among the landmarks that passed so far, those pass whose p-values the procedure of Benjamini and
-    Hochberg rejects, so that of what is said to be there at a step at most the share ``level`` is not.
+    Step by step: the procedure of Benjamini and Hochberg among the landmarks that were significant at all steps before.
     """
     from scipy.stats import false_discovery_control
 
@@ -63,11 +62,11 @@ def n_significant(p: Floats, level: float) -> NDArray[np.int64]:
 
 
 def effective_samples(surrogates: Sequence[Tested]) -> float:
-    r"""Samples N that neighborhoods are worth: with it the first step finds in surrogates what chance would.
+    r"""Effective number of independent samples N of a neighborhood: it calibrates the first step on surrogates.
 
-    Samples that follow each other are alike, and k of them are worth fewer. N solves
-    :math:`\sum_i (N - g_i) T_i = \sum_i f_i`, the sum of the statistics at its expectation; or it makes the share 0.05
-    of them significant at that level, if that takes fewer.
+    Consecutive samples are correlated, so that N is less than k. N solves
+    :math:`\sum_i (N - g_i) T_i = \sum_i f_i`, the sum of the statistics equal to its expectation; or it makes 5 % of
+    them significant at the level 0.05, if that N is smaller.
     """
     from scipy.special import chdtri
 
@@ -82,3 +81,26 @@ def effective_samples(surrogates: Sequence[Tested]) -> float:
     by_mean = (f.sum() + (g * T).sum()) / T.sum()
     by_tail = np.quantile(g + chdtri(f, 0.05) / T, 0.05)
     return float(min(by_mean, by_tail))
+
+
+def null_edge(effective: NDArray, k: int) -> NDArray[np.float64]:
+    r"""Limit of the largest canonical correlation of independent views, in neighborhoods of k samples.
+
+    The Wachter edge :math:`\sqrt{c_1(1-c_2)} + \sqrt{c_2(1-c_1)}` with :math:`c_v = d_v/(k-1)`, where
+    :math:`d_v` is the effective rank after the ridge. For more than two views: the largest over pairs.
+
+    Parameters
+    ----------
+    effective : (m, K) effective rank of each view at each landmark
+    k : samples in a neighborhood
+
+    Returns
+    -------
+    edge : (m,), at most 1
+    """
+    c = np.clip(np.asarray(effective, np.float64) / (k - 1), 0, 1)
+    if c.shape[1] == 1:
+        return np.zeros(len(c))
+    top = np.sort(c, axis=1)[:, -2:]  # the edge rises with both: the two largest make the largest
+    edge = np.sqrt(top[:, 0] * (1 - top[:, 1])) + np.sqrt(top[:, 1] * (1 - top[:, 0]))
+    return np.where(top.sum(axis=1) >= 1, 1.0, np.minimum(edge, 1.0))

@@ -1,33 +1,50 @@
-r"""Whether views share anything at all: what their neighborhoods show, against what they show of shifted views.
+r"""Whether views share anything at all, tested against surrogates: the same views shifted in time, or at other speeds.
 
-Views shifted against each other in time are what they were, as smooth, as rare, as bent, but no longer in step. So
-whatever shifted views reach, they reach by chance.
+A view that is shifted in time against the others is as smooth and as curved as before, but no longer aligned with
+them, so that what shifted views share they share by chance. A shift only changes the phase of a steady oscillation:
+views that share one share it still when they are shifted. Such views are compared with the same views at other speeds,
+because no ratio of the speeds of unrelated oscillations is special, the ratio 1 neither.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.numerics.neighborhoods import joint_space
+from dlcca.numerics.neighbors import joint_space
 from dlcca.trust.components import Basis, basis, first_step, leading, n_directions
 from dlcca.trust.significance import Tested, effective_samples
 
-#: Surrogates. Only what exceeds all of them is significant at 0.05: one in 39 is 0.026, two would be 0.051.
+#: Surrogates. Only a statistic above all of them is significant at 0.05: 1/39 = 0.026, and 2/39 = 0.051.
 SURROGATES = 38
-#: Neighborhoods that are looked at: of nearest neighbours, which are searched anew for every shift, and of others.
+#: Neighborhoods that are tested: of nearest neighbours, which are searched again for every shift, and windows.
 KNN_SAMPLES, WINDOW_SAMPLES = 64, 512
-#: Rows among which nearest neighbours are searched, at most, and the stretches that they are taken from.
+#: Rows among which nearest neighbours are searched, at most, and the contiguous segments that they are taken from.
 MOST_ROWS, STRETCHES = 20_000, 8
-#: Views of more channels are searched in so many of their principal components.
+#: Wider views are reduced to this number of principal components for the search.
 MOST_CHANNELS = 24
-#: Shifts are at least this share of the recording: a small one leaves views in step.
+#: Shifts are at least this share of the recording: after a small one the views are still nearly aligned.
 LEAST_SHIFT = 0.05
 
-#: The directions of each of K views in its neighborhoods when view v is shifted by its entry of (K,) places.
+#: A view whose forecast a quarter of the recording ahead has at least this R² is a steady oscillation.
+STEADY = 0.4
+#: Rows that are used for the forecast and the speed test, at most, and at least.
+SPEED_ROWS, FEWEST_ROWS = 2048, 64
+#: Oscillations with fewer periods in the recording are drift: their speed is not known.
+SLOWEST = 2.5
+#: Leading components of a view, and the numbers of delays of each, within an eighth of the recording.
+COMPONENTS, FORECAST_DELAYS, DELAYS = 6, 24, 16
+#: Ratios of the speeds of two views are between these, or between their inverses.
+LEAST_CHANGE, MOST_CHANGE = 1.05, 1.35
+#: Ridges of the forecast and of the canonical correlations.
+FORECAST_RIDGE, RIDGE = 1e-3, 3e-3
+
+Floats = NDArray[np.float64]
+#: The bases of each of K views in its neighborhoods when view v is shifted by its entry of (K,) places.
 Bases = Callable[[Sequence[int]], list[Basis]]
 #: Statistics of the neighborhoods when view v is shifted by its entry of (K,) places.
 Measure = Callable[[Sequence[int]], Tested]
@@ -35,24 +52,26 @@ Measure = Callable[[Sequence[int]], Tested]
 
 @dataclass(frozen=True)
 class Compared:
-    """The views as they are, against surrogates."""
+    """The statistic of the views, and those of surrogates."""
 
     statistic: float
-    surrogates: NDArray[np.float64]  # (B,)
-    samples: float | None = None  # independent samples that a neighborhood is worth; None if not known
-    by_chance: float | None = None  # the mean of the largest squared correlation that surrogates reach
+    surrogates: Floats  # (B,)
+    samples: float | None = None  # effective number of independent samples of a neighborhood; None if not known
+    by_chance: float | None = None  # mean of the largest squared correlation of surrogates
 
     @property
     def p(self) -> float:
-        """The share of all, themselves included, that reach what the views reach as they are."""
+        """The share of all, the views as they are included, whose statistic is at least that of the views."""
         return float((1 + (self.surrogates >= self.statistic).sum()) / (1 + len(self.surrogates)))
 
 
-def shift_test(measure: Measure, n: int, K: int, *, count: int = SURROGATES) -> Compared:
-    r"""Views in step against views shifted by random numbers of n places, each by another.
+# Shifts in time.
 
-    The statistic is :math:`\sum_i \rho_i^2`, the mean over the neighborhoods; of several pairs of views the least, so
-    that all have to share.
+
+def shift_test(measure: Measure, n: int, K: int, *, count: int = SURROGATES) -> Compared:
+    r"""Aligned views compared with views shifted by random numbers of n places, each by another.
+
+    The statistic is :math:`\sum_i \rho_i^2`, the mean over the neighborhoods; of several pairs of views the smallest.
     """
     shifts = random_shifts(n, K, count, np.random.default_rng(0))
     if not len(shifts):
@@ -65,18 +84,18 @@ def shift_test(measure: Measure, n: int, K: int, *, count: int = SURROGATES) -> 
 
 
 def statistic_of(test: Tested) -> float:
-    """The least pair's mean of Σ ρ²."""
+    """The mean of Σ ρ² over the neighborhoods, of the pair of views where it is smallest."""
     return float(test.shared.mean(axis=1).min())
 
 
 def random_shifts(n: int, K: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Shifts (count, K) among n places around a circle, no two views of a row closer than `LEAST_SHIFT` allows.
+    """Shifts (count, K) on a circle of n places, every two views of a row at least `LEAST_SHIFT` apart.
 
-    The K views are laid around the circle in random order with random gaps; the first stays where it is.
+    The K views are placed on the circle in random order with random gaps; the first is not shifted.
     """
     least = max(1, min(int(np.ceil(LEAST_SHIFT * n)), n // (2 * K)))
     if K == 2:
-        # One from each of equal parts: shifts that lie side by side show much the same, and would count as one.
+        # One from each of equal parts: shifts that are close together give nearly the same surrogate.
         edges = np.linspace(least, n - least + 1, min(count, n - 2 * least + 1) + 1).astype(np.int64)
         drawn = rng.integers(edges[:-1], edges[1:])
         return np.column_stack([np.zeros_like(drawn), drawn])
@@ -90,7 +109,7 @@ def random_shifts(n: int, K: int, count: int, rng: np.random.Generator) -> NDArr
 
 
 def windows_measure(views: Sequence[NDArray], neighbors: NDArray[np.int64]) -> tuple[Measure, int]:
-    """For neighborhoods that do not depend on the values, as windows of time: and the number of places.
+    """Statistics in neighborhoods that do not depend on the values, such as windows; and the number of places.
 
     Parameters
     ----------
@@ -102,9 +121,9 @@ def windows_measure(views: Sequence[NDArray], neighbors: NDArray[np.int64]) -> t
 
 
 def windows_bases(views: Sequence[NDArray], neighbors: NDArray[np.int64]) -> tuple[Bases, int]:
-    """The directions of each view in its neighborhoods, for any shifts of the views.
+    """The bases of each view in its neighborhoods, for any shifts of the views, and the number of places.
 
-    A shift pairs the neighborhoods of one view with those of another further on, so that each is decomposed once.
+    A shift pairs the neighborhoods of one view with later ones of another, so that each is decomposed once.
     """
     some = neighbors[np.linspace(0, len(neighbors) - 1, min(len(neighbors), WINDOW_SAMPLES)).astype(np.int64)]
     most = n_directions(some.shape[1])
@@ -117,35 +136,34 @@ def windows_bases(views: Sequence[NDArray], neighbors: NDArray[np.int64]) -> tup
 
 
 def knn_measure(views: Sequence[NDArray], k: int) -> tuple[Measure, int]:
-    """For the k nearest neighbours in all views at once, which depend on how the views are paired; as above.
+    """Statistics in the k nearest neighbours in all views jointly, which change with the shifts; see `windows_measure`.
 
-    The neighborhoods are those of random rows. Landmarks would not do: they are chosen in the joint space, where the
-    views are in step.
+    The neighborhoods are those of random rows, not of landmarks, which are chosen in the joint space of aligned views.
     """
     bases, places = knn_bases(views, k)
     return lambda shifts: first_step(bases(shifts)), places
 
 
 def knn_bases(views: Sequence[NDArray], k: int) -> tuple[Bases, int]:
-    """The directions of each view among the neighbours, which are searched anew for any shifts of the views."""
+    """The bases of each view in its neighborhoods, which are searched for any shifts of the views; and the places."""
     rows = sampled_rows(len(views[0]))
     scaled = joint_space([narrowed(X[rows]) for X in views])
     n = len(rows)
     k = min(k, n)
     at = np.sort(np.random.default_rng(1).choice(n, min(n, KNN_SAMPLES), replace=False))
-    first = _apart(scaled[0], at)
+    first = _distances(scaled[0], at)
     most = n_directions(k)
 
     def bases(shifts: Sequence[int]) -> list[Basis]:
         moved = [np.roll(X, s, axis=0) if s else X for X, s in zip(scaled, shifts, strict=True)]
-        D = np.maximum.reduce([_apart(moved[0], at) if shifts[0] else first, *(_apart(X, at) for X in moved[1:])])
-        near = np.argpartition(D, k - 1, axis=1)[:, :k]
+        parts = [_distances(moved[0], at) if shifts[0] else first, *(_distances(X, at) for X in moved[1:])]
+        near = np.argpartition(np.maximum.reduce(parts), k - 1, axis=1)[:, :k]
         return [basis(leading(X[near], most).scores) for X in moved]
 
     return bases, n
 
 
-def _apart(X: NDArray, at: NDArray[np.int64]) -> NDArray[np.float32]:
+def _distances(X: NDArray, at: NDArray[np.int64]) -> NDArray[np.float32]:
     """Squared distances (m, n) of some rows to all; single precision ranks neighbours well enough, twice as fast."""
     X = X.astype(np.float32)
     lengths = np.einsum("nd,nd->n", X, X)
@@ -161,9 +179,105 @@ def narrowed(X: NDArray) -> NDArray:
 
 
 def sampled_rows(n: int) -> NDArray[np.int64]:
-    """All rows, or some unbroken stretches spread over them: single rows would not be as alike as they are."""
+    """All rows, or contiguous segments spread over them, which keep the correlation of consecutive rows."""
     if n <= MOST_ROWS:
         return np.arange(n)
     length = MOST_ROWS // STRETCHES
     starts = np.linspace(0, n - length, STRETCHES).astype(np.int64)
     return (starts[:, None] + np.arange(length)).ravel()
+
+
+# Other speeds, for steady oscillations.
+
+
+def without_drift(X: NDArray) -> Floats:
+    """The leading components (n, p) of a view (n, d) without its drift, of contiguous rows in the middle."""
+    from scipy.fft import dct, idct
+
+    first = max(0, (len(X) - SPEED_ROWS) // 2)
+    X = np.asarray(X[first : first + SPEED_ROWS], np.float64)
+    cosines = dct(X, axis=0, norm="ortho")
+    cosines[: int(2 * SLOWEST) + 1] = 0  # the j-th has j/2 periods
+    return leading(idct(cosines, axis=0, norm="ortho")[None], COMPONENTS).scores[0]
+
+
+def forecast_r2(Z: Floats) -> float:
+    r"""R² of a forecast of components (n, p) a quarter of the recording ahead: fitted in the first half, scored later.
+
+    The forecast is a linear function of delayed values. It continues any sum of steady oscillations exactly, and no
+    noise, however smooth: for an autoregressive process whose correlation time is below the horizon R² is at most 0.
+    """
+    n = len(Z)
+    if n < FEWEST_ROWS or not Z.any():
+        return -np.inf
+    ahead = n // 4
+    H = delayed(Z, n // 8, FORECAST_DELAYS)
+    before, after = H[:-ahead], Z[n - len(H) + ahead :]
+    half = len(before) // 2
+    U, s, Vt = np.linalg.svd(before[:half], full_matrices=False)
+    guess = before[half:] @ (Vt.T * (s / (s**2 + FORECAST_RIDGE * s[0] ** 2)) @ (U.T @ after[:half]))
+    total = float((after[half:] ** 2).sum())
+    return 1 - float(((after[half:] - guess) ** 2).sum()) / total if total > 0 else -np.inf
+
+
+def delayed(Z: Floats, span: int, count: int) -> Floats:
+    """Values and their past, side by side: rows from ``span`` on, with ``count`` delays spread over the span."""
+    delays = np.unique(np.linspace(0, span, min(count, span + 1)).astype(np.int64))
+    return np.hstack([Z[span - delay : len(Z) - delay] for delay in delays])
+
+
+def speed_test(views: Sequence[Floats], *, count: int = SURROGATES) -> Compared:
+    """Oscillations (n, p_v) of all views compared with the same views slowed down against each other.
+
+    The statistic is the mean of the two largest canonical correlations (an oscillation has a sine and a cosine) of the
+    views with their past; of several pairs of views the smallest.
+    """
+    speeds = random_speeds(len(views), count, np.random.default_rng(2))
+    pairs = [_Pair(views[u], views[v], u, v) for u, v in combinations(range(len(views)), 2)]
+    found = np.array([min(pair.correlation(row[pair.v] / row[pair.u]) for pair in pairs) for row in speeds])
+    return Compared(min(pair.correlation(1.0) for pair in pairs), found)
+
+
+def random_speeds(K: int, count: int, rng: np.random.Generator) -> Floats:
+    """Speeds (count, K), every two views of a row apart by a factor between `LEAST_CHANGE` and `MOST_CHANGE`."""
+    least, most = np.log(LEAST_CHANGE), np.log(MOST_CHANGE)
+    if K == 2:
+        # One from each of equal parts, to either side: ratios that are close together give nearly the same surrogate.
+        sides = [np.linspace(least, most, half + 1) for half in (count // 2, count - count // 2)]
+        up, down = (rng.uniform(edges[:-1], edges[1:]) for edges in sides)
+        return np.exp(np.column_stack([np.zeros(count), np.concatenate([up, -down])]))
+    least = min(least, most / (2 * K))
+    made = np.empty((count, K))
+    for b in range(count):
+        spare = np.sort(rng.uniform(0, most - (K - 1) * least, K))
+        made[b] = rng.permutation(spare + least * np.arange(K))
+    return np.exp(made)
+
+
+class _Pair:
+    """Views u and v, at any ratio of their speeds."""
+
+    def __init__(self, first: Floats, second: Floats, u: int, v: int) -> None:
+        from scipy.interpolate import CubicSpline
+
+        self.u, self.v, self.n = u, v, len(first)
+        self.white = [self._with_past(first), self._with_past(second)]
+        self.splines = [CubicSpline(np.arange(self.n), X) for X in (first, second)]
+
+    def correlation(self, ratio: float) -> float:
+        """The statistic with the second view so many times as fast: one view is slowed down, so that no row is lost."""
+        first, second = self.white
+        if ratio > 1:
+            first = self._with_past(self.splines[0](np.arange(self.n) / ratio))
+        elif ratio < 1:
+            second = self._with_past(self.splines[1](np.arange(self.n) * ratio))
+        return float(np.linalg.svd(first.T @ second, compute_uv=False)[:2].mean())
+
+    def _with_past(self, Z: Floats) -> Floats:
+        return _white(delayed(Z, self.n // 8, DELAYS))
+
+
+def _white(H: Floats) -> Floats:
+    H = H - H.mean(axis=0)
+    lam, V = np.linalg.eigh(H.T @ H)
+    return H @ (V / np.sqrt(np.maximum(lam, 0) + RIDGE * lam[-1]))

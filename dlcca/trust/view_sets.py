@@ -1,7 +1,7 @@
-r"""What a set of views shares: at each landmark, and over all against what shifted views show.
+r"""What a set of three or more views shares, in the whole recording and at each landmark.
 
-For two views this is what `components` and `surrogates` test. Three views may share something two by two and nothing
-all together, so for a larger set each view in turn is held against what the *others* share.
+Three views may share something two by two and nothing all together, so each view in turn is tested against what the
+*others* share. For two views see `surrogates` and `components`.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from dlcca.trust.components import Basis, Floats, sequence
 from dlcca.trust.significance import chance, n_significant
 from dlcca.trust.surrogates import SURROGATES, Bases, Compared, random_shifts
 
-#: Shifts from which it is told how much views agree by chance.
+#: Shifts that give the agreement of views by chance.
 EDGE_SHIFTS = 6
 
 
 @dataclass(frozen=True)
 class Together:
-    """What all views of a set share at m landmarks."""
+    """Common components of a set of views at m landmarks."""
 
     count: NDArray[np.int64]  # (m,) components
-    p: Floats  # (m, s) of each step, that there is none
-    variates: Floats  # (m, k, s) of length one, as many as are counted; the others are zero
+    p: Floats  # (m, s) p-value of each step
+    variates: Floats  # (m, k, s) of length one for significant components, else zero
 
 
 def in_common(scores: Sequence[Floats], samples: float, level: float) -> Together:
     """Components that all of K >= 2 views hold, from their `leading` scores (m, k, p_v).
 
-    Each view is tested against what the others share, found in the same way; the p-value is the worst of them.
-    ``samples`` is what a neighborhood is worth, and ``level`` the share of false discoveries among the landmarks.
+    Each view is tested against what the others share, found in the same way; the p-value is the largest of them.
+    ``samples`` is the effective number of samples of a neighborhood, and ``level`` the false discovery rate.
     """
-    known: dict[tuple[int, ...], Together] = {}  # smaller sets are met on many ways
+    known: dict[tuple[int, ...], Together] = {}  # smaller sets are needed several times
 
     def of(views: tuple[int, ...]) -> Together:
         if views not in known:
@@ -53,7 +53,7 @@ def in_common(scores: Sequence[Floats], samples: float, level: float) -> Togethe
 
 
 def _counted(tried: Sequence[tuple[Floats, Floats]], samples: float, level: float) -> Together:
-    """The worst p-value of several sequences, and the variates of the last."""
+    """The largest p-value of several sequences, and the variates of the last."""
     s = min(made.shape[2] for made, _ in tried)
     p = np.max([chance(made[0, :, :s], made[1, :, :s], made[2, :, :s], samples) for made, _ in tried], axis=0)
     count = n_significant(p, level)
@@ -70,8 +70,8 @@ def _kept(variates: Floats, count: NDArray[np.int64]) -> Floats:
 def agreed(views: Sequence[Basis]) -> tuple[Floats, Floats]:
     """The MAXVAR components of some views: variates (m, k, r) of length one, and their least correlation (m, r).
 
-    The least is over the pairs of views of the correlation of their own parts; a component that two views of three hold
-    has none to speak of.
+    The smallest correlation is over the pairs of views, between their parts of a component; it is near 0 for
+    a component of two views of three.
     """
     sizes = [view.columns.shape[2] for view in views]
     Z = np.concatenate([view.columns for view in views], axis=2)
@@ -96,19 +96,19 @@ def carried(variates: Floats, view: Basis) -> Floats:
 
 
 def beyond_chance(variates: Floats, view: Basis) -> Floats:
-    """The same less what the view's neighborhoods hold of other landmarks' variates, (m, r); below 0 by chance only."""
+    """The same less its expectation by chance, from the variates of other landmarks, (m, r); may be below 0."""
     m = len(variates)
     by_chance = float(np.mean([carried(variates, view.moved(m * part // 5)).mean() for part in range(1, 5)]))
     return (carried(variates, view) - by_chance) / max(1 - by_chance, 1e-12)
 
 
 def rest_test(bases: Bases, n: int, K: int, v: int, *, count: int = SURROGATES, no_room: float = 1.0) -> Compared:
-    r"""Whether view v holds anything of what the K - 1 others share: it is shifted against them, they stay in step.
+    r"""Test whether view v holds anything of what the K - 1 others share: it is shifted, they stay aligned.
 
     The statistic is :math:`\sum_i \max(0, t_i^2 - t_0^2)\, \|Q_v^T u_i\|^2`, the mean over the neighborhoods, with the
-    components :math:`u_i` that the others agree on, their least correlation :math:`t_i`, and :math:`t_0` what others
-    that are shifted reach in one neighborhood of twenty: what two views have by chance only may well be made of what
-    each of them shares with v. Where :math:`t_0^2` is ``no_room`` or more nothing can be told: there are no surrogates.
+    components :math:`u_i` that the others agree on, their smallest correlation :math:`t_i`, and :math:`t_0` what
+    shifted others reach in one neighborhood of twenty: components that agree by chance may consist of what each
+    of the others shares with v. If :math:`t_0^2` is ``no_room`` or more there are no surrogates.
     """
     others = [u for u in range(K) if u != v]
     edge = _edge(bases, n, K, others)
@@ -125,7 +125,7 @@ def rest_test(bases: Bases, n: int, K: int, v: int, *, count: int = SURROGATES, 
 
 
 def _edge(bases: Bases, n: int, K: int, others: Sequence[int]) -> float:
-    """The square of the least correlation that only one neighborhood in twenty of shifted views exceeds."""
+    """The 95 % quantile over neighborhoods of the largest squared agreement of shifted views."""
     tops = []
     for row in random_shifts(n, len(others), EDGE_SHIFTS, np.random.default_rng(3)):
         shifts = np.zeros(K, np.int64)
@@ -136,10 +136,9 @@ def _edge(bases: Bases, n: int, K: int, others: Sequence[int]) -> float:
 
 
 def adjusted(tests: Sequence[Compared]) -> list[float]:
-    """p-values of several tests such that the chance of any false one is held, by the largest of all surrogates.
+    """p-values of several tests, adjusted for the family-wise error by the largest surrogate (Westfall and Young).
 
-    Each is measured in the spread of its own surrogates, a surrogate in that of the others; with the b-th surrogate of
-    every test the largest counts (the step of Westfall and Young). Of one test it is its own p.
+    Each statistic is standardised by its own surrogates, each surrogate by the others. With one test it is its own p.
     """
     count = min(len(test.surrogates) for test in tests)
     if count < 3:
@@ -154,7 +153,7 @@ def adjusted(tests: Sequence[Compared]) -> list[float]:
 
 
 def _among_others(x: Floats) -> Floats:
-    """How far each lies above the mean of the others, in units of their spread."""
+    """Each value standardised by the mean and the standard deviation of the others."""
     n = len(x)
     mean = (x.sum() - x) / (n - 1)
     spread = [np.delete(x, i).std(ddof=1) for i in range(n)]
@@ -162,7 +161,7 @@ def _among_others(x: Floats) -> Floats:
 
 
 def exactly(counts: dict[tuple[int, ...], int]) -> dict[tuple[int, ...], int]:
-    r"""Components that are in a set of views and in no larger one, from those that are in all views of each set.
+    r"""Components of exactly one set of views, from the numbers of components that all views of each set hold.
 
     :math:`e_S = \sum_{T \supseteq S} (-1)^{|T| - |S|} c_T`, at least 0; sets without any are left out.
     """

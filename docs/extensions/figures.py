@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from dlcca import LocalCCA, baselines, simulate
-from dlcca.numerics.cca import local_cca
+from dlcca.numerics.metrics.cca import local_cca
 
 BLUE, RED, GREY = "#1f5fa8", "#c8261f", "#777777"
 STYLE = {

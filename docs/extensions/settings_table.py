@@ -7,12 +7,9 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
-import inspect
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields
-from itertools import pairwise
 from typing import Any
 
 from docutils import nodes
@@ -21,6 +18,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from dlcca.settings.fit import OPTIONS
+from dlcca.settings.schema import sentences
 
 
 class SettingsTable(SphinxDirective):
@@ -65,7 +63,7 @@ def table(directive: SphinxDirective, head: Sequence[str], rows: Sequence[Sequen
 
 def rows_of(settings: type, leave_out: list[str] | tuple[str, ...] = ()) -> list[tuple[str, str, str]]:
     """Key, default and meaning of each field, as Markdown."""
-    said = {name: text for above in reversed(settings.__mro__[:-1]) for name, text in sentences(above).items()}
+    said = sentences(settings)
     kept = [key for key in fields(settings) if key.name not in leave_out]
     return [(f"`{key.name}`", default(key), said.get(key.name, "").replace("|", "\\|")) for key in kept]
 
@@ -86,16 +84,6 @@ def default(key: Field[Any]) -> str:
 
 def _is_made(key: Field[Any]) -> bool:
     return key.default_factory is not MISSING
-
-
-def sentences(settings: type) -> dict[str, str]:
-    """The text under each field of a class; Python itself forgets it."""
-    (body,) = (node.body for node in ast.parse(inspect.getsource(settings)).body if isinstance(node, ast.ClassDef))
-    found = {}
-    for field, text in pairwise(body):
-        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-            found[field.target.id] = " ".join(str(text.value.value).split())
-    return found
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dlcca import simulate
-from dlcca.baselines import alternating_diffusion, eigenpairs
+from dlcca.baselines import alternating_diffusion, dense
 from dlcca.errors import SettingsError
 from tests.baselines.problems import related_views
 from tests.reference import baselines as reference
@@ -61,7 +61,7 @@ def test_samples_that_both_views_keep_apart_are_told_apart_by_the_first_coordina
 def test_the_solver_for_many_samples_finds_what_the_exact_one_does(monkeypatch):
     views = related_views(400, [3, 2])
     by_arnoldi = alternating_diffusion(views, 4)
-    monkeypatch.setattr(eigenpairs, "EXACT_UP_TO", 400)
+    monkeypatch.setattr(dense, "EXACT_UP_TO", 400)
     exact = alternating_diffusion(views, 4)
     assert_allclose(by_arnoldi.eigenvalues, exact.eigenvalues, rtol=1e-9)
     assert_allclose(by_arnoldi.embedding, exact.embedding, atol=1e-6)
@@ -72,7 +72,7 @@ def test_a_conjugate_pair_of_eigenvalues_gives_two_real_coordinates(n):
     # A cyclic shift, shrunk so that its moduli fall: eigenvectors are pairs of waves.
     rate = np.exp(-(np.minimum(np.arange(n), n - np.arange(n)) ** 2) / 8.0)
     A = np.stack([np.roll(rate, i + 1) for i in range(n)])
-    moduli, V = eigenpairs.eigenpairs(lambda v: A @ (v - v.mean(axis=0)), n, 4)
+    moduli, V = dense.eigenpairs(lambda v: A @ (v - v.mean(axis=0)), n, 4)
     assert_allclose(moduli[0], moduli[1])
     assert_allclose(moduli[2], moduli[3])
     assert np.isrealobj(V)

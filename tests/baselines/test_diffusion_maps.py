@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dlcca import simulate
-from dlcca.baselines import diffusion_maps, eigenpairs
+from dlcca.baselines import dense, diffusion_maps
 from dlcca.errors import SettingsError
 from tests.baselines.problems import related_views
 from tests.reference import baselines as reference
@@ -87,7 +87,7 @@ def test_samples_in_two_far_groups_are_told_apart_by_the_first_coordinate():
 def test_the_solver_for_many_samples_finds_what_the_exact_one_does(monkeypatch):
     (X,) = related_views(400, [3])
     by_lanczos = diffusion_maps([X], 5, bandwidth=2.0)
-    monkeypatch.setattr(eigenpairs, "EXACT_UP_TO", 400)
+    monkeypatch.setattr(dense, "EXACT_UP_TO", 400)
     exact = diffusion_maps([X], 5, bandwidth=2.0)
     assert_allclose(by_lanczos.eigenvalues, exact.eigenvalues, rtol=1e-10)
     assert_allclose(by_lanczos.embedding, exact.embedding, atol=1e-7)

@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dlcca import simulate
-from dlcca.baselines import eigenpairs, kernel_cca
-from dlcca.baselines.kernel_cca import kernel_features
-from dlcca.baselines.kernels import gaussian_kernel
+from dlcca.baselines import dense, kernel_cca
+from dlcca.baselines.cca import kernel_features
+from dlcca.baselines.dense import gaussian_kernel
 from dlcca.errors import SettingsError
 from tests.baselines.problems import related_views
 from tests.reference import baselines as reference
@@ -51,8 +51,8 @@ def test_features_are_a_root_of_the_kernel_with_no_more_columns_than_it_needs():
 def test_the_solver_for_many_samples_finds_what_the_exact_one_does(monkeypatch):
     views = related_views(400, [5, 6])  # kernels of full rank
     by_lanczos = kernel_cca(views, 3)
-    monkeypatch.setattr(eigenpairs, "EXACT_UP_TO", 900)
-    monkeypatch.setattr("dlcca.baselines.canonical.EXACT_UP_TO", 900)
+    monkeypatch.setattr(dense, "EXACT_UP_TO", 900)
+    monkeypatch.setattr("dlcca.baselines.cca.EXACT_UP_TO", 900)
     exact = kernel_cca(views, 3)
     assert_allclose(by_lanczos.eigenvalues, exact.eigenvalues, rtol=1e-10)
     assert_allclose(by_lanczos.embedding, exact.embedding, atol=1e-7)

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dlcca import simulate
-from dlcca.baselines import eigenpairs, linear_cca
+from dlcca.baselines import dense, linear_cca
 from dlcca.errors import SettingsError
 from tests.baselines.problems import related_views
 from tests.reference import baselines as reference
@@ -78,7 +78,7 @@ def test_more_variates_than_two_views_can_hold_are_refused():
 def test_the_solver_for_many_channels_finds_what_the_exact_one_does(monkeypatch):
     views = related_views(1000, [320, 310], common=5)
     by_lanczos = linear_cca(views, 3, ridge=0.1)
-    monkeypatch.setattr("dlcca.baselines.canonical.EXACT_UP_TO", 320)
+    monkeypatch.setattr("dlcca.baselines.cca.EXACT_UP_TO", 320)
     exact = linear_cca(views, 3, ridge=0.1)
     assert_allclose(by_lanczos.eigenvalues, exact.eigenvalues, rtol=1e-10)
     assert_allclose(by_lanczos.embedding, exact.embedding, atol=1e-6)
@@ -87,7 +87,7 @@ def test_the_solver_for_many_channels_finds_what_the_exact_one_does(monkeypatch)
 def test_the_solver_for_many_channels_of_three_views_finds_what_the_exact_one_does(monkeypatch):
     views = related_views(1000, [110, 100, 120], common=5)
     by_lanczos = linear_cca(views, 3, ridge=0.1)
-    monkeypatch.setattr(eigenpairs, "EXACT_UP_TO", 330)
+    monkeypatch.setattr(dense, "EXACT_UP_TO", 330)
     exact = linear_cca(views, 3, ridge=0.1)
     assert_allclose(by_lanczos.eigenvalues, exact.eigenvalues, rtol=1e-10)
     assert_allclose(by_lanczos.embedding, exact.embedding, atol=1e-6)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dlcca.pipelines import reports
+from dlcca.pipelines import page
 from tests.pipelines.nights import pipeline_file, recorded, run_night
 
 pytestmark = pytest.mark.slow
@@ -20,7 +20,7 @@ def nightly(folder) -> Path:
         run_night(file, night)
     (place / "incoming" / "broken.edf").write_bytes(b"not a recording")
     run_night(file, 3)
-    reports.draw(file, lambda text: None)
+    page.update_reports(file, lambda text: None)
     return place / "page.html"
 
 

@@ -21,7 +21,7 @@ from dlcca.storage import run as run_store
 from tests.support.runs import made_up
 
 VERBS = ("demo", "reproduce", "plan", "ingest", "tune", "run", "transform", "refit", "export", "report", "compare")
-VERBS += ("status", "verify")
+VERBS += ("status", "verify", "schema")
 NOT_YET: tuple[str, ...] = ()
 #: Verbs with verbs of their own.
 GROUPS = {

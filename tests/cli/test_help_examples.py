@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import zarr
 
-from dlcca.pipelines import examples, settings
+from dlcca.pipelines import settings
 from dlcca.settings import runfile
 from tests.cli.test_cli import EVERY_VERB
 from tests.pipelines.nights import pipeline_file, recorded
@@ -16,7 +16,7 @@ from tests.support.help_examples import example_of, run_example
 from tests.support.page_files import RUN_ON_RECORDINGS, write_night
 
 #: In an order in which each finds what it works on.
-ON_RECORDINGS = ("plan", "ingest", "tune", "run", "transform", "refit", "export", "compare")
+ON_RECORDINGS = ("schema", "plan", "ingest", "tune", "run", "transform", "refit", "export", "compare")
 ON_CLUSTERS = ("cluster profiles", "cluster check")
 ON_THE_DEMO = ("demo", "report", "status", "verify")
 ON_PIPELINES = ("examples", "run", "backfill", "status", "history", "rollback", "retain", "page", "install")
@@ -49,10 +49,10 @@ def works(verb: str, *left_behind: str) -> None:
 
 
 def test_the_example_settings_are_settings():
-    asked = runfile.read(examples.folder() / "run.toml")
+    asked = runfile.read(settings.examples_folder() / "run.toml")
     assert list(asked.recordings) == ["brain", "heart"]
     for name in ("nightly-edf.toml", "bucket.toml"):
-        assert settings.read(examples.folder() / name).pipeline.name
+        assert settings.read(settings.examples_folder() / name).pipeline.name
 
 
 @pytest.mark.slow
@@ -63,6 +63,7 @@ def test_examples_on_recordings_work_as_printed(tmp_path, monkeypatch):
     Path("run.toml").write_text(RUN_ON_RECORDINGS)
     for night, name in enumerate(("night1", "night2", "monday", "tuesday"), start=1):
         write_night(f"{name}.edf", night)
+    works("schema", "run.schema.json")
     works("plan")
     works("ingest", "views.zarr")
     works("tune", "tuned.toml")

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dlcca.cli.progress_bar import Whole
-from dlcca.cli.progress_log import Minutes, _Stage
+from dlcca.cli.progress import ProgressLog, RunProgress, StageProgress
 
 
 def awaited(condition):
@@ -21,45 +20,45 @@ def awaited(condition):
 
 def test_a_stage_is_a_line_when_it_is_done():
     lines = []
-    with Minutes(lines.append) as minutes:
-        minutes.tell("scan", 4, 4)  # by an earlier run
+    with ProgressLog(lines.append) as log:
+        log.update("scan", 4, 4)  # by an earlier run
         for done in range(1, 5):
-            minutes.tell("near", done, 4)
-        minutes.tell("kernel", 0, 2)
+            log.update("near", done, 4)
+        log.update("kernel", 0, 2)
     assert len(lines) == 1
     assert lines[0].split("  ", 1)[1] == "near: 3 of 4 blocks in 0 s"
 
 
 def test_a_long_stage_is_a_line_each_minute_also_while_no_block_is_finished():
     lines = []
-    with Minutes(lines.append, every_s=0.02) as minutes:
-        minutes.tell("near", 10, 40)
+    with ProgressLog(lines.append, every_s=0.02) as log:
+        log.update("near", 10, 40)
         awaited(lambda: len(lines) >= 2)
-        minutes.tell("near", 30, 40)
+        log.update("near", 30, 40)
         awaited(lambda: "30 of 40 blocks, " in lines[-1])
-        minutes.tell("near", 40, 40)
+        log.update("near", 40, 40)
     assert "near: 10 of 40 blocks, none of them in the last 0 s" in lines[0]
     assert "left" in next(line for line in lines if "30 of 40" in line)
     assert lines[-1].endswith("near: 30 of 40 blocks in 0 s")
 
 
 def test_a_line_tells_the_rate_and_the_time_that_is_left():
-    stage = _Stage(began=0.0, found=10, done=30, blocks=50, told=0.0)
+    stage = StageProgress(began=0.0, found=10, done=30, blocks=50, updated=0.0)
     assert stage.line("near", 10.0) == "near: 30 of 50 blocks, 2 a second, about 10 s left"
     assert stage.line("near", 3600.0) == "near: 30 of 50 blocks, 3 minutes each, about 60 minutes left"
 
 
 SHOW = """
 import time
-from dlcca.cli.console import Voice
-voice = Voice(as_json=False, quiet=False, debug=False)
-with voice.bars(expected={"scan": 1.0, "near": 3.0}) as tell:
-    tell("scan", 0, 1)
-    tell("scan", 1, 1)
+from dlcca.cli.verb import Console
+console = Console(as_json=False, quiet=False, debug=False)
+with console.progress(expected={"scan": 1.0, "near": 3.0}) as update:
+    update("scan", 0, 1)
+    update("scan", 1, 1)
     for done in range(41):
-        tell("near", done, 40)
+        update("near", done, 40)
         time.sleep(0.01)
-voice.next_steps({"look": "dlcca report run.zarr"})
+console.next_steps({"look": "dlcca report run.zarr"})
 """
 
 
@@ -103,16 +102,16 @@ class Clock:
 
 def test_what_is_left_of_all_stages_follows_from_what_was_done_and_from_the_plan():
     clock = Clock()
-    whole = Whole({"scan": 1.0, "near": 4.0, "kernel": 5.0}, clock)
-    whole.tell("scan", 0, 10)
+    whole = RunProgress({"scan": 1.0, "near": 4.0, "kernel": 5.0}, clock)
+    whole.update("scan", 0, 10)
     assert whole.left_s() is None
     clock.now = 3.0
-    whole.tell("scan", 10, 10)
+    whole.update("scan", 10, 10)
     assert whole.share() == pytest.approx(0.1)
     assert whole.left_s() == pytest.approx(27.0)  # three times slower than planned
-    whole.tell("near", 0, 8)
+    whole.update("near", 0, 8)
     clock.now = 9.0
-    whole.tell("near", 4, 8)
+    whole.update("near", 4, 8)
     assert whole.share() == pytest.approx(0.3)
     assert whole.left_s() == pytest.approx(21.0)
     assert whole.sentence() == "2 stages in 9.0 s; longest: near 6.0 s, scan 3.0 s"
@@ -120,18 +119,18 @@ def test_what_is_left_of_all_stages_follows_from_what_was_done_and_from_the_plan
 
 def test_what_an_earlier_run_did_is_neither_awaited_nor_counted():
     clock = Clock()
-    whole = Whole({"scan": 100.0, "near": 4.0, "kernel": 4.0}, clock)
-    whole.tell("scan", 10, 10)
-    whole.tell("near", 4, 8)
+    whole = RunProgress({"scan": 100.0, "near": 4.0, "kernel": 4.0}, clock)
+    whole.update("scan", 10, 10)
+    whole.update("near", 4, 8)
     assert whole.share() == 0
     clock.now = 2.0
-    whole.tell("near", 8, 8)
+    whole.update("near", 8, 8)
     assert whole.share() == pytest.approx(2 / 6)
     assert whole.left_s() == pytest.approx(4.0)
     assert whole.sentence() == "1 stage in 2.0 s; longest: near 2.0 s"
 
 
 def test_of_a_run_that_found_all_done_no_line_stays():
-    whole = Whole({"scan": 1.0})
-    whole.tell("scan", 3, 3)
+    whole = RunProgress({"scan": 1.0})
+    whole.update("scan", 3, 3)
     assert (whole.sentence(), whole.share(), whole.left_s()) == ("", 0.0, None)

@@ -193,7 +193,7 @@ def test_what_will_not_fit_the_workers_is_refused_before_anything_runs(folder):
         (("n_neighbors", "n_neighbours"), "did you mean 'n_neighbors'"),
         (("source =", "sauce ="), "did you mean 'source'"),
         (("workers = 1", "workers = 0"), "at least 1"),
-        (('path = "run.zarr"', ""), r"lacks \[store\] path"),
+        (('path = "run.zarr"', ""), r"\[store\] path is missing"),
         (('kind = "knn"', 'kind = "kn"'), "did you mean 'knn'"),
         (("[views.left]", "[views.left"), "is not TOML"),
     ],

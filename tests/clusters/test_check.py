@@ -11,9 +11,8 @@ from typer.testing import CliRunner
 
 from dlcca import __version__
 from dlcca.cli import app
-from dlcca.clusters import versions
+from dlcca.clusters import check
 from dlcca.errors import ClusterError
-from dlcca.storage import reach
 
 pytestmark = pytest.mark.cluster
 
@@ -41,8 +40,8 @@ class SaysAnotherVersion:
 
 
 def test_workers_with_our_versions_are_taken(client):
-    assert versions.differences(client) == []
-    versions.refuse_others(client)
+    assert check.version_differences(client) == []
+    check.refuse_other_versions(client)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def test_workers_with_our_versions_are_taken(client):
 def test_workers_with_other_versions_are_refused(client, package, number, said):
     others = SaysAnotherVersion(client, **{package: number})
     with pytest.raises(ClusterError) as refused:
-        versions.refuse_others(others)
+        check.refuse_other_versions(others)
     assert said in str(refused.value)
     assert "Install the same versions" in str(refused.value)
 
@@ -65,15 +64,15 @@ def test_workers_with_other_versions_are_refused(client, package, number, said):
 def test_a_patch_of_numpy_is_no_difference(client):
     (found,) = client.get_versions()["workers"].values()
     major, minor, *_ = found["packages"]["numpy"].split(".")
-    assert versions.differences(SaysAnotherVersion(client, numpy=f"{major}.{minor}.99")) == []
-    assert versions.differences(SaysAnotherVersion(client, numpy="1.0.0")) != []
+    assert check.version_differences(SaysAnotherVersion(client, numpy=f"{major}.{minor}.99")) == []
+    assert check.version_differences(SaysAnotherVersion(client, numpy="1.0.0")) != []
 
 
 def test_a_check_of_the_store_leaves_nothing_in_it(client, tmp_path):
-    assert reach.blind(client, str(tmp_path / "new.zarr")) == []
+    assert check.access_problems(client, str(tmp_path / "new.zarr")) == []
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "old.zarr").mkdir()
-    assert reach.blind(client, str(tmp_path / "old.zarr")) == []
+    assert check.access_problems(client, str(tmp_path / "old.zarr")) == []
     assert list((tmp_path / "old.zarr").iterdir()) == []
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dlcca.clusters import closing, jobqueue, keys
+from dlcca.clusters import jobqueue, keys
 from dlcca.clusters.profile import of
 
 
@@ -31,7 +31,7 @@ def noting(file):
 def test_what_goes_wrong_at_the_end_is_said_and_the_jobs_are_cancelled_all_the_same(tmp_path, error):
     said = []
     made = Stubborn(error, noting(tmp_path / "cancelled"))
-    with closing.cluster(made, said.append), closing.client(made, said.append):
+    with jobqueue.closing_cluster(made, said.append), jobqueue.closing_client(made, said.append):
         pass
     assert (tmp_path / "cancelled").read_text() == "17"
     assert made.stopped
@@ -42,16 +42,16 @@ def test_what_goes_wrong_at_the_end_is_said_and_the_jobs_are_cancelled_all_the_s
 def test_it_does_not_take_the_place_of_what_ended_the_run(tmp_path):
     made = Stubborn(AssertionError("closing"), "no-such-command-here")
     said = []
-    with pytest.raises(ZeroDivisionError), closing.cluster(made, said.append):
+    with pytest.raises(ZeroDivisionError), jobqueue.closing_cluster(made, said.append):
         1 / 0  # noqa: B018
     assert said == [
-        "the workers did not end in order (AssertionError: closing). They end by themselves soon; to see to it now: "
+        "the workers did not end cleanly (AssertionError: closing). They end by themselves soon; to cancel them now: "
         "no-such-command-here 17"
     ]
 
 
 def test_whoever_interrupts_is_obeyed():
-    with pytest.raises(KeyboardInterrupt), closing.client(Stubborn(KeyboardInterrupt(), "true"), print):
+    with pytest.raises(KeyboardInterrupt), jobqueue.closing_client(Stubborn(KeyboardInterrupt(), "true"), print):
         pass
 
 
@@ -63,7 +63,7 @@ def test_the_end_of_a_worker_that_was_not_known_spoils_nothing(tmp_path):
     said = []
     with keys.keys_of_run(tmp_path) as security:
         made = jobqueue.made(profile, tmp_path, security)
-        with closing.cluster(made, said.append):
+        with jobqueue.closing_cluster(made, said.append):
             tell = made.scheduler.plugins["worker-status"].bcomm.send
             for message in (["remove", stranger], ["add", {"workers": {known: {"name": "n"}}}]):
                 made.loop.add_callback(tell, message)

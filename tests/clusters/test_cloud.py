@@ -4,25 +4,25 @@ import sys
 
 import pytest
 
-from dlcca.clusters import cloud, profiles_included
-from dlcca.clusters.optional import needs
-from dlcca.clusters.profile import of, read
+from dlcca.clusters import cloud
+from dlcca.clusters.dask_config import needs
+from dlcca.clusters.profile import included_folder, of, read
 from dlcca.errors import SettingsError
 
 AWS = {"kind": "cloud", "provider": "aws", "image": "i:1", "workers": 4, "cores": 2, "memory_gib": 3}
 
 
 def test_the_ready_file_says_only_what_the_class_takes():
-    profile = read(profiles_included.folder() / "cloud.toml")
+    profile = read(included_folder() / "cloud.toml")
     kind = cloud.provider_class(profile)
     cloud.refuse_unknown(kind, profile)
-    options = cloud.options(profile)
+    options = cloud.cloud_options(profile)
     assert options["region"] == "eu-central-1"
     assert options["instance_type"] == "m6i.xlarge"
 
 
 def test_machines_speak_tls_and_have_the_workers_of_the_profile():
-    options = cloud.options(of({**AWS, "options": {"spot": True}}))
+    options = cloud.cloud_options(of({**AWS, "options": {"spot": True}}))
     assert options["security"] is True
     assert options["worker_options"] == {"nthreads": 2, "memory_limit": 6 * 2**30}
     assert options["scheduler_options"] == {"dashboard": False}
@@ -39,12 +39,12 @@ def test_an_option_that_no_class_takes_is_refused_before_machines_start():
 @pytest.mark.parametrize("key", ["token", "admin_password", "aws_secret", "service_account_credentials"])
 def test_secrets_are_refused(key):
     with pytest.raises(SettingsError, match="looks like a secret"):
-        cloud.options(of({**AWS, "options": {key: "x"}}))
+        cloud.cloud_options(of({**AWS, "options": {key: "x"}}))
 
 
 def test_tls_cannot_be_turned_off():
     with pytest.raises(SettingsError, match="security is set by dlcca"):
-        cloud.options(of({**AWS, "options": {"security": False}}))
+        cloud.cloud_options(of({**AWS, "options": {"security": False}}))
 
 
 def test_a_package_that_is_missing_is_told_with_the_extra_that_brings_it(monkeypatch):

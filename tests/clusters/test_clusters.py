@@ -15,7 +15,7 @@ from distributed.client import FutureCancelledError
 from distributed.comm.core import CommClosedError
 
 from dlcca import clusters
-from dlcca.clusters import dashboard, dask_config
+from dlcca.clusters import dask_config
 from dlcca.clusters.profile import of
 from dlcca.errors import ClusterError, DataError
 
@@ -106,18 +106,18 @@ def test_workers_of_a_local_profile_have_its_memory_its_folder_and_one_thread_of
 def test_the_dashboard_is_told_only_when_it_is_asked_for(monkeypatch):
     said = []
     client = SimpleNamespace(dashboard_link="http://127.0.0.1:4242/status")
-    dashboard.say_dashboard(client, False, said.append)
+    dask_config.say_dashboard(client, False, said.append)
     assert said == []
-    monkeypatch.setattr(dashboard, "find_spec", lambda name: object())
-    dashboard.say_dashboard(client, True, said.append)
+    monkeypatch.setattr(dask_config, "find_spec", lambda name: object())
+    dask_config.say_dashboard(client, True, said.append)
     assert "ssh -N -L 4242:127.0.0.1:4242" in said[0]
-    monkeypatch.setattr(dashboard, "find_spec", lambda name: None)
-    dashboard.say_dashboard(client, True, said.append)
+    monkeypatch.setattr(dask_config, "find_spec", lambda name: None)
+    dask_config.say_dashboard(client, True, said.append)
     assert "pip install bokeh" in said[1]
 
 
 def test_what_nobody_asked_to_be_told_goes_to_the_log(caplog):
-    from dlcca.clusters.messages import to_log
+    from dlcca.clusters.dask_config import to_log
 
     with caplog.at_level(logging.INFO, logger="dlcca.clusters"):
         to_log("job 3 is gone")

@@ -9,8 +9,8 @@ import pytest
 import zarr
 
 from dlcca import LocalCCA
+from dlcca.clusters import check
 from dlcca.errors import ClusterError, StorageError
-from dlcca.storage import reach
 from tests.clusters.test_check import one_worker
 from tests.fitting.jobs import KNN, recordings, written
 from tests.storage.conftest import bucket, credentials, object_server  # noqa: F401  fixtures
@@ -31,7 +31,7 @@ def hidden(tmp_path, monkeypatch):
 @pytest.fixture
 def elsewhere(hidden, tmp_path, monkeypatch):
     """A client whose worker is on another machine: a mount namespace in which the temporary folder is another one."""
-    monkeypatch.setattr(reach, "TRIES", 1)
+    monkeypatch.setattr(check, "TRIES", 1)
     before = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(hidden)]
     if subprocess.run([*before, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no mount namespaces here: not root, or not Linux")

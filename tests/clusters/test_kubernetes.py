@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 import yaml
 
-from dlcca.clusters import keys, kubernetes, profiles_included
-from dlcca.clusters.profile import of, read
+from dlcca.clusters import cloud, keys
+from dlcca.clusters.profile import included_folder, of, read
 from dlcca.errors import SettingsError
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # half a megabyte of YAML
@@ -41,7 +41,7 @@ def strict(schema):
 
 @pytest.fixture
 def profile():
-    return read(profiles_included.folder() / "kubernetes.toml")
+    return read(included_folder() / "kubernetes.toml")
 
 
 def check(manifest):
@@ -51,11 +51,11 @@ def check(manifest):
 
 
 def test_the_cluster_fits_the_schema_of_the_operator(profile):
-    check(kubernetes.cluster_manifest(profile, "dlcca-1"))
+    check(cloud.cluster_manifest(profile, "dlcca-1"))
 
 
 def test_the_schema_would_find_a_mistake(profile):
-    manifest = kubernetes.cluster_manifest(profile, "dlcca-1")
+    manifest = cloud.cluster_manifest(profile, "dlcca-1")
     manifest["spec"]["worker"]["spec"]["volums"] = []
     with pytest.raises(jsonschema.ValidationError, match="volums"):
         check(manifest)
@@ -63,7 +63,7 @@ def test_the_schema_would_find_a_mistake(profile):
 
 def test_every_option_fits_it_too():
     said = {"pull_secret": "p", "service_account": "s", "store_secret": "t", "namespace": "lab"}
-    manifest = kubernetes.cluster_manifest(of({"kind": "kubernetes", "image": "i:1", "workers": 3, **said}), "a")
+    manifest = cloud.cluster_manifest(of({"kind": "kubernetes", "image": "i:1", "workers": 3, **said}), "a")
     check(manifest)
     worker = manifest["spec"]["worker"]["spec"]
     assert worker["imagePullSecrets"] == [{"name": "p"}]
@@ -73,7 +73,7 @@ def test_every_option_fits_it_too():
 
 
 def test_pods_have_the_workers_and_the_memory_of_the_profile(profile):
-    spec = kubernetes.cluster_manifest(profile, "dlcca-1")["spec"]
+    spec = cloud.cluster_manifest(profile, "dlcca-1")["spec"]
     assert spec["worker"]["replicas"] == 4  # 16 workers, 4 in each
     container = spec["worker"]["spec"]["containers"][0]
     assert container["resources"]["limits"]["memory"] == "17408Mi"
@@ -85,7 +85,7 @@ def test_pods_have_the_workers_and_the_memory_of_the_profile(profile):
 
 
 def test_scheduler_and_workers_speak_tls_with_keys_from_the_secret(profile, tmp_path):
-    manifest = kubernetes.cluster_manifest(profile, "dlcca-1")
+    manifest = cloud.cluster_manifest(profile, "dlcca-1")
     for part in ("scheduler", "worker"):
         pod = manifest["spec"][part]["spec"]
         args = " ".join(pod["containers"][0]["args"])
@@ -93,7 +93,7 @@ def test_scheduler_and_workers_speak_tls_with_keys_from_the_secret(profile, tmp_
         assert "--tls-key /run/dlcca-keys/key.pem" in args
         assert pod["volumes"][0]["secret"]["secretName"] == "dlcca-1"
     with keys.keys_of_run(tmp_path) as security:
-        secret = kubernetes.secret_manifest(profile, "dlcca-1", security)
+        secret = cloud.secret_manifest(profile, "dlcca-1", security)
         written = Path(security.tls_worker_key).read_bytes()
     assert base64.b64decode(secret["data"]["key.pem"]) == written
     assert written.splitlines()[1].decode() not in str(manifest)
@@ -101,8 +101,8 @@ def test_scheduler_and_workers_speak_tls_with_keys_from_the_secret(profile, tmp_
 
 def test_bounds_are_refused_since_the_operator_would_scale_without_tls():
     profile = of({"kind": "kubernetes", "image": "i", "min_workers": 1, "max_workers": 2})
-    with pytest.raises(SettingsError, match="say workers"):
-        kubernetes.refuse_adaptive(profile)
+    with pytest.raises(SettingsError, match="set workers"):
+        cloud.refuse_adaptive(profile)
 
 
 def strangers(value, kind):
@@ -123,7 +123,7 @@ def strangers(value, kind):
     return found
 
 
-SITE = sorted((profiles_included.folder() / "kubernetes").glob("*.yaml"))
+SITE = sorted((included_folder() / "kubernetes").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("file", SITE, ids=lambda file: file.stem)

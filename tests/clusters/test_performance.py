@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import pytest
 from distributed import Client, LocalCluster
 
-from dlcca.clusters import performance
+from dlcca.clusters import dask_config
 
 
 @pytest.fixture
@@ -20,20 +20,20 @@ def double(x):
 
 
 def test_without_bokeh_it_is_said_and_the_work_is_done(client, monkeypatch):
-    monkeypatch.setattr(performance, "find_spec", lambda name: None)
+    monkeypatch.setattr(dask_config, "find_spec", lambda name: None)
     kept, said = [], []
-    with performance.reported(client, kept.append, said.append):
+    with dask_config.reported(client, kept.append, said.append):
         assert client.submit(double, 4).result() == 8
     assert kept == []
-    assert said == [f"{performance.LACKING}."]
+    assert said == [f"{dask_config.LACKING}."]
     assert "pip install bokeh" in said[0]
 
 
 @pytest.mark.skipif(find_spec("bokeh") is not None, reason="needs a scheduler without bokeh")
 def test_a_scheduler_that_cannot_make_one_is_told_and_the_work_is_done(client, monkeypatch):
-    monkeypatch.setattr(performance, "find_spec", lambda name: name)  # as if it were installed here, and not there
+    monkeypatch.setattr(dask_config, "find_spec", lambda name: name)  # as if it were installed here, and not there
     kept, said = [], []
-    with performance.reported(client, kept.append, said.append):
+    with dask_config.reported(client, kept.append, said.append):
         assert client.submit(double, 4).result() == 8
     assert kept == []
     assert len(said) == 1
@@ -43,7 +43,7 @@ def test_a_scheduler_that_cannot_make_one_is_told_and_the_work_is_done(client, m
 def test_with_bokeh_a_page_is_kept(client):
     pytest.importorskip("bokeh", reason="the report is drawn by bokeh: pip install bokeh")
     kept, said = [], []
-    with performance.reported(client, kept.append, said.append):
+    with dask_config.reported(client, kept.append, said.append):
         assert client.submit(double, 4).result() == 8
     assert said == []
     (page,) = kept
@@ -53,6 +53,6 @@ def test_with_bokeh_a_page_is_kept(client):
 
 def test_of_work_that_fails_there_is_no_page(client):
     kept = []
-    with pytest.raises(KeyError), performance.reported(client, kept.append, lambda text: None):
+    with pytest.raises(KeyError), dask_config.reported(client, kept.append, lambda text: None):
         raise KeyError
     assert kept == []

@@ -4,20 +4,20 @@ import pytest
 from typer.testing import CliRunner
 
 from dlcca.cli import app
-from dlcca.clusters import profile_for, profiles_included
-from dlcca.clusters.profile import KINDS, Existing, Kubernetes, Local, Queue, of, read
+from dlcca.clusters import profile_for
+from dlcca.clusters.profile import KINDS, Existing, Kubernetes, Local, Queue, copy_files, included_folder, of, read
 from dlcca.errors import SettingsError
 
 SLURM = {"kind": "slurm", "workers": 2}
 
 
-@pytest.mark.parametrize("file", sorted(profiles_included.folder().glob("*.toml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted(included_folder().glob("*.toml")), ids=lambda file: file.stem)
 def test_every_ready_file_is_read(file):
     assert read(file).kind == file.stem
 
 
 def test_there_is_a_ready_file_for_every_kind():
-    assert {file.stem for file in profiles_included.folder().glob("*.toml")} == set(KINDS)
+    assert {file.stem for file in included_folder().glob("*.toml")} == set(KINDS)
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,14 @@ def test_there_is_a_ready_file_for_every_kind():
         ({**SLURM, "walltime_min": "01:00:00"}, "walltime_min = '01:00:00'; at least 2 minutes"),
         ({**SLURM, "tcp_timeout_s": 10}, "tcp_timeout_s = 10; more than 10 s"),
         ({**SLURM, "tcp_timeout_s": "30s"}, "tcp_timeout_s = '30s'; more than 10 s"),
-        ({**SLURM, "if_all_lost": "cry"}, "if_all_lost = 'cry'; it is 'wait' or 'stop'"),
+        ({**SLURM, "if_all_lost": "cry"}, "if_all_lost = 'cry' is not known; known are wait, stop"),
         ({**SLURM, "setup": "module load python"}, "a list of single lines is needed"),
         ({**SLURM, "setup": ["a\nb"]}, "a list of single lines is needed"),
-        ({**SLURM, "queue": 3}, "queue = 3; a text is needed"),
-        ({**SLURM, "queue": ""}, "queue = ''; a text is needed"),
+        ({**SLURM, "queue": 3}, "queue = 3; a text that is not empty is needed"),
+        ({**SLURM, "queue": ""}, "queue = ''; a text that is not empty is needed"),
         ({**SLURM, "account": "me\n#SBATCH --uid=0"}, "one word without blanks"),
         ({**SLURM, "scratch": "/tmp; rm x"}, "one word without blanks"),
-        ({**SLURM, "dashboard": "yes"}, "dashboard = 'yes'; it is true or false"),
+        ({**SLURM, "dashboard": "yes"}, "dashboard = 'yes'; true or false is needed"),
         ({"kind": "existing"}, "address is missing"),
         ({"kind": "existing", "address": "host:8786"}, "a protocol is needed"),
         ({"kind": "existing", "address": "tls://h:1", "ca_file": "a"}, "TLS needs ca_file, cert_file and key_file"),
@@ -104,10 +104,10 @@ def test_copies_of_the_ready_files_are_not_written_over(tmp_path):
     done = CliRunner().invoke(app, ["cluster", "profiles", "--out", str(tmp_path / "mine")])
     assert done.exit_code == 0, done.output
     copy = tmp_path / "mine" / "slurm.toml"
-    assert copy.read_text() == (profiles_included.folder() / "slurm.toml").read_text()
+    assert copy.read_text() == (included_folder() / "slurm.toml").read_text()
     assert (tmp_path / "mine" / "kubernetes" / "rights.yaml").exists()
     copy.write_text('kind = "slurm"\nworkers = 1')
-    profiles_included.copied(tmp_path / "mine")
+    copy_files(included_folder(), tmp_path / "mine")
     assert read(copy).workers == 1
 
 

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from dlcca.clusters import queues
-from dlcca.clusters.queues import Reader, State
+from dlcca.clusters import job_monitor as queues
+from dlcca.clusters.job_monitor import Reader, State
 
 SLURM = "12|RUNNING|None\n13|PENDING|Resources\n14|PENDING|(ReqNodeNotAvail, UnavailableNodes:n1)\n15|COMPLETING|None\n"
 PBS = """Job Id: 21.pbs-server
@@ -37,8 +37,18 @@ CONDOR = "61.0 2 undefined\n62.0 1 undefined\n63.0 5 Error from slot1: cannot ex
 @pytest.mark.parametrize(
     ("read", "answer", "running", "waiting"),
     [
-        (queues.of_slurm, SLURM, {"12", "15"}, {"13": "Resources", "14": "(ReqNodeNotAvail, UnavailableNodes:n1)"}),
-        (queues.of_pbs, PBS, {"21"}, {"22": "Not Running: Insufficient amount of resource: ncpus (R: 64 A: 8 T: 128)"}),
+        (
+            queues.of_slurm,
+            SLURM,
+            {"12", "15"},
+            {"13": "Resources", "14": "(ReqNodeNotAvail, UnavailableNodes:n1)"},
+        ),
+        (
+            queues.of_pbs,
+            PBS,
+            {"21"},
+            {"22": "Not Running: Insufficient amount of resource: ncpus (R: 64 A: 8 T: 128)"},
+        ),
         (queues.of_lsf, LSF, {"31"}, {"32": "New job is waiting for scheduling;"}),
         (queues.of_sge, SGE, {"41"}, {"42": "", "43": ""}),
         (queues.of_oar, OAR, {"51"}, {"52": "no free core"}),

@@ -6,9 +6,9 @@ import subprocess
 import dask_jobqueue
 import pytest
 
-from dlcca.clusters import jobqueue, keys, profiles_included
-from dlcca.clusters.profile import QUEUES, of, read
-from dlcca.clusters.walltime import clock, hours, lifetime_of
+from dlcca.clusters import jobqueue, keys
+from dlcca.clusters.jobqueue import hours_minutes, hours_minutes_seconds, lifetime_of
+from dlcca.clusters.profile import QUEUES, included_folder, of, read
 from dlcca.errors import ClusterError
 
 CONTENT = {
@@ -132,7 +132,7 @@ def misfits(kind, script):
 
 @pytest.mark.parametrize("kind", SCHEMAS)
 def test_every_directive_fits_what_the_manual_of_the_queue_says_and_the_shell_reads_the_rest(kind, tmp_path):
-    for profile in (of({"kind": kind, **CONTENT, **OF_KIND[kind]}), read(profiles_included.folder() / f"{kind}.toml")):
+    for profile in (of({"kind": kind, **CONTENT, **OF_KIND[kind]}), read(included_folder() / f"{kind}.toml")):
         script, _ = script_of(profile, tmp_path)
         assert misfits(kind, script) == []
         subprocess.run(["bash", "-n"], input=script, text=True, check=True)
@@ -147,7 +147,7 @@ def test_a_directive_that_does_not_fit_is_found():
 def test_the_description_for_condor_has_known_commands_and_an_argument_that_the_shell_reads(tmp_path):
     for profile in (
         of({"kind": "htcondor", **CONTENT, **OF_KIND["htcondor"]}),
-        read(profiles_included.folder() / "htcondor.toml"),
+        read(included_folder() / "htcondor.toml"),
     ):
         script, _ = script_of(profile, tmp_path)
         lines = [line for line in script.splitlines() if line and not line.startswith("#")]
@@ -162,7 +162,7 @@ def test_the_description_for_condor_has_known_commands_and_an_argument_that_the_
 @pytest.mark.parametrize("kind", QUEUES)
 def test_the_ready_file_of_a_queue_makes_a_script(kind, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    script, _ = script_of(read(profiles_included.folder() / f"{kind}.toml"), tmp_path)
+    script, _ = script_of(read(included_folder() / f"{kind}.toml"), tmp_path)
     assert "--nworkers 4" in script
 
 
@@ -192,5 +192,5 @@ def test_the_last_worker_leaves_a_minute_to_five_before_the_walltime(walltime_mi
 
 
 def test_walltimes_are_written_as_queues_read_them():
-    assert [clock(m) for m in (2, 90, 1500.5)] == ["00:02:00", "01:30:00", "25:00:30"]
-    assert [hours(m) for m in (2, 90, 1500.5)] == ["00:02", "01:30", "25:00"]
+    assert [hours_minutes_seconds(m) for m in (2, 90, 1500.5)] == ["00:02:00", "01:30:00", "25:00:30"]
+    assert [hours_minutes(m) for m in (2, 90, 1500.5)] == ["00:02", "01:30", "25:00"]

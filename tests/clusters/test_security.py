@@ -15,7 +15,7 @@ from distributed import LocalCluster, Security
 from typer.testing import CliRunner
 
 from dlcca.cli import app
-from dlcca.clusters import client_for, existing, folders, keys
+from dlcca.clusters import client_for, keys, local
 from dlcca.errors import ClusterError
 from tests.clusters import stranger
 
@@ -57,7 +57,7 @@ def test_keys_that_a_killed_run_left_are_removed_by_the_next_and_those_of_others
     elsewhere = tmp_path / f"keys-other-{host}-{int(over.stdout)}-x"
     for folder in (dead, alive, elsewhere):
         folder.mkdir()
-    folders.remove_orphans(tmp_path, keys.PREFIX)
+    keys.remove_orphans(tmp_path, keys.PREFIX)
     assert sorted(tmp_path.iterdir()) == sorted([alive, elsewhere])
 
 
@@ -136,7 +136,7 @@ def test_certificates_that_are_none_or_not_there_are_refused(tmp_path):
 
 @pytest.mark.parametrize("verb", ["run", "cluster check"])
 def test_an_address_at_which_nobody_answers_ends_with_exit_code_4(verb, pendulums, monkeypatch):
-    monkeypatch.setattr(existing, "CONNECT_S", 1)
+    monkeypatch.setattr(local, "CONNECT_S", 1)
     arguments = ["run", str(pendulums / "run.toml"), "--cluster"] if verb == "run" else ["cluster", "check"]
     done = CliRunner().invoke(app, [*arguments, "tcp://127.0.0.1:9"])
     assert done.exit_code == 4
@@ -211,6 +211,6 @@ def test_another_user_of_the_machine_does_not_get_into_a_local_cluster(open_temp
 
 
 def test_a_local_cluster_is_started_in_one_place_only():
-    package = Path(existing.__file__).parents[1]
+    package = Path(local.__file__).parents[1]
     naming = {path.name for path in package.rglob("*.py") if "LocalCluster" in path.read_text(encoding="utf-8")}
     assert naming == {"local.py"}

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from dlcca import simulate
 from dlcca.cli import app
-from dlcca.clusters import client_of, job_monitor, jobqueue, keys, profile_for, profiles_included
-from dlcca.clusters.profile import Existing
+from dlcca.clusters import client_of, job_monitor, jobqueue, keys, profile_for
+from dlcca.clusters.profile import Existing, included_folder
 from dlcca.errors import ClusterError
 from dlcca.fitting import runner
 from dlcca.settings import runfile
@@ -156,7 +156,7 @@ def test_a_job_that_is_cancelled_in_the_middle_of_a_stage_is_replaced(
     in_the_middle(cancel_one)
     done = dlcca("run", pendulums / "run.toml", "--cluster", pendulums / "slurm.toml")
     assert done.exit_code in (0, 5), done.output
-    assert f"job {cancelled[0]} is gone; 1 asked for instead, 1 in all so far." in done.stderr
+    assert f"job {cancelled[0]} is gone; 1 submitted instead, 1 in all so far." in done.stderr
     like_local_run()
 
 
@@ -281,7 +281,7 @@ def test_jobs_that_die_at_once_are_given_up_with_their_last_words(submitting, pe
     file = write_profile(pendulums, setup='["echo no such module >&2", "exit 3"]', max_failures=2)
     done = dlcca("run", pendulums / "run.toml", "--cluster", file)
     assert_one_paragraph(done, 4)
-    assert "jobs in a row ended before a worker came of them" in done.output
+    assert "jobs in a row ended without a worker" in done.output
     assert "no such module" in done.output
 
 
@@ -335,13 +335,13 @@ def test_jobs_that_cannot_be_cancelled_at_the_end_spoil_nothing(submitting, pend
         patched.setenv("PATH", str(pendulums))  # where there is no scancel
     (told,) = said
     assert "jobs could not be cancelled" in told
-    assert f"to see to it now: scancel {job}" in told
+    assert f"to cancel them now: scancel {job}" in told
     assert keys_in(pendulums) == []
     until(lambda: submitting.jobs() == [])
 
 
 def test_the_whole_run_inside_one_allocation_leaves_the_same_result(submitting, pendulums, like_local_run):
-    script = str(profiles_included.folder() / "one-allocation.sh")
+    script = str(included_folder() / "one-allocation.sh")
     home = {"DLCCA_SHARED": str(pendulums / "shared"), "DLCCA_INTERFACE": "lo", "DLCCA_WORKER_MEMORY": "1GiB"}
     path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
     exported = ",".join(["ALL", *(f"{name}={value}" for name, value in {**home, "PATH": path}.items())])

@@ -88,16 +88,16 @@ def test_what_is_common_is_told_and_seen_by_every_view_until_they_are_shifted(ma
     ours = made[1]["methods"][0]
     assert ours["score"] > 0.95
     assert ours["control"] < 0.6
-    assert ours["seen"] > 0.9
+    assert ours["min_view_r2"] > 0.9
     # Coordinates are means over the views of a function of each, so each view sees half even of what is not common.
-    assert ours["seen_control"] < 0.6
-    assert ours["gain"] == pytest.approx(ours["seen"] - ours["seen_control"])
+    assert ours["min_view_r2_control"] < 0.6
+    assert ours["gain"] == pytest.approx(ours["min_view_r2"] - ours["min_view_r2_control"])
 
 
 def test_what_one_view_alone_sees_is_not_called_common(made):
     alone = made[1]["methods"][1]
-    assert alone["seen"] < 0.2
-    assert alone["tells_ours"] < 0.6
+    assert alone["min_view_r2"] < 0.2
+    assert alone["r2_to_local_cca"] < 0.6
     assert made[1]["methods"][0]["score"] > alone["score"] + 0.3
 
 
@@ -231,7 +231,7 @@ def test_sorted_rows_are_held_out_and_shuffled_at_random(tmp_path):
     assert ours["score"] > 0.6
     # A shift would pair each label with always the same other, and hide nothing.
     assert ours["control"] < ours["score"]
-    assert ours["seen"] > ours["seen_control"]
+    assert ours["min_view_r2"] > ours["min_view_r2_control"]
 
 
 def test_one_view_is_compared_with_its_diffusion_map_and_has_no_control(tmp_path):
@@ -240,7 +240,7 @@ def test_one_view_is_compared_with_its_diffusion_map_and_has_no_control(tmp_path
     text = KNN.replace('[views.right]\nsource = "right.zarr"\n', "")
     made = compare(read(done(tmp_path, text)))
     assert [entry["method"] for entry in made.table] == METHODS[:2]
-    assert all(entry["seen"] is None and entry["control"] is None for entry in made.table)
+    assert all(entry["min_view_r2"] is None and entry["control"] is None for entry in made.table)
     assert "one view" in made.table[0]["note"]
 
 
@@ -251,4 +251,4 @@ def test_a_method_that_cannot_do_with_the_views_does_not_spoil_the_others(tmp_pa
     made = compare(read(done(tmp_path, KNN)))
     linear = next(entry for entry in made.table if entry["method"] == "linear CCA")
     assert linear["note"].startswith("1 coordinates")
-    assert linear["seen"] is not None
+    assert linear["min_view_r2"] is not None

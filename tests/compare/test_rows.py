@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dlcca.compare.rows import shifted, shuffled
-from dlcca.numerics.stretches import chosen, unbroken
+from dlcca.compare.comparison import shifted, shuffled
+from dlcca.numerics.windows import chosen, unbroken
 
 
 def test_few_rows_are_all_compared():

@@ -47,7 +47,7 @@ def test_labels_are_texts_too_and_an_empty_one_is_not_known(folder):
         ("z.npz", SettingsError, "holds phase, label; say which"),
         ("z.npz:phse", SettingsError, "did you mean 'phase'"),
         ("z.csv:deep", SettingsError, "did you mean 'depth'"),
-        ("z.csv:stage", DataError, "Labels are told by --labels"),
+        ("z.csv:stage", DataError, "for labels add --labels"),
         ("two.npy", DataError, r"shape \(3, 2\)"),
         ("bad.npy", DataError, "cannot be read"),
         ("torn.csv:b", DataError, "line 3 has another number of fields"),

@@ -14,7 +14,7 @@ from dlcca.engine.scheduler import RETRIES
 from dlcca.engine.work import do_missing
 from dlcca.errors import StorageError
 from dlcca.storage import event_log
-from dlcca.storage.blocks import Stage
+from dlcca.storage.blocks import Blocks
 
 
 def falls(job, stage, block):
@@ -32,7 +32,7 @@ def falls(job, stage, block):
 
 @pytest.fixture
 def stage(tmp_path):
-    return Stage(str(tmp_path / "run.zarr"), "near", "f", 4).prepare({}, says="")
+    return Blocks(str(tmp_path / "run.zarr"), "near", "f", 4).prepare({}, says="")
 
 
 def job_of(tmp_path, falls, seconds=0.0):

@@ -29,6 +29,7 @@ SIZES = Sizes(
     merged_tasks=0,
     kept=32,
     alternating=True,
+    potential=False,
     used_views=(0, 1),
     metric_landmarks=256,
     solver="gram",

@@ -4,7 +4,7 @@ import pytest
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from dlcca.engine import scheduler as waves
-from dlcca.engine.batching import LEAST_TASKS
+from dlcca.engine.scheduler import LEAST_TASKS
 
 
 def square(offset, block):

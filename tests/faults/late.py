@@ -22,8 +22,8 @@ import numpy as np
 import zarr
 
 from dlcca.fitting import runner
-from dlcca.storage import groups
 from dlcca.storage.files import files_at, is_remote, zarr_store
+from dlcca.storage.manifest import put_group
 from tests.faults.processes import Cluster, Family
 from tests.fitting.jobs import recordings, written
 
@@ -138,7 +138,7 @@ def undisturbed(folder: Path, solvers: tuple[str, ...] = tuple(STAGES)) -> Refer
             _run_here(_written_toml(folder, str(store), folder, ridge, solver))
         embeddings[solver] = embedding(str(clean))
         assert np.abs(embedding(str(templates[solver])) - embeddings[solver]).max() > 0.01
-        groups.put(str(templates[solver]), {})
+        put_group(str(templates[solver]), {})
         for name in runner.ON_DISK[runner.ON_DISK.index("metric") :]:
             shutil.rmtree(templates[solver] / "stages" / name, ignore_errors=True)
         shutil.rmtree(templates[solver] / "embedding")

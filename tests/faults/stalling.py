@@ -9,15 +9,15 @@ import signal
 from pathlib import Path
 
 from dlcca.engine import work
-from dlcca.storage import blocks, chunks, exclusive_create, files
-from dlcca.storage.retrying_store import PatientStore
+from dlcca.storage import blocks, chunks, files
+from dlcca.storage.retrying_store import RetryingStore
 
 STAGE, BLOCK, POINT = (os.environ[f"DLCCA_STALL_{key}"] for key in ("STAGE", "BLOCK", "POINT"))
 MARKS = Path(os.environ["DLCCA_STALL_MARKS"])
 
-do, write, put_local, put_remote = work._do, blocks.Stage.write, files._Local.put, files._Remote.put
-lay, replace, send = chunks.Writer.write, os.replace, PatientStore.set
-conditional = exclusive_create._conditional_put
+do, write, put_local, put_remote = work._do, blocks.Blocks.write, files.LocalFiles.put, files.RemoteFiles.put
+lay, replace, send = chunks.Writer.write, os.replace, RetryingStore.set
+conditional = files.RemoteFiles._put_if_absent
 #: Stages whose chosen block this worker computes, the last one innermost.
 at_hand = []
 
@@ -60,9 +60,9 @@ def stalling_replace(source, target):
     replace(source, target)
 
 
-def stalling_pipe(address, name, content):
+def stalling_pipe(self, name, content):
     stop_at("moved")
-    return conditional(address, name, content)
+    return conditional(self, name, content)
 
 
 async def stalling_send(self, key, *options, **named):
@@ -83,6 +83,6 @@ def stalling_put(put):
 def dask_setup(worker):
     """Called by Dask when the worker has started; the module itself is loaded twice."""
     blocks.SETTLE_S = 1.0  # only how long it looks whether the file system shows it an old file
-    work._do, blocks.Stage.write, chunks.Writer.write = stalling_do, stalling_write, stalling_lay
-    os.replace, PatientStore.set, exclusive_create._conditional_put = stalling_replace, stalling_send, stalling_pipe
-    files._Local.put, files._Remote.put = stalling_put(put_local), stalling_put(put_remote)
+    work._do, blocks.Blocks.write, chunks.Writer.write = stalling_do, stalling_write, stalling_lay
+    os.replace, RetryingStore.set, files.RemoteFiles._put_if_absent = stalling_replace, stalling_send, stalling_pipe
+    files.LocalFiles.put, files.RemoteFiles.put = stalling_put(put_local), stalling_put(put_remote)

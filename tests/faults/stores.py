@@ -11,10 +11,10 @@ from dlcca.engine import given_rows, row_blocks
 from dlcca.fitting import runner
 from dlcca.recordings import ingest
 from dlcca.settings.fit import Settings
-from dlcca.storage import comparison, event_log, lock, lock_owner
+from dlcca.storage import comparison, event_log, lock
 from dlcca.storage import run as run_store
-from dlcca.storage.checksummed_json import sealed
-from dlcca.storage.processes import Process, surroundings
+from dlcca.storage.lock import Process, surroundings
+from dlcca.storage.manifest import sealed
 from tests.recordings.fakes import ArraySignal, open_fake, recipe, write
 
 OPTIONS = {"neighborhoods": "knn", "landmarks": 30, "n_neighbors": 15, "n_links": 8, "n_components": 2}
@@ -82,7 +82,7 @@ def leave_lock(store: Path, number: int = 0) -> None:
     """The lock of a process that is no more."""
     dead = Process(*surroundings(), os.getpid(), "of another process that had this pid")
     content = {**vars(dead), "doing": "dlcca run", "since": "2026-01-01T00:00:00+00:00", "token": "t"}
-    place = store / lock_owner.name_of(number)
+    place = store / lock.name_of(number)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_bytes(sealed(content))
 

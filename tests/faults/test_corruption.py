@@ -10,13 +10,10 @@ from typer.testing import CliRunner
 
 from dlcca import open_model
 from dlcca.cli import app
-from dlcca.engine import given_rows
 from dlcca.errors import DlccaError
-from dlcca.fitting import draft_model, landmarks, transform, verification
-from dlcca.fitting import job as job_module
-from dlcca.recordings import view_array
+from dlcca.fitting import verification
 from dlcca.report import page
-from dlcca.storage import blocks, checksummed_json, chunks, comparison, lock_owner
+from dlcca.storage import cache, comparison, lock, manifest
 from dlcca.storage import run as run_store
 from tests.faults.stores import files_of, finished
 
@@ -95,10 +92,7 @@ def test_files_that_are_gone_or_empty_are_found(intact):
 
 def forget_what_this_process_knows():
     """As if the next thing were done by another process."""
-    for cache in (blocks._METADATA, chunks._OPENED, draft_model._KEPT, landmarks._FOUND):
-        cache.clear()
-    for function in (view_array._opened, job_module._clock, transform._opened, given_rows._read):
-        function.cache_clear()
+    cache.clear()
 
 
 def uses_of(made):
@@ -199,7 +193,7 @@ def test_files_of_others_do_no_harm_and_are_named(intact):
 
 
 def test_a_lock_that_is_damaged_keeps_others_out_only_while_it_is_young(intact, monkeypatch):
-    place = intact.store / lock_owner.name_of(0)
+    place = intact.store / lock.name_of(0)
     place.parent.mkdir(exist_ok=True)
     place.write_bytes(b"{")
     told = dlcca("verify", intact.store)
@@ -207,28 +201,28 @@ def test_a_lock_that_is_damaged_keeps_others_out_only_while_it_is_young(intact, 
     assert "the lock stages/lock/00000.json" in told.stderr
     with pytest.raises(DlccaError, match=r"in use by somebody whose lock .*00000\.json cannot be read"):
         intact.run()
-    monkeypatch.setattr(lock_owner, "DEAD_S", -1.0)
+    monkeypatch.setattr(lock, "DEAD_S", -1.0)
     intact.run()
     assert not place.exists()
 
 
 @pytest.mark.parametrize("content", [{"a": 1e-05}, {"a": "é"}, {"a": 0.1 + 0.2, "b": [None, True]}])
 def test_a_sealed_file_is_the_one_that_was_written_byte_for_byte(content):
-    whole = checksummed_json.sealed(content)
-    assert checksummed_json.unsealed(whole) == content
+    whole = manifest.sealed(content)
+    assert manifest.unsealed(whole) == content
     for at in range(8 * len(whole)):
         changed = bytearray(whole)
         changed[at // 8] ^= 1 << at % 8
         with pytest.raises(ValueError):
-            checksummed_json.unsealed(bytes(changed))
+            manifest.unsealed(bytes(changed))
     for end in range(len(whole)):
         with pytest.raises(ValueError):
-            checksummed_json.unsealed(whole[:end])
+            manifest.unsealed(whole[:end])
     same = whole.replace(b"1e-05", b"1E-05").replace(b"\\u00e9", b"\\u00E9")
     if same != whole:
         assert json.loads(same) == json.loads(whole)
         with pytest.raises(ValueError):
-            checksummed_json.unsealed(same)
+            manifest.unsealed(same)
 
 
 def dlcca(*arguments):

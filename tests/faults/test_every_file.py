@@ -14,13 +14,13 @@ from dlcca import LocalCCA, demo
 from dlcca.cli import app
 from dlcca.errors import DlccaError, Untrusted
 from dlcca.fitting import runner, transform, verification
-from dlcca.pipelines.partition import RECORDING
+from dlcca.pipelines.publish import RECORDING
 from dlcca.storage import transformed
-from dlcca.storage.arrays import seal, write_array
+from dlcca.storage.formats import seal, write_array
 from tests.faults.stores import files_of
 from tests.faults.test_corruption import Damage, flipped, truncated
 
-KINDS = ("demo", "old demo", "run", "model", "transformed", "views", "published day")
+KINDS = ("demo", "run", "model", "transformed", "views", "published day")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,6 @@ def stores(tmp_path_factory):
         warnings.simplefilter("ignore", Untrusted)  # of so few rows
         model = LocalCCA(landmarks=20, window=8, random_state=0).fit(X)
     model.save(made["model"])
-    _old_demo(made["old demo"], model)
     addresses = {name: str(folder / f"{name}.zarr") for name in X}
     runner.run(*runner.prepared(str(made["run"]), addresses, model.settings_, 0))
     sources = transform.named_arrays(list(addresses.values()), ("a", "b"))
@@ -50,16 +49,6 @@ def stores(tmp_path_factory):
     assert result.exit_code == 0, result.output
     _published(made["published day"])
     return made
-
-
-def _old_demo(place, model):
-    """As dlcca 0.1.0 left it: the model is not in the manifest."""
-    from dlcca.storage import run as run_store
-    from tests.support.runs import made_up
-
-    run_store.write(place, made_up())
-    model.save(place.with_name("model.zarr"))
-    place.with_name("model.zarr").rename(place / "model")
 
 
 def _published(place):

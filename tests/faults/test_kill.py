@@ -21,7 +21,7 @@ from dlcca.engine import work
 from dlcca.errors import DataError, StaleStage, StorageError
 from dlcca.fitting import pipeline, scan
 from dlcca.fitting.job import Source
-from dlcca.storage.blocks import Stage
+from dlcca.storage.blocks import Blocks
 from tests.fitting.jobs import KNN, TIME, embedding, job_on, recordings, small_job, written
 
 pytestmark = pytest.mark.faults
@@ -37,7 +37,7 @@ from dlcca.storage import files
 
 with open(sys.argv[1], "rb") as file:
     job, place = pickle.load(file), sys.argv[2]
-put, write, lay = files._Local.put, blocks.Stage.write, chunks.Writer.write
+put, write, lay = files.LocalFiles.put, blocks.Blocks.write, chunks.Writer.write
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -54,7 +54,7 @@ def dying_write(stage, block, parts, facts):
     chunks.Writer.write = laid_and_dead if here else lay
     write(stage, block, parts, facts)
 
-files._Local.put, blocks.Stage.write = dying_put, dying_write
+files.LocalFiles.put, blocks.Blocks.write = dying_put, dying_write
 pipeline.run(job)
 """
 
@@ -63,13 +63,13 @@ pipeline.run(job)
 def whole_run():
     """The embedding of a run that nothing disturbed, and how many blocks each stage had, in the order of the stages."""
     blocks = Counter()
-    write = Stage.write
+    write = Blocks.write
 
     def counting(stage, block, parts, facts):
         blocks[stage.name] += 1
         write(stage, block, parts, facts)
 
-    with tempfile.TemporaryDirectory() as folder, patch.object(Stage, "write", counting):
+    with tempfile.TemporaryDirectory() as folder, patch.object(Blocks, "write", counting):
         job = small_job(Path(folder), recordings(2), 7, **KNN)
         pipeline.run(job)
         return embedding(job), dict(blocks)
@@ -84,13 +84,13 @@ def counted(monkeypatch):
     """Blocks written, by the name of their stage."""
     whole_run()  # not to be counted
     calls = Counter()
-    write = Stage.write
+    write = Blocks.write
 
     def counting(stage, block, parts, facts):
         calls[stage.name] += 1
         write(stage, block, parts, facts)
 
-    monkeypatch.setattr(Stage, "write", counting)
+    monkeypatch.setattr(Blocks, "write", counting)
     return calls
 
 
@@ -180,7 +180,7 @@ def tell_and_die(log, stage, block):
 
 @pytest.mark.cluster
 def test_a_block_whose_worker_died_before_it_could_tell_is_not_computed_again(tmp_path):
-    log, stage = tmp_path / "log", Stage(str(tmp_path / "run.zarr"), "scan", "any", 4).prepare({}, says="nothing")
+    log, stage = tmp_path / "log", Blocks(str(tmp_path / "run.zarr"), "scan", "any", 4).prepare({}, says="nothing")
     with local_client(workers=1) as client:
         work.do_missing(tell_and_die, str(log), stage, client)
     assert sorted(log.read_text().split()) == ["0", "1", "2", "3"]

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from dlcca import LocalCCA, simulate
 from dlcca.cli import app
-from dlcca.storage import lock_owner
+from dlcca.storage import lock
 
 pytestmark = pytest.mark.faults
 
@@ -91,7 +91,7 @@ def processes():
 def test_of_two_runs_at_once_the_second_is_refused_and_one_that_was_killed_is_taken_over(folder, processes):
     first = dlcca("run", "run.toml", "--quiet", cwd=folder)
     processes.append(first)
-    awaited(lambda: lock_owner.holder(str(folder / "run.zarr")), "the lock of the first run")
+    awaited(lambda: lock.holder(str(folder / "run.zarr")), "the lock of the first run")
     os.kill(first.pid, signal.SIGSTOP)  # neither done nor dead
     code, _, told = ended(dlcca("run", "run.toml", cwd=folder))
     assert code == 4
@@ -105,7 +105,7 @@ def test_of_two_runs_at_once_the_second_is_refused_and_one_that_was_killed_is_ta
     first.communicate(timeout=60)
     code, _, told = ended(dlcca("run", "run.toml", "--json", cwd=folder))
     assert code == 0, told
-    assert lock_owner.holder(str(folder / "run.zarr")) is None
+    assert lock.holder(str(folder / "run.zarr")) is None
     views = [zarr.open_array(str(folder / f"{name}.zarr"))[...] for name in ("left", "right")]
     expected = LocalCCA(neighborhoods="knn", n_neighbors=20, landmarks=60, random_state=3).fit(views).embedding_
     result = zarr.open_group(str(folder / "run.zarr"), mode="r")["embedding"][...]
@@ -162,13 +162,12 @@ import sys, time
 import numpy as np
 from dlcca.errors import StoreInUse
 from dlcca.storage import lock
-from dlcca.storage import lock_owner as owners
-from dlcca.storage.blocks import Stage
+from dlcca.storage.blocks import Blocks
 
-lock.RENEW_S, owners.DEAD_S = 0.2, 2.0
+lock.RENEW_S, lock.DEAD_S = 0.2, 2.0
 try:
     with lock.held(sys.argv[1], "an owner"):
-        stage = Stage(sys.argv[1], sys.argv[2], "f", 10_000).prepare({}, says="")
+        stage = Blocks(sys.argv[1], sys.argv[2], "f", 10_000).prepare({}, says="")
         for block in range(10_000):
             stage.write(block, {}, {"by": sys.argv[2]})
             time.sleep(0.1)
@@ -197,7 +196,7 @@ def test_a_run_that_slept_while_another_machine_took_over_stops_before_it_writes
             environment = {**os.environ, "PYTHONPATH": str(ROOT)}
             second = subprocess.Popen(["unshare", "--uts", "sh", "-c", elsewhere], env=environment, **pipes)
             processes.append(second)
-        found = lock_owner.holder(str(store))
+        found = lock.holder(str(store))
         return found is not None and found.process is not None and found.process.host == "elsewhere"
 
     awaited(second_holds, "the second run to take over")
@@ -208,4 +207,4 @@ def test_a_run_that_slept_while_another_machine_took_over_stops_before_it_writes
     assert "was taken over by an owner with pid" in told
     assert "on elsewhere" in told
     assert sorted(done.glob("*.json")) == before
-    assert lock_owner.holder(str(store)).process.host == "elsewhere"  # and keeps it
+    assert lock.holder(str(store)).process.host == "elsewhere"  # and keeps it

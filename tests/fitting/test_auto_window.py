@@ -7,8 +7,8 @@ import pytest
 
 from dlcca import LocalCCA, simulate
 from dlcca.errors import Untrusted
-from dlcca.fitting.auto_window import ROWS, auto_window, rows_to_choose_by
-from dlcca.fitting.in_memory import first_coordinate, settle
+from dlcca.fitting.auto_window import ROWS, auto_window, first_coordinate, rows_to_choose_by
+from dlcca.fitting.in_memory import settle
 from dlcca.numerics.windows import time_windows
 from dlcca.settings.fit import Settings
 from tests.support.scores import likeness, power_shares

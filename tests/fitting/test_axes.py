@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dlcca import LocalCCA, open_model
-from dlcca.fitting import axes, checks, landmarks, pipeline
-from dlcca.storage.arrays import digest_of_facts
+from dlcca.fitting import axes, embed, landmarks, pipeline
+from dlcca.storage.manifest import digest_of_facts
 from tests.fitting.jobs import KNN, TIME, embedding, recordings, small_job
 
 pytestmark = pytest.mark.filterwarnings("ignore::dlcca.errors.Untrusted")
@@ -41,12 +41,12 @@ def test_where_links_are_not_sought_there_are_none(tmp_path, options):
     pipeline.run(job)
     assert axes.of(job) == [None, None]
     assert not (tmp_path / "run.zarr" / "stages" / "axes").exists()
-    assert checks.model_of(job).axes == ()
+    assert embed.model_of(job).axes == ()
 
 
 def test_views_that_are_too_wide_are_searched_as_they_are(tmp_path, loud, monkeypatch):
     monkeypatch.setattr("dlcca.fitting.axes.MOST_CHANNELS", 4)
-    monkeypatch.setattr("dlcca.numerics.axes.MOST_CHANNELS", 4)
+    monkeypatch.setattr("dlcca.numerics.distances.MOST_CHANNELS", 4)
     views = [loud[0], loud[1][:, :4]]
     job = small_job(tmp_path, views, **KNN)
     pipeline.run(job)
@@ -62,9 +62,8 @@ def test_a_model_keeps_its_axes_and_one_without_links_by_plain_distance(tmp_path
     header = tmp_path / "model.zarr" / "zarr.json"
     content = json.loads(header.read_text())
     old = {key: value for key, value in content["attributes"].items() if key != "checksum"}
-    old["version"] = 2
     for name in ("centre_0", "turn_0", "centre_1", "turn_1"):
-        del old["content"]["arrays"][name]
+        del old["manifest"][name]
     content["attributes"] = {**old, "checksum": digest_of_facts(old)}
     header.write_text(json.dumps(content))
     older = open_model(tmp_path / "model.zarr").model_

@@ -2,7 +2,6 @@
 
 import json
 import os
-import zlib
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -190,7 +189,7 @@ def test_what_is_auto_is_chosen_anew_for_another_length(job):
     assert planning.at_scale(job, 10**6, 2, asked=asked).sizes.m > planning.at_scale(job, 10**6, 2).sizes.m
 
 
-def test_the_record_of_a_block_has_its_cost_and_one_of_an_older_version_may_lack_it(job):
+def test_the_record_of_a_block_has_its_cost(job):
     pipeline.run(job)
     place = files_at(job.address).folder / "stages/near/done/00001.json"
     record = json.loads(place.read_text())
@@ -201,13 +200,6 @@ def test_the_record_of_a_block_has_its_cost_and_one_of_an_older_version_may_lack
     assert costs["tasks"] == near.n_blocks
     place.write_text(json.dumps({**record, "cost": "?"}))
     assert "the record of block 1" in near.check()[0]  # the checksum is of the whole file
-    del record["cost"], record["sum"]
-    before = {**record, "crc": zlib.crc32(json.dumps(record, sort_keys=True).encode())}
-    place.write_text(json.dumps(before))  # as an older version has left it, whose checksum left the cost out
-    assert near.check() == []
-    assert near.cost()["tasks"] == near.n_blocks - 1
-    place.write_text(json.dumps({**before, "cost": "?"}))
-    assert near.check() == []
 
 
 def test_the_passes_for_the_bandwidth_are_in_its_cost(job):

@@ -9,7 +9,7 @@ from dlcca.fitting import runner
 from dlcca.fitting.chance_correlation import by_chance
 from dlcca.fitting.in_memory import settle
 from dlcca.settings.fit import Settings
-from dlcca.trust.null_correlations import null_edge
+from dlcca.trust.significance import null_edge
 
 KNN = Settings.from_options(neighborhoods="knn")
 

@@ -1,15 +1,12 @@
 """What a fit in stages knows of its reach is what a fit in memory knows."""
 
-import json
-
 import numpy as np
 import pytest
 import zarr
 
 from dlcca import LocalCCA, open_model
-from dlcca.fitting import checks, pipeline, results
+from dlcca.fitting import embed, pipeline, results
 from dlcca.model import Model
-from dlcca.storage.arrays import digest_of_facts
 from tests.fitting.jobs import KNN, TIME, recordings, small_job
 
 pytestmark = pytest.mark.filterwarnings("ignore::dlcca.errors.Untrusted")
@@ -25,7 +22,7 @@ def test_stages_store_the_reach_of_a_fit_in_memory(tmp_path, options):
     job = small_job(tmp_path, views, **options)
     pipeline.run(job)
     here = LocalCCA(random_state=0, **options).fit(views)
-    np.testing.assert_allclose(checks.model_of(job).reach, here.model_.reach, rtol=1e-9)
+    np.testing.assert_allclose(embed.model_of(job).reach, here.model_.reach, rtol=1e-9)
     used = here.model_.needed
     assert (here.model_.reach[used] > 0).all()
     # By its definition, in the last view that is used.
@@ -33,24 +30,6 @@ def test_stages_store_the_reach_of_a_fit_in_memory(tmp_path, options):
     X, L = views[used[-1]], here.landmarks_
     nearest = [min(np.linalg.norm(X[j] - X[i]) for i in L if abs(i - j) >= width) for j in range(len(X))]
     assert here.model_.reach[used[-1]] == pytest.approx(np.quantile(nearest, 0.999))
-
-
-def test_a_model_saved_before_there_was_a_reach_still_opens(tmp_path):
-    views = recordings(2)
-    model = LocalCCA(random_state=0, **KNN).fit(views)
-    model.save(tmp_path / "model.zarr")
-    header = tmp_path / "model.zarr" / "zarr.json"
-    content = json.loads(header.read_text())
-    old = {key: value for key, value in content["attributes"].items() if key != "checksum"}
-    old["version"] = 1
-    del old["content"]["arrays"]["reach"], old["content"]["facts"]["recordings"]
-    content["attributes"] = {**old, "checksum": digest_of_facts(old)}
-    header.write_text(json.dumps(content))
-    opened = open_model(tmp_path / "model.zarr")
-    assert opened.model_.reach is None
-    assert (opened.transform(views) == model.transform(views)).all()
-    assert opened.outside(views).mean() < 0.1
-    assert opened.outside([X + 100 for X in views]).all()
 
 
 def test_the_model_of_a_run_lies_in_its_store(tmp_path):

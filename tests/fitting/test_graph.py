@@ -5,7 +5,7 @@ import pytest
 
 from dlcca.engine import work
 from dlcca.fitting import embed, pipeline
-from dlcca.storage.blocks import Stage
+from dlcca.storage.blocks import Blocks
 from tests.fitting.graphs import GraphWatch
 from tests.fitting.jobs import KNN, TIME, patch_stage, recordings, small_job
 
@@ -67,12 +67,12 @@ def test_the_scheduler_never_holds_more_than_a_wave(client, tmp_path, monkeypatc
 def test_a_task_reads_no_more_records_when_there_are_more_blocks(tmp_path, monkeypatch):
     """Not even the last ones, which need a sum over all blocks: the time of a run would grow with their square."""
     asked: dict[str, list[int]] = {}
-    finish, entry = embed.finish, Stage._entry
+    finish, entry = embed.finish, Blocks._entry
 
     def counting(job, stage, block):
         reads = []
         with monkeypatch.context() as patched:
-            patched.setattr(Stage, "_entry", lambda stage, block: reads.append(stage.name) or entry(stage, block))
+            patched.setattr(Blocks, "_entry", lambda stage, block: reads.append(stage.name) or entry(stage, block))
             finish(job, stage, block)
         asked.setdefault(str(job.n_blocks), []).append(len(reads))
 

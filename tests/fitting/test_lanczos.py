@@ -12,7 +12,8 @@ from distributed import Client, LocalCluster
 
 from dlcca.errors import SettingsError
 from dlcca.fitting import gram, lanczos, landmarks, pipeline, runner, spectrum
-from dlcca.storage.blocks import Stage
+from dlcca.storage import cache
+from dlcca.storage.blocks import Blocks
 from tests.fitting.jobs import KNN, TIME, embedding, job_on, recordings, small_job, written
 
 #: Name -> number of views, and the options of the fit.
@@ -34,7 +35,7 @@ ROWS = 84  # of a block: two blocks, the second ragged
 @pytest.fixture
 def no_rows_kept():
     """What a worker has kept of other tests is not to be found here."""
-    lanczos._KEPT.clear()
+    cache.clear(lanczos.ROWS)
 
 
 def found(job):
@@ -99,11 +100,11 @@ def test_rows_that_no_worker_keeps_are_read_anew_and_give_the_same(tmp_path, mon
     job = small_job(tmp_path, recordings(2), 7, block_rows=ROWS, **{**SPARSE, "solver": "lanczos"})
     pipeline.run(job)
     kept = found(job)[2]
-    assert {key[2] for key in lanczos._KEPT} == set(range(job.n_blocks))
-    lanczos._KEPT.clear()
+    assert cache.size_of(lanczos.ROWS) > 0
+    cache.clear(lanczos.ROWS)
     monkeypatch.setattr(lanczos, "KEPT_BYTES", 1000)
     np.testing.assert_array_equal(found(solved_again(job, "lanczos"))[2], kept)
-    assert not lanczos._KEPT
+    assert cache.size_of(lanczos.ROWS) == 0
 
 
 def test_another_job_takes_no_rows_of_the_last_one(tmp_path, no_rows_kept):
@@ -121,14 +122,14 @@ def test_nothing_of_the_way_is_kept_and_a_second_run_computes_nothing(tmp_path, 
     pipeline.run(job)
     assert not (tmp_path / "run.zarr/stages/lanczos").exists()
     assert not (tmp_path / "run.zarr/stages/gram").exists()
-    monkeypatch.setattr(Stage, "write", lambda *_: pytest.fail("something was computed"))
+    monkeypatch.setattr(Blocks, "write", lambda *_: pytest.fail("something was computed"))
     pipeline.run(job)
 
 
 def test_a_finished_spectrum_does_not_depend_on_its_solver(tmp_path, monkeypatch):
     job = small_job(tmp_path, recordings(2), 7, block_rows=ROWS, **{**SPARSE, "solver": "gram"})
     pipeline.run(job)
-    monkeypatch.setattr(Stage, "write", lambda *_: pytest.fail("something was computed"))
+    monkeypatch.setattr(Blocks, "write", lambda *_: pytest.fail("something was computed"))
     pipeline.run(job_on(tmp_path / "run.zarr", job.sources, block_rows=ROWS, **{**SPARSE, "solver": "lanczos"}))
 
 
@@ -145,7 +146,7 @@ def counting_blocks(monkeypatch):
     """Blocks of "lanczos" written, by the name of their stage; after ``end`` of them the run is killed."""
     calls = Counter()
     calls.end = None  # (blocks, whether the arrays of the next one are still written)
-    write = Stage.write
+    write = Blocks.write
 
     def counting(stage, block, parts, facts):
         if stage.name.startswith("lanczos"):
@@ -156,7 +157,7 @@ def counting_blocks(monkeypatch):
             calls[stage.name] += 1
         write(stage, block, parts, facts)
 
-    monkeypatch.setattr(Stage, "write", counting)
+    monkeypatch.setattr(Blocks, "write", counting)
     return calls
 
 

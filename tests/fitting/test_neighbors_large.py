@@ -14,23 +14,21 @@ from distributed import Client, LocalCluster
 from dlcca import LocalCCA
 from dlcca.errors import Untrusted
 from dlcca.fitting import (
-    index_queries,
     indexes,
     landmarks,
     links,
-    merge_neighbors,
     neighborhood_rows,
     neighbors,
     pipeline,
     results,
     scan,
 )
-from dlcca.numerics import approximate
-from dlcca.numerics.neighborhoods import joint_neighbors
+from dlcca.numerics import neighbors as neighbor_search
+from dlcca.numerics.neighbors import joint_neighbors
 from dlcca.settings import auto
 from dlcca.settings.auto import choose, exact_seconds, index_seconds, search_by
 from dlcca.settings.fit import Settings
-from dlcca.storage.blocks import Stage
+from dlcca.storage.blocks import Blocks
 from tests.fitting.jobs import KNN, TIME, embedding, recordings, run_until, small_job
 
 ALL = {**KNN, "landmarks": "all", "solver": "gram"}
@@ -60,7 +58,7 @@ def in_groups(monkeypatch):
     monkeypatch.setattr(landmarks, "GROUP", 16)
     monkeypatch.setattr(neighborhood_rows, "LANDMARKS", 8)
     monkeypatch.setattr(neighborhood_rows, "MANY_TASKS", 1000)
-    monkeypatch.setattr(merge_neighbors, "SPAN", 3)
+    monkeypatch.setattr(neighbors, "SPAN", 3)
 
 
 @pytest.fixture
@@ -87,7 +85,7 @@ def test_a_tree_gives_the_answer_in_memory(K, chunk_rows, by_tree, tmp_path):
     job = small_job(tmp_path, recordings(K), chunk_rows, **ALL)
     pipeline.run(job)
     assert links.neighbors_by(job) == links.links_by(job) == "tree"
-    assert index_queries.n_shards(job) == 3
+    assert neighbors.n_shards(job) == 3
     assert_same(job, in_memory(K))
 
 
@@ -135,14 +133,14 @@ def test_members_are_copied_where_they_are_few_and_the_answer_is_the_same(every,
 
 def test_no_task_after_the_search_reads_more_than_a_group_of_landmarks(in_groups, tmp_path, monkeypatch):
     largest = Counter()
-    read = Stage.read
+    read = Blocks.read
 
     def watched(stage, array, block):
         X = read(stage, array, block)
         largest[stage.name] = max(largest[stage.name], len(X))
         return X
 
-    monkeypatch.setattr(Stage, "read", watched)
+    monkeypatch.setattr(Blocks, "read", watched)
     job = small_job(tmp_path, recordings(2), 7, **ALL)
     run_until(job, "metric")
     landmarks_read_whole = largest.pop("landmarks")  # their row numbers
@@ -162,13 +160,13 @@ def test_a_part_that_is_lost_is_the_only_one_found_again(kind, in_groups, reques
     (tmp_path / f"run.zarr/stages/{name}/done/00002.json").unlink()
     (tmp_path / "run.zarr/stages/neighborhoods/done/00004.json").unlink()
     written = Counter()
-    write = Stage.write
+    write = Blocks.write
 
     def counting(stage, block, parts, facts):
         written[stage.name] += 1
         write(stage, block, parts, facts)
 
-    monkeypatch.setattr(Stage, "write", counting)
+    monkeypatch.setattr(Blocks, "write", counting)
     pipeline.run(job)
     assert written == {name: 1, "neighborhoods": 1}
     np.testing.assert_array_equal(all_neighbors(job), before)
@@ -179,8 +177,8 @@ def test_the_moments_are_read_from_one_file_whatever_the_number_of_blocks(tmp_pa
     for stage in (scan.SCAN, scan.MOMENTS):
         stage.run(job)
     asked = []
-    entry = Stage._entry
-    monkeypatch.setattr(Stage, "_entry", lambda stage, block: asked.append(stage.name) or entry(stage, block))
+    entry = Blocks._entry
+    monkeypatch.setattr(Blocks, "_entry", lambda stage, block: asked.append(stage.name) or entry(stage, block))
     found = scan.result(job)
     assert asked == ["moments"]
     for v, X in enumerate(recordings(2)):
@@ -302,4 +300,4 @@ def test_the_cost_of_all_pairs_grows_with_their_number_and_that_of_an_index_with
     assert fixed == pytest.approx(auto.COMPILING_S, rel=1e-3)
     both = index_seconds(200_000, 200_000, (5, 5)) - fixed
     assert both < 3 * (index_seconds(100_000, 100_000, (5, 5)) - fixed)
-    assert auto.SHARD_SAMPLES == approximate.SHARD
+    assert auto.SHARD_SAMPLES == neighbor_search.SHARD

@@ -6,7 +6,7 @@ import pytest
 
 from dlcca import LocalCCA, open_model, refit, simulate
 from dlcca.errors import DataError, SettingsError
-from dlcca.numerics.alignment import change, rotation
+from dlcca.numerics.coordinates import change, rotation
 
 KNN = {"neighborhoods": "knn", "random_state": 0}
 TIME = {"neighborhoods": "time", "random_state": 0}

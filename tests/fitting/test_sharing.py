@@ -57,17 +57,16 @@ def test_a_staged_run_finds_what_a_fit_in_memory_finds(case, tmp_path):
     assert set(found.local) == set(model.local_quality_)
     for name, values in model.local_quality_.items():
         np.testing.assert_allclose(found.local[name], values, rtol=1e-6, atol=1e-8, err_msg=name)
-    if "nearest" not in case:  # rows in no neighborhood are told by state in memory then, by time in stages
-        np.testing.assert_allclose(found.strength, model.common_strength_, atol=1e-8)
+    np.testing.assert_allclose(found.strength, model.common_strength_, atol=1e-8)
     assert found.strength.shape == (N,)
     assert ((found.strength >= 0) & (found.strength <= 1)).all()
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_staged_run_tells_how_much_of_each_coordinate_comes_again(case, tmp_path):
+def test_a_run_measures_how_much_of_each_coordinate_is_reproduced_on_half_of_the_samples(case, tmp_path):
     K, options = CASES[case]
     model, found = run(tmp_path, recordings(K, N), options)
-    assert "from_halves" not in model.quality_  # in memory it is `dlcca.stability`, when it is asked
+    assert "from_halves" not in model.quality_  # in memory `dlcca.stability` measures it, on request
     if case == "given":
         assert "from_halves" not in found.quality
         return

@@ -9,7 +9,7 @@ from dlcca import LocalCCA, simulate, stability
 from dlcca.errors import DataError, SettingsError, Untrusted
 from dlcca.fitting.half_fits import MOST_ROWS, MOST_SCATTERED, from_halves, rows_for_halves
 from dlcca.settings.fit import Settings
-from dlcca.trust.reproducibility import matched
+from dlcca.trust.scores import linear_prediction
 from dlcca.views import Views
 
 KNN = {"neighborhoods": "knn", "landmarks": 120, "n_components": 2, "random_state": 0}
@@ -80,7 +80,9 @@ def test_the_band_has_the_size_of_what_fits_to_other_samples_differ_by(torus):
     assert found.band.shape == model.embedding_.shape
     assert (found.band >= 0).all()
     others = [fitted(simulate.torus(600, random_state=seed)[0], KNN, n_components=4) for seed in range(1, 6)]
-    apart = np.mean([(matched(model.embedding_, fit.transform(views)) - model.embedding_) ** 2 for fit in others], 0)
+    apart = np.mean(
+        [(linear_prediction(model.embedding_, fit.transform(views)) - model.embedding_) ** 2 for fit in others], 0
+    )
     error = np.sqrt(apart / 2)  # both of them vary
     ratio = np.median(found.band, axis=0) / np.median(error, axis=0)
     assert ((1 / 4 <= ratio) & (ratio <= 4)).all()
@@ -165,7 +167,7 @@ def test_it_is_told_in_the_summary_and_drawn_with_the_embedding(torus):
     assert str(found).splitlines()[0] in model.summary()
     assert "Coordinate 1 is stable: 0.9" in str(found)
     ax = model.plot.embedding()
-    assert ax.get_xlabel() == f"coordinate 1 ({found.reproducibility[0]:.0%} again)"
+    assert ax.get_xlabel() == f"coordinate 1 ({found.reproducibility[0]:.2f} reproduced)"
     crosses = ax.containers[0]
     assert len(crosses.lines[2][0].get_segments()) == 200
     plt.close(ax.figure)

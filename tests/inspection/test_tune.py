@@ -19,8 +19,9 @@ from dlcca.inspection.tuning.search import descent, margin_of
 from dlcca.inspection.tuning.trials import found_twice
 from dlcca.settings import runfile
 from dlcca.storage import run as run_store
-from dlcca.trust import criteria
-from tests.reference import criteria as literal
+from dlcca.trust.scores import held_out_neighbors, min_view_r2
+from dlcca.trust.stability import agreement
+from tests.reference import agreement as literal
 from tests.support.scores import recovery
 
 POOR = {"n_neighbors": 10, "ridge": 1.0, "bandwidth": "median", "n_links": 4, "fusion": "view"}
@@ -176,10 +177,10 @@ def test_the_criteria_are_those_of_the_formulas():
     B = A @ rng.standard_normal((2, 2)) + 0.5 * rng.standard_normal((60, 2))
     fold = np.arange(60) % 3
     views = [A @ rng.standard_normal((2, 3)), B]
-    near = [criteria.near_held_out(X, fold, 4) for X in views]
-    assert [sorted(row) for row in near[0]] == literal.near_held_out(views[0], fold, 4)
-    np.testing.assert_allclose(criteria.come_again(A, B), literal.come_again(A, B), atol=1e-10)
-    np.testing.assert_allclose(criteria.seen_by_all(A, near), literal.seen_by_all(A, near), atol=1e-10)
+    near = [held_out_neighbors(X, fold, 4) for X in views]
+    assert [sorted(row) for row in near[0]] == literal.held_out_neighbors(views[0], fold, 4)
+    np.testing.assert_allclose(agreement(A, B), literal.agreement(A, B), atol=1e-10)
+    np.testing.assert_allclose(min_view_r2(A, near), literal.min_view_r2(A, near), atol=1e-10)
 
 
 def test_the_tuned_run_has_a_store_of_its_own(tmp_path, torus):

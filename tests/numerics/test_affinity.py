@@ -6,17 +6,16 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics.affinity import (
+from dlcca.numerics.kernels import (
     balanced,
-    closest_links,
     column_scaled,
     inverse_root,
     kernel_rows,
-    nearest_links,
     relative_rows,
     row_scaled,
     sparse_rows,
 )
+from dlcca.numerics.topk import closest_links, nearest_links
 from tests.numerics.cases import quick, seeds
 from tests.reference import kernel as literal
 from tests.reference.alternating import view_operator

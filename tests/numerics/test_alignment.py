@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import orthogonal_procrustes
 from scipy.stats import ortho_group
 
-from dlcca.numerics.alignment import change, rotation
+from dlcca.numerics.coordinates import change, rotation
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics import spectrum as spectra
-from dlcca.numerics.affinity import balanced, closest_links, relative_rows, sparse_rows
-from dlcca.numerics.alternating import _solve_whole, alternating_spectrum, gram_pairs, solve_grams
-from dlcca.numerics.extension import extend
-from dlcca.numerics.neighborhoods import squared_distances
-from dlcca.numerics.signs import signs
+from dlcca.numerics import eigensolvers
+from dlcca.numerics.coordinates import extend, signs
+from dlcca.numerics.distances import squared_distances
+from dlcca.numerics.fusion import _solve_whole, alternating_spectrum, gram_pairs, solve_grams
+from dlcca.numerics.kernels import balanced, relative_rows, sparse_rows
+from dlcca.numerics.topk import closest_links
 from tests.numerics.cases import quick, seeds
 from tests.reference.alternating import alternating
 
@@ -123,9 +123,9 @@ def test_many_landmarks_are_solved_by_lanczos_to_the_digits_of_the_whole_matrice
     kernels = []
     for _ in range(K):
         x = np.column_stack([z, 0.3 * rng.standard_normal(700)])
-        kernels.append(np.exp(-((x[:, None] - x[: spectra.SMALL + 40]) ** 2).sum(axis=2) / 0.05))
+        kernels.append(np.exp(-((x[:, None] - x[: eigensolvers.SMALL + 40]) ** 2).sum(axis=2) / 0.05))
     A = [balanced(W)[0] for W in kernels]
-    grams = {(u, v): spectra.gram(A[u], A[v]) for u, v in gram_pairs(K)}
+    grams = {(u, v): eigensolvers.gram(A[u], A[v]) for u, v in gram_pairs(K)}
     found = solve_grams(grams, 3, 700)
     whole = _solve_whole(grams, K, 3, 700)
     np.testing.assert_allclose(found[0], whole[0], atol=1e-12)
@@ -135,10 +135,10 @@ def test_many_landmarks_are_solved_by_lanczos_to_the_digits_of_the_whole_matrice
 
 
 def test_eigenvalues_that_lanczos_cannot_tell_apart_are_found_from_the_whole_matrix(monkeypatch):
-    monkeypatch.setattr(spectra, "SMALL", 10)
-    monkeypatch.setattr(spectra, "MOST_STEPS", 1)
+    monkeypatch.setattr(eigensolvers, "SMALL", 10)
+    monkeypatch.setattr(eigensolvers, "MOST_STEPS", 1)
     lam = 1 - np.arange(60) * 1e-6
     Q = np.linalg.qr(np.random.default_rng(0).standard_normal((60, 60)))[0]
-    found, vectors = spectra.largest_pairs(Q * lam @ Q.T, 3)
+    found, vectors = eigensolvers.largest_pairs(Q * lam @ Q.T, 3)
     np.testing.assert_allclose(found, lam[:3], atol=1e-12)
     np.testing.assert_allclose(np.abs(vectors.T @ Q[:, :3]), np.eye(3), atol=1e-6)

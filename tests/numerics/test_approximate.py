@@ -5,10 +5,17 @@ import sys
 import numpy as np
 import pytest
 
-from dlcca.numerics import approximate
-from dlcca.numerics.approximate import Index, recall, shards
-from dlcca.numerics.neighborhoods import joint_neighbors, spread
-from dlcca.numerics.searches import checked_landmarks, index_neighbors, neighbor_recall
+from dlcca.numerics import neighbors
+from dlcca.numerics.neighbors import (
+    Index,
+    checked_landmarks,
+    index_neighbors,
+    joint_neighbors,
+    neighbor_recall,
+    recall,
+    shards,
+    spread,
+)
 
 
 def recordings(n, dims=(20, 30), seed=0):
@@ -56,7 +63,7 @@ def test_the_same_samples_give_the_same_index_and_rounding_in_the_spreads_gives_
 def test_shards_searched_one_after_another_find_what_one_index_finds(monkeypatch):
     views = recordings(5000)
     landmarks = np.arange(0, 5000, 25)
-    monkeypatch.setattr(approximate, "SHARD", 2000)
+    monkeypatch.setattr(neighbors, "SHARD", 2000)
     found = index_neighbors(views, landmarks, 40)
     assert neighbor_recall(views, landmarks, found) > 0.98
 
@@ -79,8 +86,8 @@ def test_white_noise_in_many_channels_is_found_badly_and_said_so():
 
 def test_few_samples_are_all_looked_at_without_pynndescent():
     before = "pynndescent" in sys.modules
-    views = recordings(approximate.FEW)
-    landmarks = np.arange(0, approximate.FEW, 10)
+    views = recordings(neighbors.FEW)
+    landmarks = np.arange(0, neighbors.FEW, 10)
     found = index_neighbors(views, landmarks, 30)
     np.testing.assert_array_equal(found, joint_neighbors(views, landmarks, 30))
     assert neighbor_recall(views, landmarks, found) == 1.0
@@ -103,9 +110,9 @@ def test_recall_of_wrong_neighbors_is_measured_at_the_landmarks_looked_at():
     assert neighbor_recall(views, landmarks, neighbors) == pytest.approx(1 - 50 * 5 / 2000)
 
 
-@pytest.mark.parametrize("n", [1, 2, approximate.SHARD, approximate.SHARD + 1, 1_000_003])
+@pytest.mark.parametrize("n", [1, 2, neighbors.SHARD, neighbors.SHARD + 1, 1_000_003])
 def test_shards_cover_all_samples_once_in_their_order_and_none_is_too_long(n):
     found = shards(n)
     assert [first for first, _ in found] == [0, *(last for _, last in found[:-1])]
     assert found[-1][1] == n
-    assert max(last - first for first, last in found) <= approximate.SHARD
+    assert max(last - first for first, last in found) <= neighbors.SHARD

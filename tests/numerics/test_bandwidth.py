@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics.bandwidth import RULES, by_rule, median_rule, neighbor_rule, quantile_rule, slope_rule
+from dlcca.numerics.kernels import RULES, choose_bandwidth, median_rule, neighbor_rule, quantile_rule, slope_rule
 from tests.numerics.cases import quick, seeds
 from tests.reference import bandwidth as literal
 
@@ -50,7 +50,7 @@ def test_a_neighbor_beyond_the_landmarks_is_the_last_one():
 def test_every_rule_follows_the_unit_of_the_distances(rule, scale):
     x = np.random.default_rng(0).standard_normal((40, 2))
     D = ((x[:, None] - x) ** 2).sum(axis=2)
-    assert by_rule(scale * D, rule) == pytest.approx(scale * by_rule(D, rule), rel=1e-9)
+    assert choose_bandwidth(scale * D, rule) == pytest.approx(scale * choose_bandwidth(D, rule), rel=1e-9)
 
 
 @quick
@@ -61,12 +61,12 @@ def test_rules_by_name_leave_out_the_distances_that_are_zero(D):
     if apart.size:
         expected = {"median": literal.median_rule(apart), "quantile": literal.quantile_rule(apart, 0.2)}
     for rule, sigma in expected.items():
-        assert by_rule(D, rule) == pytest.approx(sigma, rel=1e-5)
+        assert choose_bandwidth(D, rule) == pytest.approx(sigma, rel=1e-5)
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_distances_that_are_all_zero_have_no_bandwidth(rule):
-    assert by_rule(np.zeros((3, 4)), rule) == 0.0
+    assert choose_bandwidth(np.zeros((3, 4)), rule) == 0.0
 
 
 def test_the_slope_is_found_where_most_distances_are_zero():
@@ -74,7 +74,7 @@ def test_the_slope_is_found_where_most_distances_are_zero():
     x[:130] = x[0]
     D = (x - x.T) ** 2
     assert np.median(D) == 0
-    sigma = by_rule(D, "slope")
+    sigma = choose_bandwidth(D, "slope")
     assert np.isfinite(sigma)
     assert sigma > 0
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics.cca import cca_metric, local_cca, mahalanobis_metric
+from dlcca.numerics.metrics.cca import cca_metric, local_cca, mahalanobis_metric
 from tests.numerics.cases import (
     assert_close,
     cases,

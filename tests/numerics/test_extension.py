@@ -4,11 +4,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics.affinity import closest_links, kernel_rows, sparse_rows
-from dlcca.numerics.extension import extend
-from dlcca.numerics.neighborhoods import squared_distances
-from dlcca.numerics.signs import signs
-from dlcca.numerics.spectrum import landmark_spectrum
+from dlcca.numerics.coordinates import extend, signs
+from dlcca.numerics.distances import squared_distances
+from dlcca.numerics.fusion import landmark_spectrum
+from dlcca.numerics.kernels import kernel_rows, sparse_rows
+from dlcca.numerics.topk import closest_links
 from tests.numerics.cases import quick, seeds
 from tests.reference import diffusion as literal
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics.grams import TILE_ROWS, add_gram
+from dlcca.numerics.kernels import TILE_ROWS, add_gram
 from tests.numerics.cases import quick, seeds
 
 

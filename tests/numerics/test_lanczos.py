@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlcca.errors import SettingsError
-from dlcca.numerics import lanczos
-from dlcca.numerics.lanczos import largest_eigenpairs, square_root
+from dlcca.numerics import eigensolvers
+from dlcca.numerics.eigensolvers import largest_eigenpairs, square_root
 from tests.numerics.cases import quick, rotation, seeds
 
 #: Eigenvalues of every awkward kind, falling from 1.
@@ -107,7 +107,7 @@ def test_a_small_basis_is_restarted_and_gives_the_same(weighed, monkeypatch):
     G = circle(500, 1e-3) if weighed else np.eye(m)
     plain, _ = largest_eigenpairs(lambda V: H @ V, m, 5, weigh=(lambda V: G @ V) if weighed else None)
     restarts, sizes = [], set()
-    restart, grow = lanczos._Basis.restart, lanczos._Basis.grow
+    restart, grow = eigensolvers._Basis.restart, eigensolvers._Basis.grow
 
     def counting(basis, *arguments):
         restarts.append(basis.size)
@@ -117,12 +117,12 @@ def test_a_small_basis_is_restarted_and_gives_the_same(weighed, monkeypatch):
         sizes.add(basis.most)
         return grow(basis, following)
 
-    monkeypatch.setattr(lanczos._Basis, "restart", counting)
-    monkeypatch.setattr(lanczos._Basis, "grow", watching)
-    monkeypatch.setattr(lanczos, "BASIS_BYTES", 0)
+    monkeypatch.setattr(eigensolvers._Basis, "restart", counting)
+    monkeypatch.setattr(eigensolvers._Basis, "grow", watching)
+    monkeypatch.setattr(eigensolvers, "BASIS_BYTES", 0)
     lam, X = largest_eigenpairs(lambda V: H @ V, m, 5, weigh=(lambda V: G @ V) if weighed else None)
     assert len(restarts) >= 2
-    assert sizes == {2 * 5 + lanczos.LEAST_BLOCKS * 8}
+    assert sizes == {2 * 5 + eigensolvers.LEAST_BLOCKS * 8}
     np.testing.assert_allclose(lam, plain, atol=1e-13)
     np.testing.assert_allclose(X.T @ G @ X, np.eye(5), atol=1e-12)
     np.testing.assert_allclose(H @ (G @ X), X * lam, atol=1e-12)
@@ -144,7 +144,7 @@ def test_a_few_vectors_are_multiplied_as_a_whole_and_every_block_is_narrow():
         product, widths = counted(H)
         lam, _ = largest_eigenpairs(product, m, count)
         np.testing.assert_allclose(lam, 0.8 ** np.arange(count), atol=1e-13)
-        assert max(widths) <= lanczos.width(count)
+        assert max(widths) <= eigensolvers.width(count)
         if m <= 32:
             assert sum(widths) == m
 
@@ -158,8 +158,8 @@ def test_nearly_all_pairs_may_be_asked_for():
 
 
 def test_more_pairs_than_a_block_is_wide_survive_the_restarts(monkeypatch):
-    monkeypatch.setattr(lanczos, "MOST_WIDTH", 8)
-    monkeypatch.setattr(lanczos, "BASIS_BYTES", 0)
+    monkeypatch.setattr(eigensolvers, "MOST_WIDTH", 8)
+    monkeypatch.setattr(eigensolvers, "BASIS_BYTES", 0)
     H = symmetric(np.random.default_rng(0), SPECTRA["apart"](300))
     lam, _ = largest_eigenpairs(lambda V: H @ V, 300, 40)
     np.testing.assert_allclose(lam, 0.9 ** np.arange(40), atol=1e-12)

@@ -9,8 +9,8 @@ from dlcca import LocalCCA, Settings
 from dlcca.errors import SettingsError
 from dlcca.fitting import metric as metric_stage
 from dlcca.fitting import pipeline
-from dlcca.numerics.cca import cca_metric
 from dlcca.numerics.metrics import METRICS, Metric
+from dlcca.numerics.metrics.cca import cca_metric
 from tests.fitting.jobs import KNN, embedding, recordings, small_job
 
 

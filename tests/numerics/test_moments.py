@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics.moments import Moments, combined
+from dlcca.numerics.streaming import Moments, combined
 from tests.numerics.cases import quick, seeds
 
 

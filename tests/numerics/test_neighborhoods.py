@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics.neighborhoods import joint_neighbors, joint_space, smallest, spread, squared_distances
+from dlcca.numerics.distances import squared_distances
+from dlcca.numerics.neighbors import joint_neighbors, joint_space, spread
+from dlcca.numerics.topk import smallest
 from tests.numerics.cases import quick, seeds
 from tests.reference import neighborhoods as literal
 

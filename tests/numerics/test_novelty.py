@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dlcca.numerics import novelty
-from dlcca.numerics.novelty import Away, cover, nearest_distances, reach
+from dlcca.numerics import landmarks
+from dlcca.numerics.landmarks import Exclusion, cover, coverage_radius, nearest_distances
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def rows():
 
 @pytest.mark.parametrize("entries", [1, 100, 1 << 20])
 def test_the_nearest_landmark_is_that_of_a_loop(rows, entries, monkeypatch):
-    monkeypatch.setattr(novelty, "TILE_ENTRIES", entries)
+    monkeypatch.setattr(landmarks, "TILE_ENTRIES", entries)
     L = rows[::7]
     expected = [min(np.linalg.norm(x - p) for p in L) for x in rows]
     np.testing.assert_allclose(nearest_distances(rows, L), expected, atol=1e-6)
@@ -23,9 +23,9 @@ def test_the_nearest_landmark_is_that_of_a_loop(rows, entries, monkeypatch):
 @pytest.mark.parametrize("apart", [1, 5, 100])
 @pytest.mark.parametrize("entries", [30, 1 << 20])
 def test_landmarks_too_near_in_time_do_not_count(rows, apart, entries, monkeypatch):
-    monkeypatch.setattr(novelty, "TILE_ENTRIES", entries)
+    monkeypatch.setattr(landmarks, "TILE_ENTRIES", entries)
     at = np.array([3, 40, 11, 57])
-    found = nearest_distances(rows, rows[at], Away(np.arange(60), at, apart))
+    found = nearest_distances(rows, rows[at], Exclusion(np.arange(60), at, apart))
     for j, x in enumerate(rows):
         others = [np.linalg.norm(x - rows[i]) for i in at if abs(i - j) >= apart]
         assert found[j] == pytest.approx(min(others, default=np.inf))
@@ -33,10 +33,10 @@ def test_landmarks_too_near_in_time_do_not_count(rows, apart, entries, monkeypat
 
 def test_the_reach_leaves_out_what_has_no_landmark_and_is_never_rounding(rows):
     distances = np.array([*np.linspace(0, 1, 1001), np.inf, np.nan])
-    assert reach(distances, rows) == pytest.approx(0.999)
+    assert coverage_radius(distances, rows) == pytest.approx(0.999)
     spread = np.sqrt(rows.var(axis=0).sum())
-    assert reach(np.zeros(5), rows) == pytest.approx(1e-6 * spread)
-    assert reach(np.full(5, np.inf), rows) == pytest.approx(1e-6 * spread)
+    assert coverage_radius(np.zeros(5), rows) == pytest.approx(1e-6 * spread)
+    assert coverage_radius(np.full(5, np.inf), rows) == pytest.approx(1e-6 * spread)
 
 
 def test_a_cover_brings_every_row_within_reach_of_some_landmark(rows):

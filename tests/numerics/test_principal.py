@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dlcca.numerics.principal import Scatter, principal
+from dlcca.numerics.streaming import Scatter, principal
 
 
 @pytest.mark.parametrize("sizes", [[200], [1, 120, 0, 79]])

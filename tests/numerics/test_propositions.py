@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics.cca import cca_metric, mahalanobis_metric
-from dlcca.numerics.distances import end_distances, landmark_distances, middle_distances
-from dlcca.numerics.neighborhoods import squared_distances
+from dlcca.numerics.distances import end_distances, landmark_distances, middle_distances, squared_distances
+from dlcca.numerics.metrics.cca import cca_metric, mahalanobis_metric
 from dlcca.simulate import metric_square
 from tests.numerics.cases import quick, seeds
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dlcca.numerics import quantile_sketch
-from dlcca.numerics.quantile_sketch import RANKS, Sketches, quantiles, robust_scaling, summary
+from dlcca.numerics import streaming
+from dlcca.numerics.streaming import RANKS, Sketches, quantiles, robust_scaling, summary
 
 SHARES = (0.01, 0.25, 0.5, 0.75, 0.99)
 
@@ -48,8 +48,8 @@ def test_a_channel_without_numbers_has_no_quantiles():
 
 
 def test_a_large_block_is_summed_up_from_a_part_of_it(monkeypatch):
-    monkeypatch.setattr(quantile_sketch, "SORTED", 1000)
-    monkeypatch.setattr(quantile_sketch, "SORTED_LEAST", 1000)
+    monkeypatch.setattr(streaming, "SORTED", 1000)
+    monkeypatch.setattr(streaming, "SORTED_LEAST", 1000)
     x = np.random.default_rng(0).standard_normal((100_000, 1))
     values, counts = summary(x)
     assert counts.tolist() == [100_000]
@@ -73,7 +73,7 @@ def test_a_channel_that_rests_is_scaled_by_its_range_and_a_dead_one_by_one():
 
 
 def test_summaries_that_were_folded_say_the_same_of_very_many_blocks(monkeypatch):
-    monkeypatch.setattr(quantile_sketch, "FOLDED", 5)
+    monkeypatch.setattr(streaming, "FOLDED", 5)
     rng = np.random.default_rng(0)
     blocks = [rng.standard_normal((50, 2)) + np.array([i, -i]) for i in range(101)]
     folded = Sketches()

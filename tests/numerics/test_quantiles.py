@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics.quantiles import Search, added, count_digits, levels
+from dlcca.numerics.streaming import Search, added, count_digits, levels
 from tests.numerics.cases import quick, seeds
 
 DTYPES = [np.float32, np.float64]

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics.signs import signs
+from dlcca.numerics.coordinates import signs
 from tests.numerics.cases import quick, seeds
 from tests.reference.signs import column_signs, fix_sign
 

@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics.affinity import closest_links, kernel_rows, relative_rows, sparse_rows
-from dlcca.numerics.extension import extend
-from dlcca.numerics.neighborhoods import squared_distances
-from dlcca.numerics.signs import signs
-from dlcca.numerics.spectrum import balanced_spectrum, fixed_start, gram, landmark_spectrum, leading_pairs
+from dlcca.numerics.coordinates import extend, signs
+from dlcca.numerics.distances import squared_distances
+from dlcca.numerics.eigensolvers import fixed_start, gram, leading_pairs
+from dlcca.numerics.fusion import balanced_spectrum, landmark_spectrum
+from dlcca.numerics.kernels import kernel_rows, relative_rows, sparse_rows
+from dlcca.numerics.topk import closest_links
 from tests.numerics.cases import quick, seeds
 from tests.reference import diffusion as literal
 from tests.reference.alternating import view_operator

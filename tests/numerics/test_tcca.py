@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics.cca import cca_metric
-from dlcca.numerics.tcca import rank_one, tcca_metric
+from dlcca.numerics.metrics.cca import cca_metric
+from dlcca.numerics.metrics.tcca import rank_one, tcca_metric
 from tests.numerics.cases import assert_close, cases, metrics, quick, ridges, seeds
 from tests.reference import tcca as literal
 

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics import topk
-from dlcca.numerics.affinity import nearest_links
-from dlcca.numerics.neighborhoods import joint_neighbors
-from dlcca.numerics.topk import Nearest, merged, near_both_ways
+from dlcca.numerics import compiled, topk
+from dlcca.numerics.neighbors import joint_neighbors
+from dlcca.numerics.topk import Nearest, merged, near_both_ways, nearest_links
 from tests.numerics.cases import quick, seeds
 from tests.reference import kernel as literal_kernel
 from tests.reference import neighborhoods as literal
@@ -197,10 +196,10 @@ def test_a_view_without_spread_does_not_count():
 def test_the_smallest_entries_come_in_their_order_however_many_are_equal_or_infinite(entries, share, far, dtype):
     m = len(entries)
     s = max(1, round(share * m))
-    stacks = -(-m // topk.HEIGHT)
-    D = np.full(topk.HEIGHT * stacks, np.inf, dtype)
+    stacks = -(-m // compiled.HEIGHT)
+    D = np.full(compiled.HEIGHT * stacks, np.inf, dtype)
     D[:m] = entries
     D[: int(far * (m - s))] = np.inf
     chosen = np.empty(s, np.int32)
-    topk._smallest(D, m, np.empty(stacks, dtype), np.empty(s, dtype), chosen)
+    compiled._smallest(D, m, np.empty(stacks, dtype), np.empty(s, dtype), chosen)
     np.testing.assert_array_equal(chosen, np.argsort(D[:m], kind="stable")[:s])

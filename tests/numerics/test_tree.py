@@ -7,13 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics import tree
-from dlcca.numerics.affinity import nearest_links
-from dlcca.numerics.neighborhoods import joint_neighbors
-from dlcca.numerics.searches import tree_neighbors
-from dlcca.numerics.topk import Nearest, merged
-from dlcca.numerics.topk_merge import add, rank, stacked
-from dlcca.numerics.tree import Tree
+from dlcca.numerics import neighbors
+from dlcca.numerics.neighbors import Tree, joint_neighbors, tree_neighbors
+from dlcca.numerics.topk import Nearest, add, merged, nearest_links, rank, stacked
 from tests.numerics.cases import quick, seeds
 from tests.reference import neighborhoods as literal
 
@@ -40,7 +36,7 @@ def test_a_tree_finds_the_literal_neighbors_with_ties_to_the_lower_row(data, see
     spreads = [2.0 ** rng.integers(-3, 4) for _ in views]  # division by a power of two is exact
     k = data.draw(st.integers(1, n))
     some = rng.permutation(n)[: data.draw(st.integers(1, n))]
-    with patch.object(tree, "LEAF", leaf):
+    with patch.object(neighbors, "LEAF", leaf):
         found = Tree.of(views, spreads).nearest([X[some] for X in views], k)
     for i, row in enumerate(some):
         distances, rows = literal_nearest(views, spreads, row, k)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from dlcca.numerics.whitening import whiten
+from dlcca.numerics.metrics.cca import whiten
 from tests.numerics.cases import assert_close, cases, metrics, quick, ridges
 from tests.reference.covariance import centred, covariance, regularised
 from tests.reference.mahalanobis import mahalanobis_metric

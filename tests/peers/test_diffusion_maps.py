@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from pydiffmap.diffusion_map import DiffusionMap
 
 from dlcca.baselines import diffusion_maps
-from dlcca.numerics.signs import signs
+from dlcca.numerics.coordinates import signs
 from tests.baselines.problems import related_views
 
 

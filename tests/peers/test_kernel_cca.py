@@ -6,7 +6,7 @@ from cca_zoo.nonparametric import KCCA
 from numpy.testing import assert_allclose
 
 from dlcca.baselines import kernel_cca
-from dlcca.numerics.signs import signs
+from dlcca.numerics.coordinates import signs
 from tests.baselines.problems import related_views
 
 

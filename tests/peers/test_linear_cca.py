@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from sklearn.cross_decomposition import CCA as SklearnCCA
 
 from dlcca.baselines import linear_cca
-from dlcca.numerics.signs import signs
+from dlcca.numerics.coordinates import signs
 from tests.baselines.problems import related_views
 
 

@@ -5,8 +5,8 @@ import pytest
 from cca_zoo.linear import RidgeCCA
 from numpy.testing import assert_allclose
 
-from dlcca.numerics.cca import local_cca
-from dlcca.numerics.signs import signs
+from dlcca.numerics.coordinates import signs
+from dlcca.numerics.metrics.cca import local_cca
 from tests.baselines.problems import related_views
 
 

@@ -6,7 +6,7 @@ import tensorly
 from numpy.testing import assert_allclose
 from tensorly.decomposition import parafac
 
-from dlcca.numerics.tcca import rank_one
+from dlcca.numerics.metrics.tcca import rank_one
 
 
 def scores_and_tensor(sizes, seed, k=12):

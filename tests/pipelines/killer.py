@@ -20,9 +20,8 @@ from dlcca.pipelines import catalog, nightly_run
 from tests.pipelines.nights import morning_after
 
 #: What a night imports when it needs it; here, before the forks.
-EARLY = ("pipelines.models", "pipelines.partition", "pipelines.training", "pipelines.probe", "pipelines.comparison")
-EARLY += ("estimator", "recordings.recorded_views", "recordings.formats.edf", "recordings.new_recordings")
-EARLY += ("pipelines.retention", "pipelines.embed")
+EARLY = ("pipelines.models", "pipelines.page", "estimator", "recordings.recorded_views", "recordings.formats.edf")
+EARLY += ("recordings.new_recordings",)
 
 #: What Python tells of when something happens to a file.
 WATCHED = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.symlink", "shutil.rmtree", "os.truncate"}

@@ -14,7 +14,7 @@ import zarr
 from typer.testing import CliRunner
 
 from dlcca.cli import app
-from dlcca.pipelines import nightly_run, partition
+from dlcca.pipelines import nightly_run, publish
 from dlcca.pipelines.context import opened
 from tests.pipelines.nights import day_of, morning_after, pipeline_file, recorded, run_night, sensors, start_of, write
 
@@ -39,7 +39,7 @@ def test_an_unknown_key_ends_with_2_and_the_nearest_known_one(tmp_path):
     assert "[outputs] parket is not a setting; did you mean 'parquet'?" in done.output
     told = dlcca("pipeline", "history", file)  # which can be read all the same
     assert (told.exit_code, told.stdout.count("did you mean 'parquet'?")) == (0, 1)
-    assert "no run can begin as it is" in told.stderr
+    assert "no run is possible with this file" in told.stderr
     assert published(tmp_path) == []
     file.write_text(file.read_text().replace("parket", "parquet"))
     assert dlcca("pipeline", "run", file).exit_code == 0
@@ -141,7 +141,7 @@ def test_a_sensor_that_dies_in_the_night_is_held_back_by_the_gate_with_5(tmp_pat
     summary = run_night(file, 2)
     assert (summary.exit_code, summary.alarms, summary.published) == (5, [], [day_of(3)])
     (line,) = lines(file, "held")
-    assert "200 of its 640 windows are valid (440 flat); [gate] asks for a share of 0.5" in line
+    assert "200 of its 640 windows are valid (440 flat); [gate] requires a share of 0.5" in line
     assert line.split(" is held back: ")[1] in "\n".join(summary.lines())
 
 
@@ -155,8 +155,8 @@ def test_clocks_that_are_wrong_are_told_of(tmp_path):
     summary = run_night(file, 1)
     assert (summary.exit_code, len(summary.done)) == (5, 1)
     told = {Path(path).name: reason for path, reason in summary.reasons.items()}
-    assert "it began on 1990-01-01, before [gate] earliest = 2020-01-01: was its clock set back?" in told["reset.edf"]
-    assert "it began on 2080-01-01, which is in the future" in told["ahead.edf"]
+    assert "start is on 1990-01-01, before [gate] earliest = 2020-01-01: was its clock set back?" in told["reset.edf"]
+    assert "its start is on 2080-01-01, which is in the future" in told["ahead.edf"]
     write(tmp_path / "incoming" / "twice.edf", sensors(5)[0], start_of(1) + timedelta(seconds=20))
     earlier = nightly_run.run(
         file, clock=lambda: morning_after(-1)
@@ -165,9 +165,9 @@ def test_clocks_that_are_wrong_are_told_of(tmp_path):
     earlier = nightly_run.run(file, clock=lambda: morning_after(-1))
     assert [Path(path).name for path in earlier.done] == ["twice.edf"]
     (line, _) = lines(file, "clock")
-    assert "The clock of this machine went back" in line
+    assert "The clock of this machine was set back" in line
     (line,) = lines(file, "overlap")
-    assert "two devices, or a clock that went back?" in line
+    assert "two devices, or a clock that was set back?" in line
 
 
 @pytest.mark.faults
@@ -210,10 +210,10 @@ def test_a_day_is_in_both_forms_or_in_none_if_there_is_no_room_for_the_second(tm
     def full(day, place):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(partition, "write_zarr", full)  # the Parquet file is written before it
+    monkeypatch.setattr(publish, "write_zarr", full)  # the Parquet file is written before it
     summary = run_night(file, 1)
     assert (summary.exit_code, summary.published) == (4, [])
-    assert "What was published before is untouched" in summary.troubles[0]
+    assert "What was published before is unchanged" in summary.troubles[0]
     assert [path for path in (tmp_path / "published").rglob("*") if not path.name.startswith(".")] == [
         tmp_path / "published" / name for name in ("index.html", "parquet")
     ]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from dlcca.cli import app
 from dlcca.errors import SettingsError, StorageError, StoreFileError
-from dlcca.pipelines import folders, publish
+from dlcca.pipelines import context
 from dlcca.pipelines.catalog import OWNER
 from dlcca.pipelines.context import opened
 from dlcca.pipelines.settings import read
@@ -51,36 +51,10 @@ def rows(folder, query):
         return base.execute(query).fetchall()
 
 
-def in_state_of_version_1(folder):
-    """The catalog as dlcca 0.1.0 left it: with absolute paths."""
-    state, models = folder / "state", folder / "models"
-    with closing(sqlite3.connect(state / "catalog.sqlite")) as base:
-        base.row_factory = sqlite3.Row
-        base.executescript(
-            f"""
-            UPDATE recordings SET views = '{state}/' || views, result = '{state}/' || result,
-                path = '{folder}/' || path;
-            UPDATE models SET address = '{models}/' || address, rows_store = '{models}/' || rows_store,
-                held_store = '{models}/' || held_store;
-            UPDATE files SET path = '{folder}/' || path, parts = '["{folder}/' || substr(parts, 3);
-            DROP TABLE replaced;
-            CREATE TABLE replaced (path TEXT PRIMARY KEY, since TEXT NOT NULL);
-            PRAGMA user_version = 1;
-            """
-        )
-        for (day,) in base.execute("SELECT day FROM partitions").fetchall():  # their fingerprints tell of the paths
-            done = base.execute("SELECT * FROM recordings WHERE status = 'done' AND day = ?", [day]).fetchall()
-            base.execute("UPDATE partitions SET version = ? WHERE day = ?", [publish._version(done), day])
-        base.commit()
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("version_1", [False, True])
-def test_a_copied_pipeline_leaves_every_file_of_the_original_as_it_is(tmp_path, version_1):
+def test_a_copied_pipeline_leaves_every_file_of_the_original_as_it_is(tmp_path):
     prod, trial = tmp_path / "prod", tmp_path / "trial"
     lab(prod)
-    if version_1:
-        in_state_of_version_1(prod)
     before = files_in(prod)
     shutil.copytree(prod, trial, symlinks=True)
     file = pipeline_file(trial, SHORT)
@@ -170,12 +144,12 @@ def test_a_folder_that_was_copied_along_belongs_to_the_copy(tmp_path, state):
     file = pipeline_file(tmp_path / "prod" / "settings")
     file.write_text(file.read_text().replace("[pipeline]", f'[pipeline]\nstate = "{state}"'))
     read(file).state.mkdir(exist_ok=True)
-    folders.claim(read(file))
+    context.claim(read(file))
     shutil.copytree(tmp_path / "prod", tmp_path / "trial")
     copied = read(tmp_path / "trial" / "settings" / "pipeline.toml")
     for _ in range(2):
-        folders.claim(copied)
-        folders.claim(read(file))
+        context.claim(copied)
+        context.claim(read(file))
     assert (copied.state / OWNER).read_text().splitlines() == [str(copied.path), str(copied.state)]
 
 
@@ -183,7 +157,7 @@ def test_a_folder_that_was_copied_along_belongs_to_the_copy(tmp_path, state):
 def test_a_copy_with_the_state_of_the_original_is_refused(tmp_path, by_link):
     file = pipeline_file(tmp_path / "prod")
     read(file).state.mkdir()
-    folders.claim(read(file))
+    context.claim(read(file))
     copied = pipeline_file(tmp_path / "trial")
     if by_link:
         (tmp_path / "trial" / "state").symlink_to(tmp_path / "prod" / "state")
@@ -229,7 +203,7 @@ def test_what_is_not_inside_a_folder_of_the_pipeline_is_never_removed(tmp_path):
         "/",
     ):
         with pytest.raises(StorageError, match="is not removed"):
-            folders.remove(settings, target)
+            context.remove(settings, target)
     assert files_in(tmp_path) == before
     assert (settings.state / "views").is_dir()
 
@@ -240,19 +214,19 @@ def test_what_is_inside_is_removed_and_what_is_not_there_is_no_error(tmp_path):
     (settings.state / "views" / "two").write_text("a file")
     (settings.state / "views" / "three").symlink_to("two")
     for name in ("three", "one.zarr", "two", "two"):
-        folders.remove(settings, settings.state / "views" / name)
+        context.remove(settings, settings.state / "views" / name)
     assert list((settings.state / "views").iterdir()) == []
 
 
 def test_a_recorded_path_that_leads_out_of_its_folder_is_refused(tmp_path):
     settings, outside = made(tmp_path)
-    assert folders.recorded(settings.state, settings.state / "views" / "one.zarr") == "views/one.zarr"
-    assert folders.located(settings.state, "views/one.zarr") == str(settings.state / "views" / "one.zarr")
+    assert context.recorded(settings.state, settings.state / "views" / "one.zarr") == "views/one.zarr"
+    assert context.located(settings.state, "views/one.zarr") == str(settings.state / "views" / "one.zarr")
     with pytest.raises(StorageError, match="outside"):
-        folders.recorded(settings.state, outside / "data")
+        context.recorded(settings.state, outside / "data")
     for said in (str(outside / "data"), "../../outside/data", "s3://bucket/views"):
         with pytest.raises(StoreFileError, match="catalog"):
-            folders.located(settings.state, said)
+            context.located(settings.state, said)
 
 
 @pytest.mark.parametrize("section", ["[pipeline]\nstate", "[model]\npath"])

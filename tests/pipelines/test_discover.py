@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dlcca.errors import SettingsError, StorageError
-from dlcca.pipelines import digest
+from dlcca.pipelines import sources
 from dlcca.pipelines.context import opened
 from dlcca.pipelines.discover import discover
 from tests.pipelines.nights import pipeline_file
@@ -177,7 +177,7 @@ def test_ten_thousand_files_are_read_once_and_then_only_looked_at(tmp_path, monk
     for number in range(10_000):
         put(tmp_path, f"{number:05d}.edf", b"%d" % number)
     assert len(look(file).new) == 10_000
-    monkeypatch.setattr(digest, "digest", lambda parts: pytest.fail(f"{parts} was read again"))
+    monkeypatch.setattr(sources, "digest", lambda parts: pytest.fail(f"{parts} was read again"))
     found = look(file)
     assert (found.files, found.new, found.gone) == (10_000, [], 0)
 
@@ -191,7 +191,7 @@ def test_a_source_that_is_not_there_is_a_slip_at_first_and_a_lost_disk_later(tmp
     (tmp_path / "elsewhere").rename(tmp_path / "incoming")
     look(file)
     (tmp_path / "incoming").rename(tmp_path / "elsewhere")
-    with pytest.raises(StorageError, match="is not there, though it was"):
+    with pytest.raises(StorageError, match="no longer exists: is its disk mounted"):
         look(file)
     with looking(file) as flow:
         assert flow.catalog.value("SELECT state FROM files") == "known"  # and not gone
@@ -253,4 +253,4 @@ def test_a_folder_that_may_not_be_looked_into_is_told_of_once_and_its_files_are_
         with looking(file) as flow:
             told = flow.catalog.all("SELECT text FROM history WHERE kind = 'unreadable'")
         assert len(told) == 2
-        assert "ward 7 cannot be looked into: Permission denied." in told[0]["text"]
+        assert "ward 7 cannot be read: Permission denied." in told[0]["text"]

@@ -14,7 +14,7 @@ import zarr
 
 from dlcca import open_model, open_views
 from dlcca.fitting import transform as transforming
-from dlcca.numerics.alignment import change
+from dlcca.numerics.coordinates import change
 from dlcca.storage import transformed
 from tests.pipelines.nights import day_of, pipeline_file, recorded, run_night, sensors, start_of, write
 
@@ -105,9 +105,9 @@ def test_every_bad_file_is_in_the_history_with_its_reason(fortnight):
     assert "night-03-1.edf is refused" in fortnight.line("refused", "night-03-1.edf")
     assert "it was cut short" in fortnight.line("refused", "night-04-1.edf")
     assert "'R2' (flat)" in fortnight.line("refused", "night-08-1.edf")
-    assert "holds the same as" in fortnight.line("duplicate", "copy-of-4.edf")
+    assert "has the same content as" in fortnight.line("duplicate", "copy-of-4.edf")
     assert "has changed" in fortnight.line("changed", "night-12-0.edf")
-    assert "replaced by what" in fortnight.line("superseded", "night-12-0.edf")
+    assert "replaced by the new content" in fortnight.line("superseded", "night-12-0.edf")
     bad = fortnight.rows("SELECT path, status FROM recordings WHERE status != 'done'")
     assert sorted((Path(row["path"]).name, row["status"]) for row in bad) == [
         ("night-03-1.edf", "refused"),
@@ -121,7 +121,7 @@ def test_the_alarm_rings_in_the_tenth_night_and_in_no_other(fortnight):
     rang = [night for night, summary in fortnight.summaries.items() if summary.alarms]
     assert rang == [CHANGED_ON]
     (text,) = fortnight.summaries[CHANGED_ON].alarms
-    assert f"night-10-0.edf of {day_of(10)} is unlike what model 1 has seen: 100% of its rows are outside" in text
+    assert f"night-10-0.edf of {day_of(10)} differs from the data of model 1: 100% of its rows are outside" in text
 
 
 def test_exit_codes_tell_what_each_night_was_like(fortnight):

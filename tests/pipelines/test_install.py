@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from dlcca.cli import app
 from dlcca.errors import SettingsError
-from dlcca.pipelines import crontab, installing, systemd
+from dlcca.pipelines import schedule as schedules
 from dlcca.pipelines.schedule import Schedule
 from tests.pipelines.nights import pipeline_file
 
@@ -24,8 +24,8 @@ needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reas
 HARD = "a folder with 100% of $HOME, 'quotes' & \"more\""
 
 
-def job(folder: Path, at: str = "02:30", **options) -> installing.Job:
-    return installing.job(pipeline_file(folder), Schedule.at(at), **options)
+def job(folder: Path, at: str = "02:30", **options) -> schedules.Job:
+    return schedules.job(pipeline_file(folder), Schedule.at(at), **options)
 
 
 def invoke(*arguments: object):
@@ -55,15 +55,15 @@ def test_a_schedule_of_cron_is_told_to_systemd(expression, calendars):
     ("expression", "complaint"),
     [
         ("0 2 * *", "has 4 fields; five are needed"),
-        ("61 2 * * *", "'61' is no minute of a schedule; 0 to 59 is needed"),
-        ("0 2 0 * *", "'0' is no day of the month"),
-        ("0 2 * * monday", "'monday' is no day of the week"),
+        ("61 2 * * *", "'61' is not a valid minute in a schedule; 0 to 59 is needed"),
+        ("0 2 0 * *", "'0' is not a valid day of the month"),
+        ("0 2 * * monday", "'monday' is not a valid day of the week"),
         ("5/10 * * * *", "a step needs a range"),
-        ("30-10 * * * *", "nothing is in it"),
-        ("*/0 * * * *", "nothing is in it"),
-        ("a b c d e", "'a' is no minute"),
+        ("30-10 * * * *", "the range is empty"),
+        ("*/0 * * * *", "the range is empty"),
+        ("a b c d e", "'a' is not a valid minute"),
         ("0 2 * * *; rm -rf /", "has 8 fields"),
-        ("0 $(id) * * *", "is no hour of a schedule"),
+        ("0 $(id) * * *", "is not a valid hour in a schedule"),
     ],
 )
 def test_a_schedule_that_is_none_is_refused(expression, complaint):
@@ -74,7 +74,7 @@ def test_a_schedule_that_is_none_is_refused(expression, complaint):
 
 @pytest.mark.parametrize("time", ["24:00", "2", "02:60", "noon", "02:30:00"])
 def test_a_time_that_is_none_is_refused(time):
-    with pytest.raises(SettingsError, match="is no time of day; give one as 02:30"):
+    with pytest.raises(SettingsError, match="is not a time of day; give one such as 02:30"):
         Schedule.at(time)
 
 
@@ -135,8 +135,8 @@ def test_the_command_of_cron_does_as_it_says_in_a_shell(tmp_path, exits):
     secrets.write_text("WEBHOOK=https://example.org/hook\n")
     made = job(tmp_path / HARD, environment_file=secrets)
     said = "import os, sys; print(os.getcwd(), os.environ['WEBHOOK'], sys.argv[1:]); sys.exit(int(sys.argv[1]))"
-    made = installing.Job(**{**vars(made), "command": (made.command[0], "-c", said, str(exits), str(made.file))})
-    command = crontab.command(made).replace(r"\%", "%")  # as cron does before it calls the shell
+    made = schedules.Job(**{**vars(made), "command": (made.command[0], "-c", said, str(exits), str(made.file))})
+    command = schedules.cron_command(made).replace(r"\%", "%")  # as cron does before it calls the shell
     done = subprocess.run(["/bin/sh", "-c", command], env={}, capture_output=True, text=True, check=True)
     told = f"dlcca pipeline laboratory ended with exit code {exits}\n" if exits else ""
     assert (done.stdout, done.stderr) == (told, "")
@@ -155,30 +155,30 @@ def one_job(tmp_path_factory):
 @given(before=LINES, after=LINES)
 def test_a_crontab_is_the_same_before_it_and_without_it(one_job, before, after):
     made = one_job
-    once = crontab.installed(made, before) + after
-    assert crontab.removed(made, once) == before + after
-    again = crontab.installed(made, once)
+    once = schedules.with_entry(made, before) + after
+    assert schedules.without_entry(made, once) == before + after
+    again = schedules.with_entry(made, once)
     assert again.count("pipeline run") == 1
-    assert crontab.installed(made, again) == again
+    assert schedules.with_entry(made, again) == again
 
 
 def test_two_pipelines_share_a_crontab(tmp_path):
     first, second = job(tmp_path / "one"), job(tmp_path / "two", at="03:30")
-    table = crontab.installed(second, crontab.installed(first, ""))
-    assert crontab.removed(first, table) == crontab.block(second)
+    table = schedules.with_entry(second, schedules.with_entry(first, ""))
+    assert schedules.without_entry(first, table) == schedules.cron_entry(second)
 
 
 def test_a_crontab_with_half_of_it_is_not_touched(tmp_path):
     made = job(tmp_path)
-    half = "\n".join(crontab.block(made).splitlines()[:-1])
-    with pytest.raises(SettingsError, match="not the one that ends it"):
-        crontab.installed(made, half)
+    half = "\n".join(schedules.cron_entry(made).splitlines()[:-1])
+    with pytest.raises(SettingsError, match=r"but not .* ends"):
+        schedules.with_entry(made, half)
 
 
 def test_a_command_that_cron_would_cut_is_refused(tmp_path):
     deep = tmp_path / ("d" * 200) / ("e" * 200)
-    with pytest.raises(SettingsError, match="cron takes 998"):
-        crontab.command(job(deep))
+    with pytest.raises(SettingsError, match="cron accepts 998"):
+        schedules.cron_command(job(deep))
 
 
 # Systemd
@@ -190,43 +190,43 @@ def test_a_command_that_cron_would_cut_is_refused(tmp_path):
 def test_systemd_has_nothing_against_the_units(tmp_path, folder, for_all):
     secrets = tmp_path / "secrets.env"
     secrets.write_text("A=b\n")
-    made = installing.job(
+    made = schedules.job(
         pipeline_file(tmp_path / folder), Schedule.of("0 6 1 * 0"), "tcp://cluster:8786", environment_file=secrets
     )
-    files = systemd.units(made, for_all)
+    files = schedules.units(made, for_all)
     assert list(files) == ["dlcca-laboratory.service", "dlcca-laboratory.timer"]
-    assert systemd.complaints(files) == []
+    assert schedules.unit_errors(files) == []
 
 
 @needs_systemd
 def test_what_systemd_has_against_a_unit_is_told(tmp_path):
-    files = systemd.units(job(tmp_path), True)
+    files = schedules.units(job(tmp_path), True)
     wrong = {name: text.replace("OnCalendar=*-", "OnCalendar=sometimes ") for name, text in files.items()}
-    assert any("OnCalendar" in line or "calendar" in line for line in systemd.complaints(wrong))
+    assert any("OnCalendar" in line or "calendar" in line for line in schedules.unit_errors(wrong))
 
 
 def test_units_are_written_once_and_removed(tmp_path):
     made, place = job(tmp_path), tmp_path / "units"
-    changed, _ = systemd.install(made, place, for_all=False)
+    changed, _ = schedules.install_units(made, place, for_all=False)
     assert changed
     assert sorted(path.name for path in place.iterdir()) == ["dlcca-laboratory.service", "dlcca-laboratory.timer"]
-    assert systemd.install(made, place, for_all=False)[0] is False
-    changed, left = systemd.install(job(tmp_path, at="04:00"), place, for_all=False)
+    assert schedules.install_units(made, place, for_all=False)[0] is False
+    changed, left = schedules.install_units(job(tmp_path, at="04:00"), place, for_all=False)
     assert changed
     assert "OnCalendar=*-*-* 04:00:00" in (place / "dlcca-laboratory.timer").read_text()
     if not Path("/run/systemd/system").is_dir():
         assert "systemctl --user enable --now dlcca-laboratory.timer" in left
-    assert systemd.remove(made, place, for_all=False)[0] is True
+    assert schedules.remove_units(made, place, for_all=False)[0] is True
     assert list(place.iterdir()) == []
-    assert systemd.remove(made, place, for_all=False) == (False, "")
+    assert schedules.remove_units(made, place, for_all=False) == (False, "")
 
 
 def test_units_of_another_pipeline_of_that_name_are_not_touched(tmp_path):
     place = tmp_path / "units"
-    systemd.install(job(tmp_path / "one"), place, for_all=False)
+    schedules.install_units(job(tmp_path / "one"), place, for_all=False)
     before = (place / "dlcca-laboratory.service").read_text()
-    for act in (systemd.install, systemd.remove):
-        with pytest.raises(SettingsError, match=r"give it another \[pipeline\] name"):
+    for act in (schedules.install_units, schedules.remove_units):
+        with pytest.raises(SettingsError, match=r"choose another \[pipeline\] name"):
             act(job(tmp_path / "two"), place, for_all=False)
     assert (place / "dlcca-laboratory.service").read_text() == before
 
@@ -248,8 +248,8 @@ def test_units_are_printed_as_json(tmp_path):
         ([], "--cron or --systemd"),
         (["--cron", "--systemd"], "--cron or --systemd"),
         (["--cron", "--at", "02:00", "--schedule", "@daily"], "both given"),
-        (["--cron", "--at", "25:00"], "no time of day"),
-        (["--cron", "--environment", "nowhere.env"], "is not there; a file of lines NAME=value"),
+        (["--cron", "--at", "25:00"], "not a time of day"),
+        (["--cron", "--environment", "nowhere.env"], "does not exist; a file with lines NAME=value"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(tmp_path, options, complaint):

@@ -9,12 +9,12 @@ import zarr
 
 from dlcca import LocalCCA, open_model, open_views
 from dlcca.errors import SettingsError
-from dlcca.numerics.alignment import change
-from dlcca.pipelines import backfill, nightly_run, versions
-from dlcca.pipelines.comparison import Standing, objections
+from dlcca.numerics.coordinates import change
+from dlcca.pipelines import nightly_run, versions
 from dlcca.pipelines.context import opened
 from dlcca.pipelines.retention import retain
-from dlcca.pipelines.sections import RefitSection
+from dlcca.pipelines.settings import RefitSection
+from dlcca.pipelines.versions import Standing, objections
 from tests.pipelines.nights import day_of, morning_after, pipeline_file, recorded, run_night, sensors, start_of, write
 
 pytestmark = pytest.mark.slow
@@ -55,7 +55,7 @@ def test_new_rows_bring_a_refit_which_can_be_taken_back_and_days_done_again(tmp_
     with nightly_run.begun(file, "rollback") as (flow, _):
         versions.rollback(flow, 2)
 
-    filled = backfill.run(file, first=day_of(2), clock=lambda: morning_after(3))
+    filled = nightly_run.backfill(file, first=day_of(2), clock=lambda: morning_after(3))
     assert [path.rsplit("/", 1)[-1] for path in filled.done] == ["night-02-0.edf"]
     assert filled.published == [day_of(2)]
     used = catalog(file, "SELECT path, model FROM recordings ORDER BY path")
@@ -109,11 +109,11 @@ def test_a_model_that_does_worse_on_held_out_rows_is_not_used(tmp_path):
     write(tmp_path / "incoming" / "apart.edf", X, start_of(2))
     summary = run_night(file, 2)
     (alarm,) = summary.alarms
-    assert "its views correlate by" in alarm
+    assert "a correlation differs by" in alarm
     assert "outside" not in alarm
     assert summary.exit_code == 5
     assert not summary.refit["promoted"]
-    assert any("as if they shared nothing" in text for text in summary.refit["objections"])
+    assert any("in the new recordings the agreement" in text for text in summary.refit["objections"])
     assert models(file) == [(1, "current"), (2, "rejected")]
     (row,) = catalog(file, "SELECT reason FROM models WHERE version = 2")
     assert row["reason"] == "; ".join(summary.refit["objections"])
@@ -126,9 +126,9 @@ def test_each_rule_of_the_comparison_can_object():
     asked, well = RefitSection(), Standing(0.01, 0.95)
     assert objections(well, well, [0.99, 0.97], [], asked) == []
     assert "3.5% of the held-out rows are outside" in objections(Standing(0.035, 0.95), well, [1.0], [], asked)[0]
-    assert "views agree by 0.80" in objections(Standing(0.01, 0.8), well, [1.0], [], asked)[0]
-    assert "as if they shared nothing" in objections(Standing(0.01, 0.95, 0.1), well, [1.0], [], asked)[0]
-    assert "correlates by 0.42" in objections(well, well, [0.99, 0.42], [], asked)[0]
+    assert "views on held-out rows is 0.80" in objections(Standing(0.01, 0.8), well, [1.0], [], asked)[0]
+    assert "in the new recordings the agreement" in objections(Standing(0.01, 0.95, 0.1), well, [1.0], [], asked)[0]
+    assert "has the correlation 0.42" in objections(well, well, [0.99, 0.42], [], asked)[0]
     assert "nothing common" in objections(well, well, [1.0], ["nothing common found"], asked)[0]
     assert objections(Standing(0.0, None), Standing(0.0, None), [float("nan")], [], asked) == []
 
@@ -145,8 +145,8 @@ def test_other_settings_are_refused_until_everything_is_begun_anew(tmp_path):
     (run,) = catalog(file, "SELECT exit_code FROM runs ORDER BY id DESC LIMIT 1")
     assert run["exit_code"] == 2
     with pytest.raises(SettingsError, match="--anew is for all days"):
-        backfill.run(file, first=day_of(1), anew=True)
-    summary = backfill.run(file, anew=True, clock=lambda: morning_after(3))
+        nightly_run.backfill(file, first=day_of(1), anew=True)
+    summary = nightly_run.backfill(file, anew=True, clock=lambda: morning_after(3))
     assert summary.published == [day_of(1), day_of(2)]
     assert embedding(tmp_path, 1).shape == embedding(tmp_path, 2).shape == (640, 3)
     assert models(file) == [(1, "kept"), (2, "current")]
@@ -182,5 +182,5 @@ def test_a_model_of_arrays_or_of_other_views_is_no_beginning(tmp_path):
     LocalCCA(neighborhoods="knn", n_neighbors=40, random_state=0).fit([X, X]).save(tmp_path / "arrays.zarr")
     file = pipeline_file(tmp_path, "[model]\nstart = 'arrays.zarr'\n")
     recorded(tmp_path, 1)
-    with pytest.raises(SettingsError, match="does not know recordings"):
+    with pytest.raises(SettingsError, match="without recordings"):
         run_night(file, 1)

@@ -14,7 +14,7 @@ from dlcca.errors import DataError
 from dlcca.pipelines import nightly_run, page
 from dlcca.pipelines.catalog import iso
 from dlcca.pipelines.context import opened
-from dlcca.pipelines.drift_figures import rounded_up
+from dlcca.pipelines.markup import rounded_up
 from tests.pipelines.nights import day_of, pipeline_file, recorded
 
 FIRST = datetime(2026, 10, 1, 2, tzinfo=UTC)
@@ -61,7 +61,7 @@ def filled(folder: Path, reason: str = "it is no EDF file") -> Path:
             code = 3 if refused else 5 if alarm else 0
             document = {"exit_code": code, "news": True, "done": [] if refused else [row["path"]]}
             document |= {"published": [] if refused else [day], "text": f"night {i}\n{reason if refused else 'good'}"}
-            catalog.end_run(run, now + timedelta(seconds=50), document, told=True)
+            catalog.end_run(run, now + timedelta(seconds=50), document, reported=True)
             if not refused:
                 measured = {"outside": 0.6 if alarm else 0.01, "distance": 0.4, "correlation_change": 0.1}
                 told = {"alarm": int(alarm), "text": f"{day} is unlike" if alarm else "like", "measured": iso(now)}
@@ -83,7 +83,7 @@ def filled(folder: Path, reason: str = "it is no EDF file") -> Path:
 
 def test_the_page_tells_of_nights_failures_drift_models_and_days(tmp_path):
     text = filled(tmp_path).read_text()
-    assert "The run of 2026-10-10 02:00 did what it should" in text
+    assert "The run of 2026-10-10 02:00 was successful" in text
     assert text.count('<span class="bad">recordings refused (3)</span>') == 1
     assert text.count('<span class="bad">not to be trusted (5)</span>') == 1
     failures = text.partition('id="troubles"')[2].partition("</section>")[0]
@@ -169,7 +169,7 @@ def test_text_stands_out_from_what_is_behind_it(theme):
 def test_a_page_of_nothing_says_so(tmp_path):
     with opened(pipeline_file(tmp_path)) as flow:
         text = page.write(flow).read_text()
-    assert "No night has been worked off yet" in text
+    assert "There has been no run yet" in text
     assert Read(text).open == []
 
 
@@ -218,7 +218,7 @@ def test_no_page_is_written_where_none_is_asked_for(tmp_path):
     assert not (tmp_path / "published" / "index.html").exists()
     answer = CliRunner().invoke(app, ["pipeline", "page", str(file)])
     assert answer.exit_code == 2
-    assert "there is no place for a page" in answer.stderr
+    assert "there is no path for a page" in answer.stderr
     out = tmp_path / "elsewhere" / "page.html"
     assert CliRunner().invoke(app, ["pipeline", "page", str(file), "--out", str(out)]).exit_code == 0
     assert "laboratory" in out.read_text()

@@ -66,17 +66,17 @@ def test_the_fingerprint_is_of_what_decides_coordinates_and_of_nothing_else(tmp_
         ("[refits]\n", r"\[refits\] in .* is not a section; did you mean 'refit'"),
         ("[refit]\ndrift_alarm = 1\n", r"\[refit\] drift_alarm is not a setting; did you mean 'drift_alarms'"),
         ("[gate]\nleast_valid_share = 50\n", r"\[gate\] least_valid_share = 50; a share from 0 to 1"),
-        ("[gate]\nearliest = 'last year'\n", "a day as '2020-01-31'"),
+        ("[gate]\nearliest = 'last year'\n", "a day such as '2020-01-31'"),
         ("[gate]\nall_views = 'yes'\n", r"\[gate\] all_views = 'yes'; true or false is needed"),
         ("[outputs]\nzarr = ''\nparquet = ''\n", "name at least one folder"),
         ("[outputs]\nzarr = 's3://bucket/out'\n", "a folder on a file system is needed"),
         ("[outputs]\nday_begins_h = 24\n", "an hour from 0 to 24"),
         ("[refit]\nheld_out = 0\n", r"held_out = 0; a share above 0"),
-        ("[retention]\nmodels = 1.5\n", r"\[retention\] models = 1.5; a whole number is needed"),
+        ("[retention]\nmodels = 1.5\n", r"\[retention\] models = 1.5; a whole number of at least 0 is needed"),
         ("[notify]\nwebhook = 'ftp://x'\n", "begins with https://"),
         ("[notify]\nwebhook = 'https://x'\nwebhook_env = 'HOOK'\n", "give one of them"),
         ("[notify]\ncommand = [1]\n", "a text or a list of texts is needed"),
-        ("[run]\nfile = 'run.toml'\n", r"\[views\] is said here and \[run\] file"),
+        ("[run]\nfile = 'run.toml'\n", r"\[views\] is given here, and \[run\] file"),
         ("[spectrum]\ncomponents = 3\n", "did you mean 'n_components'"),
         ("[views.third]\nchannel = ['X']\n", r"\[views.third\] channel is not a setting; did you mean 'channels'"),
     ],
@@ -90,9 +90,9 @@ def test_what_means_nothing_is_refused_with_what_was_meant(tmp_path, more, compl
     ("sources", "complaint"),
     [
         ("complete = 'setle'", "complete = 'setle' is not known; did you mean 'settle'"),
-        ("companions = '*_2.edf'\nsidecars = ['x.dat']", "'x.dat' names no companion"),
+        ("companions = '*_2.edf'\nsidecars = ['x.dat']", "'x.dat' is not a companion"),
         ("day_pattern = '(2020'", "no regular expression"),
-        ("day_pattern = '(2020)'", "has 1 groups; year, month, day"),
+        ("day_pattern = '(2020)'", "has 1 groups; 3 are needed"),
         ("markers = 'x'", "did you mean 'marker'"),
     ],
 )
@@ -108,7 +108,7 @@ def test_a_file_that_is_none_is_refused(tmp_path):
     with pytest.raises(SettingsError, match="is not TOML"):
         settings.read(tmp_path / "bad.toml")
     (tmp_path / "empty.toml").write_text("")
-    with pytest.raises(SettingsError, match=r"\[sources\] lacks files"):
+    with pytest.raises(SettingsError, match=r"\[sources\] files is missing"):
         settings.read(tmp_path / "empty.toml")
 
 

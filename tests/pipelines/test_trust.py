@@ -1,15 +1,13 @@
 """Models that are not to be trusted: in use only by choice, and replaced by the first that is trusted."""
 
 import json
-import sqlite3
-from contextlib import closing
 
 import pytest
 import zarr
 from typer.testing import CliRunner
 
 from dlcca.cli import app
-from dlcca.pipelines import backfill
+from dlcca.pipelines import nightly_run
 from dlcca.pipelines.context import opened
 from tests.pipelines.nights import day_of, morning_after, pipeline_file, recorded, run_night
 
@@ -41,18 +39,6 @@ def untrusted(folder, more=""):
     file = pipeline_file(folder, more)
     recorded(folder, 1, seconds=TOO_SHORT_S)
     return file, run_night(file, 1)
-
-
-def as_before_version_2(file):
-    """A catalog as it was when a model that is not trusted could be in use without anybody's consent."""
-    with closing(sqlite3.connect(file.parent / "state" / "catalog.sqlite")) as base:
-        base.executescript(
-            """
-            DROP TABLE replaced;
-            CREATE TABLE replaced (path TEXT PRIMARY KEY, since TEXT NOT NULL);
-            PRAGMA user_version = 1;
-            """
-        )
 
 
 def test_a_first_model_that_is_not_trusted_is_not_used_and_the_next_night_fits_again(tmp_path):
@@ -117,7 +103,7 @@ def test_a_model_that_is_not_trusted_may_be_used_by_choice_and_everything_keeps_
 
     recorded(tmp_path, 2)
     recorded(tmp_path, 3)
-    cured = backfill.run(file, anew=True, clock=lambda: morning_after(4))  # the command that the message names
+    cured = nightly_run.backfill(file, anew=True, clock=lambda: morning_after(4))  # the command that the message names
     assert (cured.exit_code, cured.doubts) == (0, []), cured.lines()
     assert models(file) == [(1, "kept"), (2, "current")]
     assert model_of(tmp_path, 1) == model_of(tmp_path, 3) == [2]
@@ -136,25 +122,6 @@ def test_a_refit_is_not_compared_with_a_model_that_is_not_trusted(tmp_path):
     after = run_night(file, 4)  # what the other model made is done again
     assert (after.exit_code, after.published) == (0, [day_of(1), day_of(2), day_of(3)])
     assert model_of(tmp_path, 1) == model_of(tmp_path, 2) == [2]
-
-
-def test_an_older_catalog_with_such_a_model_in_use_gets_the_first_that_is_trusted(tmp_path):
-    file, _ = untrusted(tmp_path)
-    dlcca("pipeline", "rollback", file, "--to", 1)
-    run_night(file, 1)
-    assert days(tmp_path) == [day_of(1)]
-    as_before_version_2(file)
-    waiting = run_night(file, 2)
-    assert (waiting.exit_code, waiting.published) == (5, [])
-    assert models(file) == [(1, "rejected")]
-    assert not (tmp_path / "models" / "current.zarr").is_symlink()
-    assert days(tmp_path) == [day_of(1)]  # what was published stands until there is better
-    recorded(tmp_path, 2)
-    recorded(tmp_path, 3)
-    summary = run_night(file, 3)
-    assert summary.exit_code == 0, summary.lines()
-    assert models(file) == [(1, "rejected"), (2, "current")]
-    assert model_of(tmp_path, 1) == model_of(tmp_path, 2) == model_of(tmp_path, 3) == [2]
 
 
 def test_a_model_to_begin_with_that_is_not_trusted_is_used_and_the_exit_code_says_so(tmp_path):

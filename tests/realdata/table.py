@@ -25,7 +25,7 @@ def main() -> None:
         print(_lines(found, ("score", "control")))
         found["mouse"] = compared(mouse(folder / "mouse"))
         print("\n### How much of the coordinates every view sees, and how much when they are shifted\n")
-        print(_lines(found, ("seen", "seen_control")))
+        print(_lines(found, ("min_view_r2", "min_view_r2_control")))
         print("\n### Mouse: strongest frequency of the leading coordinate\n")
         made = found["mouse"]
         for entry, E in zip(made.table, made.coordinates, strict=True):

@@ -17,7 +17,7 @@ def test_the_gait_cycle_is_in_two_coordinates(tmp_path):
     ours = made.table[0]
     assert made.facts["rows"] == made.facts["of_rows"] > 1900
     assert ours["score"] >= 0.95
-    assert ours["seen"] > 0.8
+    assert ours["min_view_r2"] > 0.8
 
 
 @pytest.mark.slow

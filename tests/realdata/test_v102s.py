@@ -31,8 +31,8 @@ def test_the_tutorial_goes_from_the_file_to_the_report(tmp_path, monkeypatch):
     np.testing.assert_allclose(beats, [1.71, 1.71, 3.43], atol=0.02)  # 103 beats a minute, and twice that
 
     ours = json.loads((tmp_path / "compare-output" / "compare.json").read_text())["methods"][0]
-    assert ours["seen"] > 0.8
-    assert ours["seen_control"] < 0.2
+    assert ours["min_view_r2"] > 0.8
+    assert ours["min_view_r2_control"] < 0.2
 
 
 def test_the_page_shows_the_run_file_as_it_is():

@@ -3,8 +3,8 @@
 import pytest
 
 from dlcca.errors import SettingsError
-from dlcca.recordings.channel_selection import chosen
 from dlcca.recordings.formats.recording import Channel
+from dlcca.recordings.timeline import chosen
 
 CHANNELS = [
     Channel("EEG Fpz-Cz", kind="eeg"),

@@ -75,7 +75,7 @@ def test_files_that_do_not_say_when_they_began_follow_each_other_as_named(tmp_pa
 
 def test_files_of_which_only_some_say_when_they_began_are_refused(tmp_path):
     one, other = file(tmp_path, "one.npz", 0), file(tmp_path, "two.npz", None)
-    with pytest.raises(DataError, match=r"two\.npz does not say when it began"):
+    with pytest.raises(DataError, match=r"two\.npz has no start time"):
         ingested(tmp_path / "v.zarr", x=recipe(one, other))
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from dlcca.cli import app
 from dlcca.errors import DataError, StoreFileError
 from dlcca.fitting.job import Source
-from dlcca.recordings import ingest, ingest_status
+from dlcca.recordings import ingest
 from tests.recordings.fakes import ArraySignal, noise, open_fake, recipe, write
 from tests.recordings.fakes import ingested as made_of
 
@@ -109,7 +109,7 @@ def test_an_ingestion_that_was_stopped_says_how_far_it_came(tmp_path):
     file = write(tmp_path / "a.npz", ArraySignal(noise(1000, 2), ["a", "b"], 10.0))
     with pytest.raises(KeyboardInterrupt):
         made_of(tmp_path / "v.zarr", x=recipe(file, window_s=1.0), block=10, tell=killed)
-    (stage,) = ingest_status.progress(str(tmp_path / "v.zarr"))
+    (stage,) = ingest.progress(str(tmp_path / "v.zarr"))
     assert (stage.name, stage.done, stage.blocks) == ("drafts", 4, 10)
     assert "4 of 10 blocks" in dlcca("status", tmp_path / "v.zarr").stdout
     assert dlcca("verify", tmp_path / "v.zarr").exit_code == 0

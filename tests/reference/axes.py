@@ -16,8 +16,8 @@ def covariance(P):
     return mean, Sigma
 
 
-def evened(P, least):
-    """The rows of P along the evened axes: their total variance is 1; ``least`` is a share of standard deviations."""
+def equalized(P, least):
+    """The rows of P along the equalized axes, total variance 1; ``least`` is a share of standard deviations."""
     mean, Sigma = covariance(P)
     largest = max(scipy.linalg.eigvalsh(Sigma))
     lifted = Sigma + least**2 * largest * np.eye(len(mean))

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from dlcca.model import Model
-from dlcca.storage import event_log, groups, run
+from dlcca.storage import event_log, run
 from dlcca.storage import model as model_store
-from dlcca.storage.arrays import seal
-from dlcca.storage.checksummed_json import checksum
+from dlcca.storage.formats import seal
+from dlcca.storage.manifest import checksum, put_group
 from tests.support.runs import made_up
 
 #: Channels of each of the two views.
@@ -95,7 +95,7 @@ def add_history(path: Path) -> None:
     told = [{"time": t, **event} for t, event in zip(moments, happened, strict=True)]
     text = "".join(f"{json.dumps(event)}\n" for event in told).encode()
     end = json.dumps({"event": "sealed", "crc": checksum(text)}).encode() + b"\n"
-    groups.put(f"{path}/{event_log.FOLDER}", {})
+    put_group(f"{path}/{event_log.FOLDER}", {})
     (path / event_log.FILE).write_bytes(text + end)
 
 

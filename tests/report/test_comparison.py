@@ -16,8 +16,15 @@ def made(known=None, **facts):
     """A comparison of three methods, the last of which failed."""
     rng = np.random.default_rng(0)
     table = [
-        {"method": "local CCA", **EMPTY, "seen": 0.9, "seen_control": 0.1, "gain": 0.8, "note": ""},
-        {"method": "maps of <b>eeg</b>", **EMPTY, "seen": 0.5, "tells_ours": 0.25, "told_by_ours": 0.1, "note": ""},
+        {"method": "local CCA", **EMPTY, "min_view_r2": 0.9, "min_view_r2_control": 0.1, "gain": 0.8, "note": ""},
+        {
+            "method": "maps of <b>eeg</b>",
+            **EMPTY,
+            "min_view_r2": 0.5,
+            "r2_to_local_cca": 0.25,
+            "r2_from_local_cca": 0.1,
+            "note": "",
+        },
         {"method": "kernel CCA", **EMPTY, "note": "too <few> rows"},
     ]
     coordinates = [rng.standard_normal((60, 3)), rng.standard_normal((60, 3)), None]
@@ -37,7 +44,7 @@ def test_the_report_has_a_section_for_other_methods_only_if_they_were_compared()
 
 def test_columns_without_a_figure_are_left_out():
     assert [key for key, _, _ in comparison.columns(made())] == [
-        "seen", "seen_control", "gain", "tells_ours", "told_by_ours",
+        "min_view_r2", "min_view_r2_control", "gain", "r2_to_local_cca", "r2_from_local_cca",
     ]  # fmt: skip
 
 

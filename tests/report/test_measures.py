@@ -4,7 +4,7 @@ import pytest
 
 from dlcca import LocalCCA, simulate
 from dlcca.report import overview
-from dlcca.report.measures import MEANINGS, MOST_NUMBERS, measures
+from dlcca.report.sentences import MEANINGS, MOST_NUMBERS, measures
 from tests.report.stores import night
 
 
@@ -22,9 +22,9 @@ def test_every_measure_of_a_fit_has_a_meaning():
 
 def test_those_that_decide_come_first_and_one_that_is_not_known_keeps_its_name():
     found = told(far_rows=0.25, brand_new=3, p_common=0.0123456, trusted=True)
-    assert list(found) == ["trusted", "p of nothing common", "far rows", "brand new"]
+    assert list(found) == ["trusted", "p-value", "far rows", "brand new"]
     assert found["trusted"][0] == "yes"
-    assert found["p of nothing common"][0] == "0.01235"
+    assert found["p-value"][0] == "0.01235"
     assert found["brand new"] == ("3", "")
 
 

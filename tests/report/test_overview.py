@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dlcca.errors import StoreFileError
-from dlcca.report import explorer, overview, page, provenance, reading
+from dlcca.report import explorer, overview, page
+from dlcca.report import rows as result_rows
 from dlcca.storage import run
 from tests.report.stores import night, stored
 from tests.report.test_page import parsed
@@ -24,12 +25,12 @@ def html(store):
 
 @pytest.mark.parametrize("at_once", [1, 96 << 20])
 def test_a_store_is_told_as_the_run_in_memory_is(store, at_once, monkeypatch):
-    monkeypatch.setattr(reading, "AT_ONCE", at_once)
+    monkeypatch.setattr(result_rows, "AT_ONCE", at_once)
     here, there = overview.of_run(run.read(store)), overview.of_store(store)
     np.testing.assert_array_equal(there.rows.sample.embedding, here.rows.sample.embedding)
     np.testing.assert_array_equal(there.rows.stretches.low, here.rows.stretches.low)
     np.testing.assert_array_equal(there.rows.mark_time, here.rows.mark_time)
-    assert there.moments == here.moments
+    assert there.time_axis == here.time_axis
     assert (there.quality, there.views, there.n_common) == (here.quality, here.views, here.n_common)
 
 
@@ -43,12 +44,12 @@ def test_a_damaged_store_has_no_report(tmp_path):
 def test_rows_in_any_order_are_picked_from_an_array(store):
     group, header = run.open_sealed(store, run.FORM)
     rows = np.array([700, 3, 3, 1499])
-    made = reading.picked(group, "time", rows, header["manifest"], store, run.FORM)
+    made = result_rows.read_picked(group, "time", rows, header["manifest"], store, run.FORM)
     np.testing.assert_array_equal(made, run.read(store).time[rows])
 
 
 def test_what_the_stages_took_stands_beside_what_was_planned(store, html):
-    heads, rows = provenance.costs(overview.of_store(store))
+    heads, rows = page.costs(overview.of_store(store))
     assert heads == [
         "stage", "tasks", "workers' time", "by the clock", "planned", "largest memory", "planned",
     ]  # fmt: skip
@@ -63,7 +64,7 @@ def test_what_the_stages_took_stands_beside_what_was_planned(store, html):
 
 def test_a_run_without_a_plan_or_a_cost_tells_of_neither(tmp_path):
     found = overview.of_store(str(stored(tmp_path / "run.zarr", night(500), finished=False)))
-    assert "What it took" not in provenance.sections(found)
+    assert "What it took" not in page.sections(found)
 
 
 def test_gaps_are_told_and_counted(html):
@@ -86,7 +87,7 @@ def test_of_too_many_channels_those_that_carry_most_are_handed_over(store, monke
     monkeypatch.setattr(explorer, "MOST_VALUES", 2 * 2 * 200)
     made = explorer.document(overview.of_store(store))
     assert [c["name"] for c in made["colorings"]] == ["EEG1", "EEG2", "ECG1", "ECG2"]
-    assert "The 2 channels of a view that carry most can be chosen." in explorer.section(overview.of_store(store))
+    assert "The 2 channels of a view with the largest R² can be chosen." in explorer.section(overview.of_store(store))
 
 
 def test_what_is_quantized_comes_back_within_a_step():

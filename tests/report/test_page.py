@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dlcca.errors import StorageError
-from dlcca.report import axes, figures, overview, page, panels
+from dlcca.report import figures, overview, page, panels
 from tests.support.runs import made_up
 
 VOID = {"meta", "br", "img", "link", "hr", "input"}
@@ -101,13 +101,13 @@ def test_figures_that_matter_are_there(html):
         assert words in text
 
 
-def test_how_much_comes_again_from_halves_is_beside_the_coordinates(html):
-    assert "again" not in html
+def test_how_much_is_reproduced_by_halves_is_beside_the_coordinates(html):
+    assert "reproduced" not in html
     quality = {**made_up().quality, "from_halves": [0.98, 0.71, 0.4]}
     told = page.render(made_up(quality=quality))
-    for words in ("coordinate 1 (0.98 again)", "coordinate 2 (0.71 again)", "0.40 of coordinate 3 come again"):
+    for words in ("coordinate 1 (0.98 reproduced)", "coordinate 2 (0.71 reproduced)", "and 0.40 of coordinate 3."):
         assert words in told
-    assert "comes again from halves" in parsed(told).text  # the measure, with what it means
+    assert "reproduced on half of the samples" in parsed(told).text  # the measure, with what it means
 
 
 def test_settings_choices_versions_and_fingerprint_are_there(html):
@@ -158,8 +158,8 @@ def test_one_view_and_no_measures_can_be_drawn():
 
 def test_a_long_line_keeps_its_extremes():
     y = np.random.default_rng(0).standard_normal(100_003)
-    x, drawn = axes.stretched(np.arange(len(y)), y)
-    assert len(x) == len(drawn) < 4 * axes.LINE_POINTS
+    x, drawn = figures.envelope(np.arange(len(y)), y)
+    assert len(x) == len(drawn) < 4 * figures.LINE_POINTS
     assert (drawn.min(), drawn.max()) == (y.min(), y.max())
 
 

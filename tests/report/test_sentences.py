@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dlcca.report import overview, sentences
-from dlcca.report.strength import Strength, of_landmarks
+from dlcca.report.landmarks import Strength, strengths
 from tests.report.stores import night, stored
 from tests.support.runs import made_up
 
@@ -17,7 +17,7 @@ from tests.support.runs import made_up
         ({"n_common": 0, "warnings": ["x"]}, "Nothing common was found in these two views"),
         ({"warnings": ["in pieces"]}, "These two views share one variable, but do not trust this yet"),
         ({"views": {"only": 3}}, "One view, in three coordinates of its own"),
-        ({"quality": {"decidable": False}}, "It cannot be told yet whether these two views share anything"),
+        ({"quality": {"decidable": False}}, "It is not yet known whether these two views share anything"),
     ],
 )
 def test_the_headline_says_what_was_found(changed, headline):
@@ -35,33 +35,33 @@ def test_the_headline_says_when_it_was_strongest(tmp_path):
 def test_a_surrogate_test_is_part_of_the_evidence():
     quality = {**made_up().quality, "p_common": 0.0256, "common_against": "shifted"}
     told = sentences.evidence(overview.of_run(made_up(quality=quality)))
-    assert told.startswith("Views that share nothing would look like these with p = 0.026, against the same views")
+    assert told.startswith("Test for a common variable: p = 0.026 (surrogates: the same views shifted in time).")
     assert "p =" not in sentences.evidence(overview.of_run(made_up()))
 
 
 @pytest.mark.parametrize(
     ("shares", "n_common", "told"),
     [
-        ([0.984, 0.5], 1, "0.98 of coordinate 1 and 0.50 of coordinate 2 come again."),
-        ([0.9], 1, "0.90 of coordinate 1 comes again."),
-        ([0.9], 0, "what each view has for itself comes again as well."),
-        ([0.9] * 9, 1, "0.90 of coordinate 3 and 0.90 of coordinate 4 come again."),
+        ([0.984, 0.5], 1, "reproduce 0.98 of coordinate 1 and 0.50 of coordinate 2."),
+        ([0.9], 1, "reproduce 0.90 of coordinate 1."),
+        ([0.9], 0, "what is private to a view is reproduced as well."),
+        ([0.9] * 9, 1, "0.90 of coordinate 3 and 0.90 of coordinate 4."),
     ],
 )
-def test_it_is_said_how_much_of_each_coordinate_comes_again(shares, n_common, told):
+def test_it_is_said_how_much_of_each_coordinate_is_reproduced(shares, n_common, told):
     quality = {**made_up().quality, "from_halves": shares}
-    assert sentences.comes_again(overview.of_run(made_up(quality=quality, n_common=n_common))).endswith(told)
+    assert sentences.reproduced(overview.of_run(made_up(quality=quality, n_common=n_common))).endswith(told)
 
 
-def test_of_an_older_run_it_is_not_said():
-    assert sentences.comes_again(overview.of_run(made_up())) == ""
+def test_it_is_not_said_where_it_is_not_known():
+    assert sentences.reproduced(overview.of_run(made_up())) == ""
 
 
 def test_it_is_said_what_of_all_rows_is_drawn():
-    assert sentences.drawn_of(overview.of_run(made_up())) == "All 200 rows are drawn."
+    assert sentences.sample_note(overview.of_run(made_up())) == "All 200 rows are drawn."
     n = 30_000
     long = overview.of_run(made_up(n, landmarks=np.arange(0, n, 300), correlations=np.ones((100, 2))))
-    told = sentences.drawn_of(long)
+    told = sentences.sample_note(long)
     assert f"{len(long.rows.sample.rows):,}".replace(",", "\u202f") in told
     assert "of 30\u202f000 rows are drawn as points" in told
 
@@ -88,9 +88,9 @@ def test_a_peak_is_found_where_it_is():
 def test_the_better_measure_of_strength_comes_first():
     time, rho = np.array([2.0, 1.0]), np.array([[0.5, 0.1], [0.7, 0.2]])
     local = {"strength": np.array([0.3, 0.4]), "null_edge": np.array([0.6, 0.2])}
-    first, second = of_landmarks(time, rho, local, 0.5)
+    first, second = strengths(time, rho, local, 0.5)
     assert (first.label, first.value.tolist(), first.band) == ("strength beyond chance", [0.4, 0.3], None)
     assert (second.value.tolist(), second.band[:, 1].tolist()) == ([0.7, 0.5], [0.2, 0.6])
-    (only,) = of_landmarks(time, rho, {}, 0.5)
+    (only,) = strengths(time, rho, {}, 0.5)
     assert only.band.tolist() == [[0, 0.5], [0, 0.5]]
-    assert of_landmarks(time, np.empty((2, 0)), local, 0.5) == []
+    assert strengths(time, np.empty((2, 0)), local, 0.5) == []

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from dlcca.report import spectrum
-from dlcca.report.spectrum import Rhythms
+from dlcca.report.spectrum import SpectrumEstimator
 from tests.reference import report as literal
 
 
 def found(y, step=1.0):
-    rhythms = Rhythms(len(y), 1)
+    estimator = SpectrumEstimator(len(y), 1)
     for part in np.array_split(y[:, None], 3):
-        rhythms.take(part)
-    return rhythms.finished(step)
+        estimator.take(part)
+    return estimator.finished(step)
 
 
 def test_a_short_result_is_transformed_as_in_the_definition():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dlcca.numerics.alternating import gram_pairs
-from dlcca.numerics.lanczos import width
+from dlcca.numerics.eigensolvers import width
+from dlcca.numerics.fusion import gram_pairs
 from dlcca.settings.auto import choose, gram_matrices, gram_seconds, lanczos_seconds
 from dlcca.settings.fit import Settings
 

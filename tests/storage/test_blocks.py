@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dlcca.errors import DamagedBlock, StaleStage, StorageError
-from dlcca.storage.blocks import Stage
+from dlcca.storage.blocks import Blocks
 from dlcca.storage.files import files_at, is_remote
 
 ROWS, BLOCKS = 4, 3
@@ -19,7 +19,7 @@ SAYS = "ten rows"
 
 
 def stage_at(place, fingerprint="f", name="metric"):
-    return Stage(str(place), name, fingerprint, BLOCKS)
+    return Blocks(str(place), name, fingerprint, BLOCKS)
 
 
 def parts_of(block):

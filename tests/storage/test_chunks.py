@@ -5,7 +5,8 @@ import pytest
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from dlcca.storage.chunks import crc32c, writer
+from dlcca.storage.chunks import writer
+from dlcca.storage.manifest import crc32c
 
 
 def made(folder, name, shape, chunks, dtype, codecs):

@@ -6,8 +6,9 @@ from datetime import datetime
 
 import pytest
 
-from dlcca.storage import event_log, groups
+from dlcca.storage import event_log
 from dlcca.storage.files import files_at
+from dlcca.storage.manifest import group_attributes
 
 
 @pytest.fixture(params=["disk", "s3"])
@@ -135,7 +136,7 @@ def test_a_report_is_kept_and_its_damage_is_found(store):
         log.far("near", 0, 1)
         log.keep_report(b"<html></html>")
     assert files_at(store).get(event_log.REPORT) == b"<html></html>"
-    assert groups.attributes_in(files_at(store).get("log/zarr.json")) == {}
+    assert group_attributes(files_at(store).get("log/zarr.json")) == {}
     assert event_log.damages(store, expected=True) == {}
     files_at(store).put(event_log.REPORT, b"<html><html>")
     assert "is damaged" in event_log.damages(store, expected=True)[event_log.REPORT]

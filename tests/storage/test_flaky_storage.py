@@ -74,14 +74,14 @@ def test_whatever_happens_to_a_request_the_operation_is_done(flaky, bucket, monk
         assert faulty(lambda: list(group.keys())) == ["array"]
         faulty(lambda: files.remove("a"))
         assert files.names("a") == []
-    assert (retry.asked_again() == 0) == (fault == "slow")
+    assert (retry.retries() == 0) == (fault == "slow")
 
 
 def test_what_will_not_change_is_not_asked_again(flaky, bucket):
     with pytest.raises(StorageError, match="the bucket does not exist"):
         files_at("s3://no-such-bucket/run.zarr").names("a")
     assert files_at(bucket).get("nothing") is None
-    assert retry.asked_again() == 0
+    assert retry.retries() == 0
 
 
 def test_objects_that_the_storage_did_not_remove_are_removed_in_the_end(flaky, bucket, monkeypatch):
@@ -99,7 +99,7 @@ def test_objects_that_the_storage_did_not_remove_are_removed_in_the_end(flaky, b
     monkeypatch.setattr(type(files.fs), "_bulk_delete", leaves_one)
     files.remove("stages/a")
     assert storage().find(f"{bucket}/stages") == []
-    assert retry.asked_again() == 1
+    assert retry.retries() == 1
 
 
 def test_a_storage_that_is_gone_is_given_up_in_time_and_told_once(flaky, bucket, monkeypatch, caplog):
@@ -111,34 +111,34 @@ def test_a_storage_that_is_gone_is_given_up_in_time_and_told_once(flaky, bucket,
     with caplog.at_level(logging.WARNING, "dlcca.storage"), pytest.raises(StorageError) as told:
         files.get("a")
     assert "its endpoint does not answer" in str(told.value)
-    assert "DLCCA_STORAGE_PATIENCE_S = 1" in str(told.value)
+    assert "DLCCA_STORAGE_RETRY_S = 1" in str(told.value)
     assert "What is finished is kept" in str(told.value)
-    assert retry.asked_again() >= 2
+    assert retry.retries() >= 2
     (line,) = caplog.messages
     assert "cannot be read: its endpoint does not answer" in line
-    assert "asked again, for up to 1 s" in line
+    assert "retried for up to 1 s" in line
     flaky.mend()
     assert files.get("a") == b"1"
 
 
 def test_one_that_never_answered_is_given_up_sooner(flaky, bucket, monkeypatch):
-    assert retry._Tries("").patience == retry.STRANGER_S < retry.PATIENCE_S
+    assert retry._Attempts("").limit_s == retry.FIRST_RETRY_S < retry.RETRY_S
     files = files_at(bucket)
     files.put("a", b"1")
-    assert retry._Tries("").patience == retry.PATIENCE_S
+    assert retry._Attempts("").limit_s == retry.RETRY_S
     monkeypatch.setenv(retry.VARIABLE, "0")
     flaky.cut()
     with pytest.raises(StorageError, match="its endpoint does not answer"):
         files.get("a")
     monkeypatch.delenv(retry.VARIABLE)
-    assert retry._Tries("").patience == retry.STRANGER_S
+    assert retry._Attempts("").limit_s == retry.FIRST_RETRY_S
 
 
 @pytest.mark.parametrize("said", ["a while", "-1", "nan", "inf"])
-def test_a_patience_that_is_no_number_is_refused(monkeypatch, said):
+def test_a_retry_time_that_is_no_number_is_refused(monkeypatch, said):
     monkeypatch.setenv(retry.VARIABLE, said)
     with pytest.raises(SettingsError, match="a number of seconds is needed"):
-        retry.patience_s()
+        retry.retry_s()
 
 
 RUN = """
@@ -216,7 +216,7 @@ def test_with_every_twentieth_request_failing_all_verbs_end_right(flaky, bucket,
     dlcca("report", store, "--out", tmp_path / "report.html")
     assert set(flaky.faults) == set(FAULTS)
     assert sum(flaky.faults.values()) >= flaky.requests // 20 - 1
-    assert "asked again" in capfd.readouterr().err
+    assert "retried for" in capfd.readouterr().err
     flaky.faulty = False
     np.testing.assert_allclose(embedding_at(bucket), on_disk, rtol=0, atol=1e-8)
 
@@ -234,7 +234,7 @@ def test_a_storage_that_is_gone_ends_a_run_which_goes_on_later_and_bears_it_for_
     assert ended.returncode == 4, ended.stderr
     (said,) = [line for line in ended.stderr.splitlines() if line.startswith("dlcca: ")]
     assert "its endpoint does not answer" in said
-    assert "What is finished is kept: run again when it serves." in said
+    assert "What is finished is kept: run again when the storage is available." in said
 
     flaky.mend()
     before = finished(bucket)

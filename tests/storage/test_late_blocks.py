@@ -2,18 +2,16 @@
 
 import json
 import pickle
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
 from dlcca.errors import DamagedBlock, StoreInUse
 from dlcca.fitting import runner, verification
-from dlcca.storage import blocks, exclusive_create, lock
-from dlcca.storage.block_manifest import ATTEMPT, known_stage
-from dlcca.storage.blocks import Stage
-from dlcca.storage.checksummed_json import sealed
+from dlcca.storage import blocks, cache, lock
+from dlcca.storage.blocks import Blocks
 from dlcca.storage.files import files_at
+from dlcca.storage.manifest import ATTEMPT, known_stage, sealed
 
 ROWS, BLOCKS = 4, 3
 ARRAYS = {"plain": ((12, 2), "float64", ROWS), "/embedding": ((12, 2), "float64", ROWS)}
@@ -39,7 +37,7 @@ def begun(address, fingerprint, value=OLD):
 
 
 def prepared(address, fingerprint):
-    return Stage(address, "metric", fingerprint, BLOCKS).prepare(ARRAYS, says=fingerprint)
+    return Blocks(address, "metric", fingerprint, BLOCKS).prepare(ARRAYS, says=fingerprint)
 
 
 def write(stage, block, value):
@@ -76,7 +74,7 @@ def test_a_late_block_of_other_settings_is_not_written(finished, address):
         assert_all(stage, NEW)
     with pytest.raises(StoreInUse):
         write(late, 0, OLD)
-    assert_all(Stage(address, "metric", "new", BLOCKS), NEW)
+    assert_all(Blocks(address, "metric", "new", BLOCKS), NEW)
 
 
 def test_a_late_block_is_not_written_where_its_stage_is_gone(address):
@@ -95,14 +93,14 @@ def test_a_late_block_that_was_stopped_between_its_check_and_its_write_harms_not
         for is_late in (late_first, not late_first):
             if is_late:  # it has seen its own stage.json
                 with monkeypatch.context() as checked:
-                    checked.setattr(Stage, "_confirm", lambda stage, block: None)
+                    checked.setattr(Blocks, "_confirm", lambda stage, block: None)
                     X = np.full((ROWS, 2), OLD)
                     late.write(0, {"plain": (0, X)}, {"value": OLD})
             else:
                 for block in range(BLOCKS):
                     write(stage, block, NEW)
         assert_all(stage, NEW)
-    assert_all(Stage(address, "metric", "new", BLOCKS), NEW)
+    assert_all(Blocks(address, "metric", "new", BLOCKS), NEW)
 
 
 def test_a_late_block_of_the_same_settings_is_not_written_when_its_run_was_resumed(address):
@@ -149,41 +147,20 @@ def test_a_record_of_another_stage_or_lock_counts_as_missing(foreign, address):
 
 def test_another_process_that_has_read_the_stage_before_finds_it_begun_again(address):
     begun(address, "same")
-    reader = Stage(address, "metric", "same", BLOCKS)
+    reader = Blocks(address, "metric", "same", BLOCKS)
     np.testing.assert_array_equal(reader.read("plain", 2), OLD)
-    known = dict(blocks._METADATA)
+    known = cache.find(reader._key)
     with lock.held(address, "a run"):
         stage = begun_again(address, "same")
         write(stage, 2, NEW)
-    blocks._METADATA.clear()
-    blocks._METADATA.update(known)  # as if it had been done elsewhere
+    cache.clear()
+    cache.put(reader._key, known)  # as if it had been done elsewhere
     np.testing.assert_array_equal(reader.read("plain", 2), NEW)
-
-
-@pytest.mark.parametrize("locked", [True, False])
-def test_a_stage_of_an_earlier_dlcca_is_read_and_resumed(locked, address):
-    with lock.held(address, "a run"):
-        stage = prepared(address, "same")
-        write(stage, 0, NEW)
-    files = files_at(address)
-    for name in ("stages/metric/stage.json", "stages/metric/done/00000.json"):
-        content = json.loads(files.get(name))
-        kept = {key: content[key] for key in content if key not in ("sum", "attempt", "generations", "generation")}
-        if "parts" in kept:
-            del kept["fingerprint"]
-        files.put(name, sealed(kept))
-    blocks._METADATA.clear()
-    assert Stage(address, "metric", "same", BLOCKS).missing() == [1, 2]
-    with lock.held(address, "a run") if locked else nullcontext():
-        stage = prepared(address, "same")
-        for block in stage.missing():
-            write(stage, block, NEW)
-        assert_all(stage, NEW)
 
 
 def test_what_another_one_has_put_into_object_storage_is_replaced_only_after_another_look(bucket):
     files, asked = files_at(bucket), []
-    exclusive_create.put_confirmed(bucket, "c/0/0", b"first", lambda: asked.append("look"))
+    files.put_confirmed("c/0/0", [b"first"], lambda: asked.append("look"))
     assert asked == ["look"]
 
     def look():
@@ -192,9 +169,9 @@ def test_what_another_one_has_put_into_object_storage_is_replaced_only_after_ano
             raise StoreInUse("replaced")
 
     with pytest.raises(StoreInUse):
-        exclusive_create.put_confirmed(bucket, "c/0/0", b"late", look)
+        files.put_confirmed("c/0/0", [b"late"], look)
     assert files.get("c/0/0") == b"first"
-    exclusive_create.put_confirmed(bucket, "c/0/0", b"second", lambda: None)
+    files.put_confirmed("c/0/0", [b"second"], lambda: None)
     assert files.get("c/0/0") == b"second"
 
 

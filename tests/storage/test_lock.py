@@ -15,10 +15,11 @@ from typer.testing import CliRunner
 
 from dlcca.cli import app
 from dlcca.errors import StorageError, StoreInUse
-from dlcca.storage import exclusive_create, lock, lock_owner
+from dlcca.storage import files, lock
 from dlcca.storage import run as run_store
-from dlcca.storage.checksummed_json import sealed
-from dlcca.storage.processes import Process, start_of, surroundings, this_process
+from dlcca.storage.files import files_at
+from dlcca.storage.lock import Process, start_of, surroundings, this_process
+from dlcca.storage.manifest import sealed
 from tests.support.runs import made_up
 
 
@@ -31,7 +32,7 @@ def store(request, tmp_path):
 def leave(store, process, number=0):
     """A lock of some process."""
     content = {**vars(process), "doing": "dlcca run", "since": "2026-01-02T03:04:05+00:00", "token": "t"}
-    assert exclusive_create.create(store, lock_owner.name_of(number), sealed(content))
+    assert files_at(store).create(lock.name_of(number), sealed(content))
 
 
 @pytest.fixture
@@ -52,14 +53,14 @@ ELSEWHERE = Process("elsewhere", "another boot", "another space", 77, "1")
 
 def test_a_store_is_held_to_the_end_of_the_block_and_then_given_free(store):
     with lock.held(store, "dlcca run") as held:
-        found = lock_owner.holder(store)
+        found = lock.holder(store)
         assert found.process == this_process()
         assert (found.doing, found.is_dead) == ("dlcca run", False)
         assert held.owner == found
-    assert lock_owner.holder(store) is None
+    assert lock.holder(store) is None
     with pytest.raises(KeyError), lock.held(store, "dlcca run"):
         raise KeyError
-    assert lock_owner.holder(store) is None
+    assert lock.holder(store) is None
 
 
 def test_nothing_is_left_of_a_store_that_was_only_locked(tmp_path):
@@ -73,7 +74,7 @@ def test_whoever_holds_a_store_holds_what_is_in_it(store):
         for place in (store, f"{store}/", f"{store}/recordings"):
             with lock.held(place, "an ingestion") as inner:
                 assert inner is outer
-        assert lock_owner.holder(store) is not None
+        assert lock.holder(store) is not None
 
 
 def test_another_thread_is_another_one(store):
@@ -90,7 +91,7 @@ def test_one_that_is_alive_is_named_with_host_pid_start_and_age(store, other):
     host = os.uname().nodename
     assert f"{store} is in use by dlcca run with pid {other.pid} on {host}, since 2026-01-0" in str(refused.value)
     assert "days ago; last sign of life" in str(refused.value)
-    about = lock_owner.holder(store).facts()
+    about = lock.holder(store).facts()
     assert (about["host"], about["pid"], about["dead"]) == (host, other.pid, False)
     assert about["age_s"] > 86400
 
@@ -102,7 +103,7 @@ def test_one_that_is_gone_is_taken_over(store, other):
         time.sleep(0.01)
     with lock.held(store, "dlcca run") as held:
         assert held.owner.number == 8
-        assert lock_owner.numbers(store) == [8]
+        assert lock.numbers(store) == [8]
 
 
 def test_a_pid_that_is_used_again_is_another_process(store, other):
@@ -123,7 +124,7 @@ def test_one_on_another_machine_is_dead_after_a_while_without_a_sign_of_life(sto
     leave(store, ELSEWHERE)
     with pytest.raises(StoreInUse, match="on elsewhere"), lock.held(store, "dlcca run"):
         pass
-    monkeypatch.setattr(lock_owner, "DEAD_S", -1.0)
+    monkeypatch.setattr(lock, "DEAD_S", -1.0)
     with lock.held(store, "dlcca run") as held:
         assert held.owner.number == 1
 
@@ -132,23 +133,24 @@ def test_age_is_by_the_clock_of_the_storage(tmp_path, monkeypatch):
     store = str(tmp_path / "run.zarr")
     leave(store, ELSEWHERE)
     monkeypatch.setattr(time, "time", lambda: 4e9)  # the clock of this machine is wrong by decades
-    assert lock_owner.holder(store).silent_s < 60
+    assert lock.holder(store).silent_s < 60
     an_hour_ago = os.stat(tmp_path / "run.zarr/stages/lock/00000.json").st_mtime - 3600
     os.utime(tmp_path / "run.zarr/stages/lock/00000.json", (an_hour_ago, an_hour_ago))
-    assert 3600 <= lock_owner.holder(store).silent_s < 3700
+    assert 3600 <= lock.holder(store).silent_s < 3700
     assert [p.name for p in (tmp_path / "run.zarr/stages/lock").iterdir()] == ["00000.json"]
 
 
 def test_signs_of_life_keep_a_lock_young(store, monkeypatch):
     monkeypatch.setattr(lock, "RENEW_S", 0.05)
     renewed = threading.Event()
-    renew = exclusive_create.renew
+    kind = type(files_at(store))
+    renew = kind.renew
 
     def noticed(*arguments):
         renew(*arguments)
         renewed.set()
 
-    monkeypatch.setattr(exclusive_create, "renew", noticed)
+    monkeypatch.setattr(kind, "renew", noticed)
     with lock.held(store, "dlcca run") as held:
         if not store.startswith("s3"):
             os.utime(f"{store}/{held.owner.name}", (0, 0))
@@ -173,20 +175,18 @@ def test_one_that_was_taken_over_is_told_and_leaves_the_other_alone(store, other
                 StoreInUse, match=rf"was taken over by dlcca run with pid {other.pid} .*Was it suspended"
             ):
                 ask()
-    assert lock_owner.holder(store).process.pid == other.pid
+    assert lock.holder(store).process.pid == other.pid
 
 
 def test_whoever_holds_nothing_has_nothing_to_confirm(store):
     lock.confirm(store)
-    assert lock_owner.holder(store) is None
+    assert lock.holder(store) is None
 
 
 def test_of_many_that_create_one_file_one_does(store):
     contents = [f"{i}".encode() for i in range(8)]
     with ThreadPoolExecutor(8) as pool:
-        made = list(
-            pool.map(lambda content: exclusive_create.create(store, "stages/lock/00000.json", content), contents)
-        )
+        made = list(pool.map(lambda content: files_at(store).create("stages/lock/00000.json", content), contents))
     assert sum(made) == 1
 
 
@@ -205,12 +205,12 @@ def test_a_storage_without_conditions_lets_the_last_one_win(monkeypatch):
             super().pipe_file(path, value, mode="overwrite", **more)
 
     fsspec.register_implementation("careless", Careless, clobber=True)
-    monkeypatch.setattr(exclusive_create, "SETTLE_S", 0.5)
+    monkeypatch.setattr(files, "SETTLE_S", 0.5)
     start = threading.Barrier(4)
 
     def create(i):
         start.wait()
-        return exclusive_create.create("careless://run.zarr", "stages/lock/00000.json", f"{i}".encode())
+        return files_at("careless://run.zarr").create("stages/lock/00000.json", f"{i}".encode())
 
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(create, range(4))) == 1

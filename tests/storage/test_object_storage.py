@@ -19,7 +19,7 @@ from dlcca.fitting import results as finish
 from dlcca.fitting.job import Source
 from dlcca.recordings.formats import open_recording
 from dlcca.storage import retry
-from dlcca.storage.blocks import Stage
+from dlcca.storage.blocks import Blocks
 from dlcca.storage.files import files_at, zarr_store
 from tests.fitting.jobs import KNN, job_on, recordings, run_until, written
 from tests.storage.buckets import SECRET, objects, sent, storage
@@ -68,11 +68,11 @@ def test_small_files_are_put_got_listed_and_removed(bucket):
 
 def test_a_stage_comes_back_as_it_was_and_damage_is_found(bucket):
     arrays = {"plain": ((10, 2), "float64", 4)}
-    stage = Stage(f"{bucket}/run.zarr", "metric", "f", 3).prepare(arrays, says="ten rows")
+    stage = Blocks(f"{bucket}/run.zarr", "metric", "f", 3).prepare(arrays, says="ten rows")
     X = np.random.default_rng(0).uniform(1, 2, (10, 2))
     for block in (2, 0):
         stage.write(block, {"plain": (4 * block, X[4 * block : 4 * block + 4])}, {"block": block})
-    again = Stage(f"{bucket}/run.zarr", "metric", "f", 3).prepare(arrays, says="ten rows")
+    again = Blocks(f"{bucket}/run.zarr", "metric", "f", 3).prepare(arrays, says="ten rows")
     assert again.missing() == [1]
     again.write(1, {"plain": (4, X[4:8])}, {"block": 1})
     np.testing.assert_array_equal(stage.read_all("plain"), X)
@@ -107,13 +107,13 @@ def test_a_run_is_the_same_to_the_bit_as_on_a_disk_and_is_resumed_by_block(bucke
 
     before = objects(f"{bucket}/run.zarr")
     computed = []
-    write = Stage.write
+    write = Blocks.write
 
     def counting(stage, block, parts, facts):
         computed.append((stage.name, block))
         write(stage, block, parts, facts)
 
-    monkeypatch.setattr(Stage, "write", counting)
+    monkeypatch.setattr(Blocks, "write", counting)
     pipeline.run(there)
     assert computed == []
     assert objects(f"{bucket}/run.zarr") == before
@@ -144,8 +144,8 @@ def test_an_endpoint_that_does_not_answer_is_an_error_and_tells_nothing_of_it(un
         lambda: files.put("a", b""),
         lambda: files.remove("a"),
         lambda: Source("left", unreachable).open(),
-        lambda: Stage(unreachable, "metric", "f", 1).prepare({}, says=""),
-        lambda: Stage(unreachable, "metric", "f", 1).write(0, {"plain": (0, np.ones((2, 2)))}, {}),
+        lambda: Blocks(unreachable, "metric", "f", 1).prepare({}, says=""),
+        lambda: Blocks(unreachable, "metric", "f", 1).write(0, {"plain": (0, np.ones((2, 2)))}, {}),
     ):
         with pytest.raises(StorageError, match=r"s3://recordings/.*its endpoint does not answer") as caught:
             ask()

@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 from dlcca.errors import DataError, StorageError, StoreFileError
-from dlcca.storage import arrays as arrays_module
+from dlcca.storage import places
 from dlcca.storage import run as run_store
 from dlcca.storage.run import ARRAYS, Run, fingerprint
 from tests.support.runs import made_up
@@ -195,7 +195,7 @@ def test_a_write_stopped_between_the_two_moves_puts_the_earlier_run_back(path, m
             raise Stopped
         rename(source, target)
 
-    monkeypatch.setattr(arrays_module.os, "rename", second_fails)
+    monkeypatch.setattr(places.os, "rename", second_fails)
     with pytest.raises(Stopped):
         run_store.write(path, made_up(n=50))
     assert len(run_store.read(path).embedding) == 200

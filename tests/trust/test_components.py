@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dlcca import simulate
-from dlcca.numerics.neighborhoods import joint_neighbors
+from dlcca.numerics.neighbors import joint_neighbors
 from dlcca.numerics.windows import time_windows
 from dlcca.trust.components import FLOOR, all_steps, basis, first_step, leading, n_directions
 from dlcca.trust.significance import chance, effective_samples, n_significant, p_values

@@ -8,7 +8,7 @@ import pytest
 
 from dlcca import LocalCCA, open_model, simulate
 from dlcca.errors import Untrusted
-from dlcca.numerics.cca import LocalMetric
+from dlcca.numerics.metrics.cca import LocalMetric
 from dlcca.trust.quality import Checks, assess
 from tests.realdata.arrays import beats, digits
 
@@ -40,6 +40,40 @@ def test_pendulums_are_common_though_a_shift_would_not_part_them(private):
     assert (model.n_common_, model.warnings_) == (1, [])
     assert model.quality_["common_against"] == "speeds"
     assert model.quality_["p_common"] <= 0.05
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.1])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_two_of_three_views_share_is_named_and_not_called_common_to_all(noise, seed):
+    views, _truth = simulate.overlapping(n=1000, shared=[(0, 1)], noise=noise, random_state=seed)
+    model = fitted(views, landmarks=100, **KNN)
+    assert model.n_common_ == 0
+    assert model.quality_["pairs_common"] == [[0, 1]]
+    (reason,) = [reason for reason in model.warnings_ if "nothing common found to all 3 views" in reason]
+    assert "two by two these views share something: 1 and 2." in reason
+
+
+def test_variables_that_every_two_of_three_views_share_are_not_common_to_all():
+    views, _truth = simulate.overlapping(n=1000, shared=[(0, 1), (1, 2), (0, 2)], noise=0.1, random_state=0)
+    model = fitted(views, landmarks=100, **KNN)
+    assert model.n_common_ == 0
+    assert model.quality_["pairs_common"] == [[0, 1], [0, 2], [1, 2]]
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.4])
+@pytest.mark.parametrize("shared", [[(0, 1, 2)], [(0, 1, 2), (0, 1)]])
+def test_a_variable_of_all_three_views_is_found(noise, shared):
+    views, _truth = simulate.overlapping(n=1000, shared=shared, noise=noise, random_state=0)
+    model = LocalCCA(landmarks=100, **KNN).fit(views)
+    assert model.n_common_ >= 1
+    assert "pairs_common" not in model.quality_
+
+
+def test_the_summary_does_not_contradict_itself_where_no_landmark_is_significant_alone():
+    views, _truth = simulate.pendulums(random_state=1)
+    model = LocalCCA().fit(views)
+    assert model.quality_["landmarks_common"] == 0
+    assert "1 common dimension, significant over all landmarks together (at none of them alone)." in model.summary()
 
 
 @pytest.mark.parametrize("n_common", [1, 2, 3])
@@ -79,13 +113,13 @@ def test_digits_are_found_to_be_common_to_their_features(seed):
 def test_a_coordinate_of_one_outlier_gives_way_and_is_told_of():
     model = LocalCCA(n_components=5, **KNN).fit(beats(20))
     assert min(model.quality_["carriers"]) >= 0.01
-    assert "1 slower coordinate of less than 1% of the samples gave way to others" in "".join(model.notes_)
+    assert "1 slower coordinate dominated by less than 1% of the samples replaced by others" in "".join(model.notes_)
     assert model.n_common_ >= 1
 
 
 def test_where_there_is_nothing_better_it_is_warned_of(monkeypatch):
-    monkeypatch.setattr("dlcca.fitting.in_memory.SPARE", 0)
-    with pytest.warns(Untrusted, match="coordinate 1: less than 1% of the samples carry half of it"):
+    monkeypatch.setattr("dlcca.fitting.spectrum.SPARE", 0)
+    with pytest.warns(Untrusted, match="coordinate 1: less than 1% of the samples hold half of its variance"):
         model = LocalCCA(n_components=5, **KNN).fit(beats(20))
     assert model.quality_["carriers"][0] < 0.01
     assert 0 not in model.quality_["independent_coordinates"]
@@ -209,7 +243,7 @@ def test_the_landmarks_are_not_to_blame_for_a_coordinate_of_one_row():
     ids=["a swing or two", "two ramps"],
 )
 def test_a_recording_too_short_to_tell_is_not_said_to_share_nothing(views, options):
-    with pytest.warns(Untrusted, match="cannot be told whether anything is common"):
+    with pytest.warns(Untrusted, match="cannot be decided whether anything is common"):
         model = LocalCCA(random_state=0, **options).fit(views())
     assert model.n_common_ == 0
     assert not model.quality_["decidable"]

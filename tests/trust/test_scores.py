@@ -7,6 +7,8 @@ from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from dlcca.trust import scores
+from dlcca.trust.scores import filter_r2, linear_r2
+from tests.reference import filter_r2 as literal
 
 
 @pytest.fixture
@@ -108,3 +110,52 @@ def test_columns_at_unit_variance_lose_their_units_and_constants_become_zero():
     made = scores.at_unit_variance(X)
     np.testing.assert_allclose(made[:, :2].std(axis=0), 1)
     assert not made[:, 2].any()
+
+
+def test_linear_r2_does_not_depend_on_how_coordinates_are_rotated_and_scaled():
+    rng = np.random.default_rng(0)
+    E = rng.standard_normal((300, 2))
+    np.testing.assert_allclose(linear_r2(E, E @ rng.standard_normal((2, 2)) + 3), 1, atol=1e-12)
+    assert (linear_r2(E, rng.standard_normal((300, 2))) < 0.1).all()
+
+
+# A linear filter of one view.
+
+N = 300
+ONE = np.zeros(N, np.int64)
+
+
+def wave(degrees, phase=0.0, n=N):
+    return np.cos(np.deg2rad(degrees) * np.arange(n) + phase)
+
+
+def test_it_is_the_literal_twin():
+    rng = np.random.default_rng(0)
+    Z = np.cumsum(rng.standard_normal((N, 3)), axis=0)
+    y = Z[:, 0] + 0.5 * Z[:, 2] ** 2 / 10 + rng.standard_normal(N)
+    segments = (np.arange(N) >= 130).astype(np.int64)
+    delays = range(-scores.SPAN, scores.SPAN + 1, 2 * scores.SPAN // (scores.DELAYS - 1))
+    expected = literal.filter_r2(Z, y, segments, delays=delays, ridge=scores.RIDGE)
+    assert filter_r2(Z, y, segments) == pytest.approx(expected, abs=1e-8)
+
+
+def test_a_view_tells_its_own_speeds_in_any_phase_and_no_others():
+    Z = np.column_stack([wave(6), wave(4)])
+    assert filter_r2(Z, wave(6, 1.3), ONE) > 0.99
+    assert filter_r2(Z, wave(10), ONE) < 0.2
+
+
+def test_noise_tells_nothing():
+    rng = np.random.default_rng(1)
+    assert filter_r2(rng.standard_normal((N, 4)), wave(6), ONE) < 0.1
+
+
+def test_a_constant_series_and_too_few_rows_are_no_evidence():
+    Z = wave(6)[:, None]
+    assert filter_r2(Z, np.ones(N), ONE) == -np.inf
+    assert filter_r2(Z[:80], Z[:80, 0], ONE[:80]) == -np.inf
+    assert filter_r2(Z, Z[:, 0], np.arange(N) // 20) == -np.inf
+
+
+def test_a_view_that_stands_still_tells_nothing():
+    assert filter_r2(np.zeros((N, 2)), wave(6), ONE) <= 0

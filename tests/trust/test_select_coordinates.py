@@ -1,11 +1,11 @@
-"""Which coordinates are given: new ones rather than harmonics and outliers."""
+"""Selection of coordinates: harmonics and coordinates dominated by outliers are replaced by independent ones."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.trust.coordinate_checks import NEIGHBORS_PER_UNKNOWN, residual
+from dlcca.trust.select_coordinates import NEIGHBORS_PER_UNKNOWN, carriers, independent, residual
 from dlcca.trust.select_coordinates import telling as chosen_of
 from tests.numerics.cases import quick, seeds
 from tests.reference import telling as literal
@@ -75,3 +75,40 @@ def test_what_one_coordinate_leaves_of_another_is_the_literal_share(e):
     some = slice(0, 120)
     literal_share = literal.left_by_a_line(COSINE[some], e[some], 2 * NEIGHBORS_PER_UNKNOWN)
     assert residual(COSINE[some, None], e[some]) == pytest.approx(literal_share, rel=0.02, abs=1e-4)
+
+
+def test_harmonics_of_a_line_are_functions_of_the_first_coordinate():
+    z = np.random.default_rng(0).uniform(0, 1, 1500)
+    E = np.cos(np.pi * np.outer(z, np.arange(1, 5)))
+    assert independent(E) == [0]
+    assert residual(E[:, :1], E[:, 1]) < 0.05
+
+
+def test_the_second_coordinate_of_a_circle_is_none_of_the_first():
+    angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 1500)
+    E = np.column_stack([np.cos(angle), np.sin(angle), np.cos(2 * angle), np.sin(2 * angle)])
+    assert independent(E) == [0, 1]
+
+
+def test_the_independent_coordinate_of_a_rectangle_comes_after_harmonics_of_its_long_side():
+    u, v = np.random.default_rng(0).uniform(0, 1, (2, 2000))
+    E = np.column_stack([np.cos(np.pi * u), np.cos(2 * np.pi * u), np.cos(np.pi * v), np.cos(np.pi * (u + v))])
+    assert independent(E) == [0, 2]
+    # Without the first the second is two-to-one, and the last is no function of what remains.
+    assert independent(E, np.array([False, True, True, True])) == [1, 2, 3]
+
+
+def test_noise_is_no_function():
+    E = np.random.default_rng(0).standard_normal((800, 3))
+    assert independent(E) == [0, 1, 2]
+    assert residual(E[:, :0], E[:, 0]) == 1.0
+
+
+def test_a_coordinate_of_one_row_is_told_from_one_of_all():
+    rng = np.random.default_rng(0)
+    E = rng.standard_normal((500, 2))
+    E[:, 1] *= 0.01
+    E[7, 1] = 1.0
+    few = carriers(E)
+    assert few[1] == 1 / 500
+    assert 0.1 < few[0] < 0.16  # 0.13 for a normal variable

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dlcca import simulate
-from dlcca.numerics.neighborhoods import joint_space
+from dlcca.numerics.neighbors import joint_space
 from dlcca.numerics.windows import time_windows
-from dlcca.trust import rhythms
+from dlcca.trust import surrogates
 from dlcca.trust.components import FLOOR, n_directions
 from dlcca.trust.surrogates import (
     KNN_SAMPLES,
@@ -101,37 +101,40 @@ def oscillations(cycles, n=400, seed=0):
 
 
 def test_oscillations_are_told_ahead_and_smooth_noise_is_not():
-    assert rhythms.forecast(rhythms.rhythm(oscillations([5.0, 8.3]))) > 0.9
+    assert surrogates.forecast_r2(surrogates.without_drift(oscillations([5.0, 8.3]))) > 0.9
     for smoothness in (0.0, 0.9, 0.99, 0.999):
         told = [
-            min(rhythms.forecast(rhythms.rhythm(X)) for X in simulate.independent(n, smoothness=smoothness)[0])
+            min(
+                surrogates.forecast_r2(surrogates.without_drift(X))
+                for X in simulate.independent(n, smoothness=smoothness)[0]
+            )
             for n in (200, 1000)
         ]
-        assert max(told) < rhythms.STEADY
+        assert max(told) < surrogates.STEADY
 
 
 def test_a_drift_does_not_hide_an_oscillation():
     X = oscillations([5.0, 8.3])
     X += 5 * np.sin(np.linspace(0, np.pi, 400))[:, None]
-    assert rhythms.forecast(rhythms.rhythm(X)) > rhythms.STEADY
+    assert surrogates.forecast_r2(surrogates.without_drift(X)) > surrogates.STEADY
 
 
 def test_common_oscillations_are_found_whatever_their_phases_and_others_are_not():
-    one = rhythms.rhythm(oscillations([5.0, 8.3, 11.7], seed=1))
-    other = rhythms.rhythm(oscillations([5.0, 8.3, 14.1], seed=51))
-    assert rhythms.speed_test([one, other]).p < 0.05
-    unrelated = rhythms.rhythm(oscillations([6.1, 9.7, 14.1], seed=3))
-    assert rhythms.speed_test([one, unrelated]).p > 0.05
+    one = surrogates.without_drift(oscillations([5.0, 8.3, 11.7], seed=1))
+    other = surrogates.without_drift(oscillations([5.0, 8.3, 14.1], seed=51))
+    assert surrogates.speed_test([one, other]).p < 0.05
+    unrelated = surrogates.without_drift(oscillations([6.1, 9.7, 14.1], seed=3))
+    assert surrogates.speed_test([one, unrelated]).p > 0.05
 
 
 @pytest.mark.parametrize("K", [2, 3, 5])
 def test_no_two_views_keep_their_ratio_of_speeds(K):
-    speeds = np.log(rhythms.random_speeds(K, 60, np.random.default_rng(0)))
+    speeds = np.log(surrogates.random_speeds(K, 60, np.random.default_rng(0)))
     apart = np.abs(speeds[:, :, None] - speeds[:, None])[:, ~np.eye(K, dtype=bool)]
-    assert apart.min() >= min(np.log(rhythms.LEAST_CHANGE), np.log(rhythms.MOST_CHANGE) / (2 * K)) - 1e-12
-    assert apart.max() <= np.log(rhythms.MOST_CHANGE) + 1e-12
+    assert apart.min() >= min(np.log(surrogates.LEAST_CHANGE), np.log(surrogates.MOST_CHANGE) / (2 * K)) - 1e-12
+    assert apart.max() <= np.log(surrogates.MOST_CHANGE) + 1e-12
 
 
 def test_a_recording_too_short_to_tell_is_taken_to_forget():
-    assert rhythms.forecast(rhythms.rhythm(oscillations([5.0], n=40))) == -np.inf
-    assert rhythms.forecast(rhythms.rhythm(np.ones((200, 2)))) == -np.inf
+    assert surrogates.forecast_r2(surrogates.without_drift(oscillations([5.0], n=40))) == -np.inf
+    assert surrogates.forecast_r2(surrogates.without_drift(np.ones((200, 2)))) == -np.inf

@@ -12,7 +12,7 @@ from dlcca.errors import SettingsError
 from dlcca.fitting import runner
 from dlcca.inspection.tuning.result import Tuned
 from dlcca.inspection.tuning.search import rows_to_read, tune_sample
-from dlcca.numerics.stretches import unbroken
+from dlcca.numerics.windows import unbroken
 from dlcca.settings.fit import OPTIONS, Settings
 from dlcca.settings.runfile import RunFile
 

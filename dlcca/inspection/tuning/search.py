@@ -13,8 +13,8 @@ from dlcca.errors import DataError, SettingsError
 from dlcca.fitting.in_memory import settle
 from dlcca.inspection.tuning.result import Curve, Tuned
 from dlcca.inspection.tuning.trials import Options, StateTrials, TimeTrials
-from dlcca.numerics.stretches import chosen as some_rows
-from dlcca.numerics.stretches import unbroken
+from dlcca.numerics.windows import chosen as some_rows
+from dlcca.numerics.windows import unbroken
 from dlcca.settings.fit import OPTIONS, Settings
 from dlcca.trust.lags import paired, settled_lags
 from dlcca.views import Views, check_varies, checked, named

@@ -15,16 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DlccaError
-from dlcca.fitting.in_memory import draft_of, fit_metric, pick_landmarks, solved, with_room
-from dlcca.numerics.cca import LocalMetric
+from dlcca.fitting import landmarks, metric
+from dlcca.fitting.embed import fitted
+from dlcca.fitting.job import rows_with_window
+from dlcca.fitting.memory_job import memory_job
+from dlcca.fitting.metric import fit_metric
 from dlcca.numerics.landmarks import evenly
-from dlcca.numerics.neighborhoods import joint_neighbors, joint_space
+from dlcca.numerics.metrics.cca import LocalMetric
+from dlcca.numerics.neighbors import joint_neighbors, joint_space
 from dlcca.numerics.windows import time_windows
 from dlcca.settings.auto import choose, gram_seconds
 from dlcca.settings.fit import Settings
-from dlcca.trust.coordinate_checks import FEWEST_CARRIERS, carriers
-from dlcca.trust.criteria import come_again, near_held_out, seen_by_all
-from dlcca.trust.reproducibility import split_rows
+from dlcca.trust.scores import held_out_neighbors, min_view_r2
+from dlcca.trust.select_coordinates import FEWEST_CARRIERS, carriers
+from dlcca.trust.stability import agreement, split_rows
 from dlcca.trust.surrogates import KNN_SAMPLES, SURROGATES, WINDOW_SAMPLES
 from dlcca.views import Views
 
@@ -98,10 +102,12 @@ class Trials:
         # The share of all landmarks that the fit will link, so that rows are linked as far.
         links = max(2, round(int(settings.kernel.n_links) * m / min(MOST_SHOWN, self.n_landmarks(settings))))
         settings = settings.with_options(n_links=min(links, m), solver="gram")
-        draft = draft_of(half.views, half.landmarks, self.metric(h, settings).factors, settings)
-        some = evenly(half.views.n, min(half.views.n, KERNEL_ROWS))
-        model, _eigenvalues, _sigma = solved(draft, [X[some] for X in half.views.present], settings)
-        return model.coordinates(self.arrays)
+        arrays, some = half.views.present, evenly(half.views.n, min(half.views.n, KERNEL_ROWS))
+        rows = len(some) + np.arange(m)  # landmarks need not be among the rows of the kernel
+        job = memory_job([X[some] for X in arrays], half.views.names, settings.with_options(landmarks=rows))
+        landmarks.fill(job, rows, [X[half.landmarks] for X in arrays])
+        metric.fill(job, self.metric(h, settings).factors)
+        return fitted(job).coordinates(self.arrays)
 
     def fit_seconds(self, options: Options) -> float:
         """About what one fit to all rows takes: as many more local metrics, and kernel entries, as it has.
@@ -147,7 +153,7 @@ class StateTrials(Trials):
         self._widest, self._rng, self._by_chance = widest, rng, {}  # type: ignore[var-annotated]
         super().__init__(views, settings, n, _state_halves(views, settings, widest, rng))
         fold = rng.permutation(BLOCKS)[np.arange(len(self.arrays[0])) * BLOCKS // len(self.arrays[0])] % FOLDS
-        self.near = [near_held_out(X, fold, NEAR) for X in self.arrays]
+        self.near = [held_out_neighbors(X, fold, NEAR) for X in self.arrays]
 
     def criterion(self, options: Options) -> float:
         """Between 0 and 1, or less if views that share nothing do better."""
@@ -157,7 +163,7 @@ class StateTrials(Trials):
         made = self.fits(options)
         if not made:
             return 0.0
-        seen = np.mean([seen_by_all(E, self.near) for E in made], axis=0)
+        seen = np.mean([min_view_r2(E, self.near) for E in made], axis=0)
         return float(np.mean(found_twice(made) * seen))
 
     def by_chance(self, options: Options) -> float:
@@ -213,7 +219,7 @@ class TimeTrials(Trials):
 def found_twice(made: list[NDArray]) -> NDArray[np.float64]:
     """The share of each coordinate (q,) that both halves find; none of one that tells of a few rows only."""
     wide = np.minimum.reduce([carriers(E) for E in made]) >= FEWEST_CARRIERS
-    return come_again(*made) * wide
+    return agreement(*made) * wide
 
 
 def _state_halves(views: Views, settings: Settings, widest: int, rng: np.random.Generator) -> list[_Half]:
@@ -225,7 +231,7 @@ def _state_halves(views: Views, settings: Settings, widest: int, rng: np.random.
 def _state_half(views: Views, settings: Settings, widest: int, rng: np.random.Generator) -> _Half:
     arrays = views.present
     few = settings.with_options(landmarks=min(STATE_LANDMARKS, views.n), landmark_rule="kmeans++")
-    rows = pick_landmarks(views.n, few, rng, lambda some: np.hstack(joint_space(arrays))[some])
+    rows = landmarks.pick_landmarks(views.n, few, rng, lambda some: np.hstack(joint_space(arrays))[some])
     return _Half(views, rows, joint_neighbors(arrays, rows, min(widest, views.n)))
 
 
@@ -240,7 +246,7 @@ def _time_halves(views: Views, settings: Settings, segments: NDArray, rng: np.ra
 
 def _landmarks_in_time(n: int, settings: Settings, segments: NDArray) -> tuple[NDArray, NDArray]:
     width = int(settings.neighborhoods.window)
-    rows = with_room(evenly(n, min(n, TIME_LANDMARKS)), segments, width)
+    rows = rows_with_window(evenly(n, min(n, TIME_LANDMARKS)), segments, width)
     return rows, time_windows(n, rows, width, segments)
 
 

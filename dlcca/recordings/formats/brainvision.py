@@ -15,12 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.files import check_choice, check_file, check_sidecar
-from dlcca.recordings.formats.from_mne import Stretch, channels_of, open_raw, recording
-from dlcca.recordings.formats.labels import kind_of
-from dlcca.recordings.formats.recording import Annotation, Channel, Recording
+from dlcca.recordings.formats.clock import Stretch
+from dlcca.recordings.formats.fif import channels_of, open_raw, recording_of_raw
+from dlcca.recordings.formats.metadata import kind_of
+from dlcca.recordings.formats.recording import Annotation, Channel, Recording, check_choice, check_file, check_sidecar
 
-ENDINGS: tuple[str, ...] = (".vhdr", ".ahdr", ".vmrk", ".eeg")
 FORMAT = "BrainVision"
 
 _BYTES = {"INT_16": 2, "INT_32": 4, "IEEE_FLOAT_32": 4}
@@ -42,7 +41,7 @@ def open(path: str, *, truncated: str = "refuse") -> Recording:
     raw, warned = open_raw(vhdr, FORMAT, lambda mne: mne.io.read_raw_brainvision(vhdr, verbose="WARNING"))
     rate = float(raw.info["sfreq"])
     stretches, marked, more = _stretches(_segments(vhdr, text), int(raw.n_times), rate)
-    opened = recording(
+    opened = recording_of_raw(
         raw,
         path=path,
         format=FORMAT,
@@ -51,7 +50,7 @@ def open(path: str, *, truncated: str = "refuse") -> Recording:
         unit_size=np.array([float(ch["range"]) for ch in raw.info["chs"]]),
         notes=[*notes, *warned, *more],
     )
-    # The clock on the wall: MNE calls it UTC, the file does not say where the wall was.
+    # Local time: MNE calls it UTC, the file does not name a time zone.
     start = opened.start.replace(tzinfo=None) if opened.start else None
     marks = [replace(mark, onset_s=_in_time(mark.onset_s, stretches, rate)) for mark in opened.annotations]
     sidecars = tuple(_beside(vhdr, name) for key in ("DataFile", "MarkerFile") if (name := _value(text, key)))
@@ -111,7 +110,7 @@ def _check(vhdr: str, text: str, truncated: str) -> list[str]:
     if count < 1:
         raise DataError(f"{vhdr!r} declares {count} channels, and at least 1 is needed: export it again.")
     width = _BYTES.get(_value(text, "BinaryFormat").upper())
-    if width is None:  # text, or a format that MNE will speak about
+    if width is None:  # text, or a format that MNE reports
         return []
     return _check_length(data, size, count * width, points, truncated, _value(text, "DataOrientation").upper())
 
@@ -141,7 +140,7 @@ def _units(text: str) -> list[str]:
 def _named(channels: Sequence[Channel], units: Sequence[str]) -> list[Channel]:
     """The channels with the units of the file, and the kind that a name announces where MNE took it for EEG."""
     if len(units) != len(channels):
-        units = [channel.unit for channel in channels]  # an impedance file, or a header that MNE has mended
+        units = [channel.unit for channel in channels]  # an impedance file, or a header that MNE has corrected
     return [
         Channel(channel.name, unit, (channel.kind == "eeg" and kind_of(channel.name)) or channel.kind)
         for channel, unit in zip(channels, units, strict=True)

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.formats.files import check_choice
+from dlcca.recordings.formats.recording import Channel, Source, SourceSignal, check_choice
 
 TIME_NAMES = ("time", "times", "t", "timestamp", "timestamps", "datetime", "date_time", "date", "clock")
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _LONG = {"second": "s", "sec": "s", "millisecond": "ms", "msec": "ms", "microsecond": "us", "µs": "us"}
 _LONG |= {"nanosecond": "ns", "minute": "min", "hour": "h", "hr": "h", "day": "d"}
-_UNIX_S = (1e9, 4e9)  # seconds since 1970 of the years 2001 to 2096
+UNIX_S = (1e9, 4e9)  # seconds since 1970 of the years 2001 to 2096
 
 _WANDER = 1e-4  # of a stretch: how far sample times may leave an even clock; crystals keep to half of that
 _CHECKPOINTS = 4096  # at most: the memory of a clock does not grow with the recording
@@ -43,11 +43,29 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Sampling:
-    """When the rows of a table were taken."""
+    """When the rows of a source were taken."""
 
     rate: float
     stretches: tuple[Stretch, ...]
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def even(cls, rate: float, n: int, start_s: float = 0.0) -> Sampling:
+        """All n rows at one rate, without a break."""
+        return cls(rate, (Stretch(0, n, start_s),))
+
+    def signals(
+        self,
+        source: Source,
+        channels: Sequence[Channel],
+        *,
+        start_s: float | None = None,
+        drift_ppm: float | None = None,
+    ) -> tuple[SourceSignal, ...]:
+        """One signal for each stretch of the rows of a source."""
+        rest = tuple(channels), self.rate
+        begin, drift = start_s or 0.0, drift_ppm or 0.0
+        return tuple(SourceSignal(source, *rest, s.n, s.first, begin + s.start_s, drift) for s in self.stretches)
 
 
 class TimeColumn:
@@ -92,7 +110,7 @@ class TimeColumn:
     def _look_for_unix_time(self, first: Any) -> None:
         units = [self._unit] if self._unit else ["s", "ms", "us", "ns"]
         for unit in units:
-            if _UNIX_S[0] <= float(first) * UNITS[unit] < _UNIX_S[1]:
+            if UNIX_S[0] <= float(first) * UNITS[unit] < UNIX_S[1]:
                 self._unit, self._zero = unit, first
                 self.start = _after_1970(float(first) * UNITS[unit], zoned=True)
                 self.notes.append(f"{self.name!r} begins at {first:.15g}: taken for Unix time in {unit}")
@@ -188,7 +206,7 @@ class Clock:
         duration = sum(u - t for _, t, _, u in stretches)
         if not steps:
             if self.rate is None:
-                raise SettingsError(f"{self.what} has {self.n} rows, too few to tell a rate: give rate, in Hz.")
+                raise SettingsError(f"{self.what} has {self.n} rows, too few to measure a rate: give rate, in Hz.")
             return self.rate
         measured = steps / duration
         if self.rate is not None:
@@ -243,8 +261,8 @@ class Clock:
         went = f"{times[i]:.9g} s{came}" if np.isfinite(times[i]) else "missing"
         usual = "" if self._step is None else f", where steps are {self._step:.6g} s"
         raise DataError(
-            f"{self.what} {what} at {self.row} {first + i + self.base}: {went}{usual}. Mend or resample the times, or "
-            "give rate and time_column=false if they do not matter."
+            f"{self.what} {what} at {self.row} {first + i + self.base}: {went}{usual}. Correct or resample the times, "
+            "or give rate and time_column=false if they do not matter."
         )
 
 

@@ -7,26 +7,240 @@ from __future__ import annotations
 
 import builtins
 import csv
-from collections.abc import Sequence
-from dataclasses import replace
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
 from dlcca.recordings.formats.clock import Clock, Sampling, TimeColumn
-from dlcca.recordings.formats.csv_blocks import CsvTable
-from dlcca.recordings.formats.csv_dialect import MISSING, Dialect, read_dialect
-from dlcca.recordings.formats.declared import asked, declared
-from dlcca.recordings.formats.files import check_file, optional
-from dlcca.recordings.formats.recording import Recording
-from dlcca.recordings.formats.tables import Column, choose_time, declared_sampling, recording_of_table
+from dlcca.recordings.formats.metadata import declared, from_options
+from dlcca.recordings.formats.recording import Recording, check_file, optional
+from dlcca.recordings.formats.tables import Column, Table, choose_time, declared_sampling
 
-ENDINGS = (".csv", ".tsv")
 FORMAT = "CSV"
 
+_BLOCK_BYTES = 1 << 20
 _SAMPLE_ROWS = 1000  # that decide whether a column holds numbers, times or texts
+_HEAD_BYTES = 1 << 18  # of the beginning, from which the dialect is found
+_DELIMITERS = (",", ";", "\t", "|", " ")
+_PREAMBLE = ("#", "%", "//")
+MISSING = ("", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "none", "-nan")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What is needed to read the rows."""
+
+    delimiter: str
+    decimal: str
+    header: tuple[str, ...]  # a text for each column
+    offset: int  # of the first row, in bytes
+    line: int  # number of the first row in the file, from 1
+    attributes: dict[str, Any] = field(default_factory=dict)  # "key: value" above the header
+
+    def fields(self, line: str) -> list[str]:
+        return next(csv.reader([line], delimiter=self.delimiter), [])
+
+    def number(self, text: str) -> float | None:
+        """The number that a field holds, NaN if it is missing, None if it is neither."""
+        return number(text, self.decimal)
+
+
+def number(text: str, decimal: str = ".") -> float | None:
+    text = text.strip()
+    if text in MISSING:
+        return float("nan")
+    if "_" in text or (decimal != "." and "." in text):
+        return None
+    try:
+        return float(text.replace(decimal, "."))
+    except ValueError:
+        return None
+
+
+def read_dialect(
+    path: str, *, delimiter: str | None, decimal: str | None, header: bool | None, skip_rows: int
+) -> Dialect:
+    """Look at the beginning of a file; what is given is not guessed."""
+    if delimiter is not None and len(delimiter) != 1:
+        raise SettingsError(f"delimiter = {delimiter!r} is not one letter; '\\t' is a tab.")
+    if decimal not in (None, ".", ","):
+        raise SettingsError(f"decimal = {decimal!r} is not known; '.' and ',' are.")
+    lines, offsets, attributes = _lines(path, skip_rows)
+    if not lines:
+        raise DataError(f"{path!r} has no rows.")
+    parted = delimiter or _delimiter(lines)
+    mark = decimal or _decimal(lines, parted)
+    rows = list(csv.reader((text for _, text in lines), delimiter=parted))
+    named = any(number(word, mark) is None for word in rows[0]) if header is None else header
+    first = 1 if named else 0
+    if first == len(lines):
+        raise DataError(f"{path!r} has a header and no rows below it.")
+    texts = rows[0] if named else [str(i) for i in range(len(rows[0]))]
+    return Dialect(parted, mark, tuple(texts), offsets[first], lines[first][0], attributes)
+
+
+def _lines(path: str, skip_rows: int) -> tuple[list[tuple[int, str]], list[int], dict[str, Any]]:
+    """The first lines that are not blank, with their numbers and places, and what lines of comment above them say."""
+    with builtins.open(path, "rb") as file:
+        head = file.read(_HEAD_BYTES)
+        whole = len(head) < _HEAD_BYTES
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in head:
+        raise DataError(f"{path!r} is not text in UTF-8 (it holds zero bytes): save it as CSV in UTF-8.")
+    lines: list[tuple[int, str]] = []
+    offsets: list[int] = []
+    attributes: dict[str, Any] = {}
+    place = 3 if head[:3] == b"\xef\xbb\xbf" else 0
+    for i, line in enumerate(head[place:].splitlines(keepends=True)):
+        text = _decoded(line).rstrip("\r\n")
+        cut_off = not whole and place + len(line) == len(head)
+        if i >= skip_rows and text.strip() and not cut_off:
+            if not lines and text.lstrip().startswith(_PREAMBLE):
+                attribute = re.match(r"[#%/\s]*([\w \-]+?)\s*[:=]\s*(.+)$", text)
+                if attribute:
+                    attributes[attribute[1]] = attribute[2].strip().strip("\"'")
+            else:
+                lines.append((i + 1, text))
+                offsets.append(place)
+        place += len(line)
+    return lines, offsets, attributes
+
+
+def _decoded(line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        return line.decode("latin-1")
+
+
+def _delimiter(lines: list[tuple[int, str]]) -> str:
+    """The letter that parts the first lines into equally many fields, and into most."""
+    sample = [text for _, text in lines[:50]]
+    best, most = ",", 1
+    for letter in _DELIMITERS:
+        counts = [len(row) for row in csv.reader(sample, delimiter=letter)]
+        usual = max(set(counts), key=counts.count)
+        even = counts.count(usual) >= 0.6 * len(counts)  # not all: a row with a field too many is for later
+        if even and usual > most and not (letter == " " and most > 1):
+            best, most = letter, usual
+    # 1,5;2,5 has two commas and one semicolon: with both, the semicolon parts and the comma is the decimal mark.
+    if best == "," and all(";" in text for text in sample):
+        return ";"
+    return best
+
+
+def _decimal(lines: list[tuple[int, str]], delimiter: str) -> str:
+    if delimiter == ",":
+        return "."
+    fields = [
+        word.strip() for row in csv.reader((text for _, text in lines[1:50]), delimiter=delimiter) for word in row
+    ]
+    commas = sum(re.fullmatch(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?", word) is not None for word in fields)
+    points = sum(re.fullmatch(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?", word) is not None for word in fields)
+    return "," if commas > points else "."
+
+
+Parsed = tuple[NDArray[np.float64], list[str | None]]
+
+
+class CsvTable(Table):
+    """Columns of numbers; `indexed` must run through once, and notes the place where each block begins."""
+
+    def __init__(self, path: str, dialect: Dialect) -> None:
+        self.path, self.format, self.dialect = path, FORMAT, dialect
+        self.offsets = [dialect.offset]  # in bytes, of blocks, and the end
+        self.edges = [0]  # their first rows, and the end
+        self.lines = [dialect.line]  # their first lines in the file, and the end
+        self._reset()
+
+    def indexed(self, places: Sequence[int], text_place: int | None) -> Iterator[Parsed]:
+        """Every block once, checked: its numbers (rows, len(places)), and the texts of one more column."""
+        with builtins.open(self.path, "rb") as file:
+            file.seek(self.dialect.offset)
+            while block := file.read(_BLOCK_BYTES):
+                block += file.readline()
+                values, texts = self._parse(len(self.offsets) - 1, block, places, text_place)
+                self.offsets.append(self.offsets[-1] + len(block))
+                self.edges.append(self.edges[-1] + len(values))
+                self.lines.append(self.lines[-1] + block.count(b"\n"))
+                yield values, texts
+        if not self.edges[-1]:
+            raise DataError(f"{self.path!r} has no rows.")
+
+    def read_block(self, block: int, places: Sequence[int]) -> NDArray[np.float64]:
+        with builtins.open(self.path, "rb") as file:
+            file.seek(self.offsets[block])
+            text = file.read(self.offsets[block + 1] - self.offsets[block])
+        return self._parse(block, text, places, None)[0]
+
+    def _parse(self, block: int, text: bytes, places: Sequence[int], text_place: int | None) -> Parsed:
+        import pyarrow as pa
+        import pyarrow.csv as pc
+
+        types = {str(place): pa.float64() for place in places}
+        if text_place is not None or not places:  # without any column, the parser would not count the rows
+            types[str(text_place or 0)] = pa.string()
+        names = [str(place) for place in range(len(self.dialect.header))]
+        try:
+            table = pc.read_csv(
+                pa.BufferReader(text),
+                pc.ReadOptions(use_threads=False, block_size=len(text) + 1, column_names=names),
+                pc.ParseOptions(delimiter=self.dialect.delimiter),
+                pc.ConvertOptions(
+                    check_utf8=False,
+                    include_columns=list(types),
+                    column_types=types,
+                    null_values=list(MISSING),
+                    decimal_point=self.dialect.decimal,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            if "Empty CSV" in str(error):  # blank lines
+                return np.zeros((0, len(places))), []
+            return self._parse_slowly(block, text, places, text_place)
+        values = np.empty((table.num_rows, len(places)))
+        for i, place in enumerate(places):
+            values[:, i] = table.column(str(place)).to_numpy()
+        return values, [] if text_place is None else table.column(str(text_place)).to_pylist()
+
+    def _parse_slowly(self, block: int, text: bytes, places: Sequence[int], text_place: int | None) -> Parsed:
+        """Field by field: finds the fault that the quick parser met, or reads what only that could not ("+1.5")."""
+        reader = csv.reader(io.StringIO(text.decode("utf-8", "replace")), delimiter=self.dialect.delimiter)
+        values: list[list[float]] = []
+        texts: list[str | None] = []
+        for row in reader:
+            if not row:
+                continue
+            line = self.lines[block] + reader.line_num - 1
+            where = f"{self.path!r}: row {self.edges[block] + len(values) + 1} (line {line})"
+            if len(row) != len(self.dialect.header):
+                raise DataError(
+                    f"{where} has {len(row)} fields, where {len(self.dialect.header)} are needed: {_short(row)}. "
+                    "Correct the row, or give delimiter or skip_rows if the file is written another way."
+                )
+            values.append([self._number(row[column], column, where) for column in places])
+            texts += [] if text_place is None else [row[text_place]]
+        return np.array(values, dtype=float).reshape(len(values), len(places)), texts
+
+    def _number(self, text: str, column: int, where: str) -> float:
+        found = self.dialect.number(text)
+        if found is None:
+            raise DataError(
+                f"{where}, column {self.dialect.header[column].strip()!r}: {text.strip()!r} is not a number. "
+                "Correct it, or leave the field empty where nothing was measured."
+            )
+        return found
+
+
+def _short(row: list[str]) -> str:
+    text = ",".join(row)
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
 def open(
@@ -55,18 +269,18 @@ def open(
     skip_rows : lines above the header
     """
     optional("pyarrow.csv", "csv", FORMAT)
-    wanted = asked(rate=rate, start=start, names=names, unit=unit)
+    requested = from_options(rate=rate, start=start, names=names, unit=unit)
     check_file(path, FORMAT)
     dialect = read_dialect(path, delimiter=delimiter, decimal=decimal, header=header, skip_rows=skip_rows)
     # Names and units are those of the header, whatever lines above it say.
-    facts = wanted.over(replace(declared(dialect.attributes, repr(path)), names=(), units=()))
+    facts = requested.over(replace(declared(dialect.attributes, repr(path)), names=(), units=()))
     numeric, stamps, notes = _kinds(path, dialect, time_format, time_column)
     clock = choose_time(path, [*numeric, *stamps], stamps, time_column)
     channels = [column for column in numeric if column is not clock]
     notes += [f"column {column.name!r} holds more times: left out" for column in stamps if column is not clock]
-    table = CsvTable(path, FORMAT, dialect)
+    table = CsvTable(path, dialect)
     sampling, begun, more = _index(table, channels, clock, clock in stamps, facts.rate, time_unit, time_format)
-    return recording_of_table(table, channels, sampling, facts, facts.start or begun, [*notes, *more])
+    return table.recording(channels, sampling, facts, facts.start or begun, [*notes, *more])
 
 
 def _index(
@@ -83,8 +297,7 @@ def _index(
     if time is None:
         for _ in table.indexed(places, None):
             pass
-        _check_rows(table)
-        return declared_sampling(table.path, table.n, rate, channels), None, []
+        return declared_sampling(table.path, table.edges[-1], rate, channels), None, []
     clock = Clock(f"time column {time.name!r} of {table.path!r}", rate=rate)
     column = TimeColumn(time.name, time_unit or (None if stamped else time.time_unit))
     blocks = table.indexed(places, time.place) if stamped else table.indexed([*places, time.place], None)
@@ -93,13 +306,7 @@ def _index(
             clock.feed(column.seconds(_stamps(table, time, texts, clock.n, time_format, column)))
         else:
             clock.feed(column.seconds(values[:, -1]))
-    _check_rows(table)
     return clock.sampling(), column.start, column.notes
-
-
-def _check_rows(table: CsvTable) -> None:
-    if not table.n:
-        raise DataError(f"{table.path!r} has no rows.")
 
 
 def _stamps(
@@ -111,7 +318,7 @@ def _stamps(
         stamp = stamp_of(text or "", format)
         if stamp is None:
             where = f"{table.path!r}: row {first_row + i + 1}, time column {time.name!r}"
-            raise DataError(f"{where}: {text!r} is not a time stamp. Mend it, or give time_format.")
+            raise DataError(f"{where}: {text!r} is not a time stamp. Correct it, or give time_format.")
         column.zoned = stamp.tzinfo is not None
         found.append(stamp.astimezone(UTC).replace(tzinfo=None) if stamp.tzinfo else stamp)
     return np.array(found, dtype="datetime64[us]")

@@ -3,18 +3,205 @@
 from __future__ import annotations
 
 import gzip
+import logging
 import math
 import struct
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.files import check_file, refusing
-from dlcca.recordings.formats.from_mne import open_raw, recording
-from dlcca.recordings.formats.recording import Recording
+from dlcca.recordings.formats.clock import Stretch
+from dlcca.recordings.formats.recording import (
+    Annotation,
+    Channel,
+    Recording,
+    Signal,
+    check_file,
+    check_span,
+    optional,
+    refusing,
+)
 
-ENDINGS: tuple[str, ...] = (".fif", ".fif.gz")
+Raw = Any  # mne.io.BaseRaw: MNE has no types
+
+SKIP = "BAD_ACQ_SKIP"  # what MNE calls a break in the acquisition; it fills the break with zeros
+
+# Warnings of MNE that do not matter here, or that are errors here.
+_NOISE = (
+    "coordinate information",
+    "naming conventions",
+    "filter",
+    "DigMontage",
+    "maxshield",
+    "Internal Active",
+    "Invalid tag",
+)
+_UNITS = {
+    "V": "V",
+    "T": "T",
+    "T_M": "T/m",
+    "CEL": "°C",
+    "S": "S",
+    "AM": "A m",
+    "MOL": "mol/l",
+    "RAD": "rad",
+    "PX": "px",
+}
+
+
+class RawSignal(Signal):
+    """Channels of a Raw over one stretch, read by MNE on demand; `unit_size` is that of each unit in MNE's."""
+
+    def __init__(self, raw: Raw, channels: Sequence[Channel], stretch: Stretch, unit_size: NDArray[np.float64]) -> None:
+        self.channels = tuple(channels)
+        self.rate = float(raw.info["sfreq"])
+        self.n = stretch.n
+        self.start_s = stretch.start_s
+        self._raw = raw
+        self._first = stretch.first
+        self._unit_size = unit_size
+
+    def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float64]:
+        check_span(self, first, last)
+        columns = list(columns)
+        if first == last or not columns:
+            return np.empty((last - first, len(columns)))
+        data = self._raw[columns, self._first + first : self._first + last][0]
+        if (self._unit_size != 1).any():
+            data /= self._unit_size[columns, None]
+        return np.asarray(data.T)
+
+
+def check_raw(raw: Any) -> None:
+    """An error if it is not an MNE Raw."""
+    if hasattr(raw, "n_times") and hasattr(raw, "first_samp"):
+        return
+    if hasattr(raw, "events") or hasattr(raw, "nave"):  # Epochs, Evoked
+        advice = (
+            "Give the Raw that it was cut from: windows that touch an annotation whose description begins with BAD are "
+            "left out."
+        )
+    else:
+        advice = "Open the file first, as mne.io.read_raw(path)."
+    raise DataError(f"from_mne makes views of an MNE Raw, and {type(raw).__name__} was given. {advice}")
+
+
+def recording_of_raw(
+    raw: Raw,
+    *,
+    path: str = "",
+    format: str = "MNE Raw",
+    stretches: Sequence[Stretch] | None = None,
+    channels: Sequence[Channel] | None = None,
+    unit_size: NDArray[np.float64] | None = None,
+    notes: Sequence[str] = (),
+) -> Recording:
+    """A Raw as a recording: one signal for each stretch without a break, in MNE's units where no others are given."""
+    if not len(raw.ch_names) or not raw.n_times:
+        raise DataError(
+            f"{path!r} holds {len(raw.ch_names)} channels of {raw.n_times} samples, and at least 1 of each is needed."
+        )
+    _check_rate(raw, path)
+    _check_scales(raw, path)
+    stretches = between_skips(raw) if stretches is None else stretches
+    channels = channels_of(raw) if channels is None else channels
+    unit_size = np.ones(len(channels)) if unit_size is None else unit_size
+    when = raw.info["meas_date"]
+    return Recording(
+        path=path,
+        format=format,
+        signals=tuple(RawSignal(raw, channels, stretch, unit_size) for stretch in stretches),
+        start=None if when is None else when + timedelta(seconds=raw.first_time),
+        annotations=annotations_of(raw),
+        notes=tuple(notes),
+    )
+
+
+def channels_of(raw: Raw) -> list[Channel]:
+    """Names, units and kinds as MNE has them."""
+    units = [_UNITS.get(getattr(ch["unit"], "_name", "").removeprefix("FIFF_UNIT_"), "") for ch in raw.info["chs"]]
+    kinds = raw.get_channel_types()
+    return [Channel(name, unit, kind) for name, unit, kind in zip(raw.ch_names, units, kinds, strict=True)]
+
+
+def annotations_of(raw: Raw) -> tuple[Annotation, ...]:
+    """The annotations with onsets after the first sample; MNE counts them from when the clock of the file began."""
+    return tuple(
+        Annotation(float(mark["onset"]) - raw.first_time, float(mark["duration"]), str(mark["description"]))
+        for mark in raw.annotations
+    )
+
+
+def between_skips(raw: Raw) -> list[Stretch]:
+    """The samples between breaks in the acquisition, at which nothing was recorded."""
+    rate = float(raw.info["sfreq"])
+    kept = np.ones(raw.n_times, bool) if any(_is_skip(mark) for mark in raw.annotations) else None
+    if kept is None:
+        return [Stretch(0, int(raw.n_times), 0.0)]
+    for mark in raw.annotations:
+        if _is_skip(mark):
+            first = round((mark["onset"] - raw.first_time) * rate)
+            kept[max(first, 0) : max(first + round(mark["duration"] * rate), 0)] = False
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], kept, [False]])))
+    return [Stretch(int(a), int(b - a), a / rate) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def _is_skip(mark: Any) -> bool:
+    return str(mark["description"]).upper() == SKIP
+
+
+def _check_rate(raw: Raw, path: str) -> None:
+    rate = float(raw.info["sfreq"])
+    if not (np.isfinite(rate) and rate > 0):
+        raise DataError(f"{path!r} says that its rate is {rate:g} Hz; a number above 0 is needed. Export it again.")
+
+
+def _check_scales(raw: Raw, path: str) -> None:
+    for ch in raw.info["chs"]:
+        scale = float(ch["cal"]) * float(ch["range"])
+        if not np.isfinite(scale) or scale == 0:
+            raise DataError(
+                f"{path!r} scales the samples of channel {ch['ch_name']!r} by {scale:g}: a finite number other than 0 "
+                "is needed. Correct its header, or export it again."
+            )
+
+
+def open_raw(path: str, format: str, opening: Callable[[Any], Raw]) -> tuple[Raw, list[str]]:
+    """A Raw from one of MNE's readers, and what MNE warned of while it opened the file."""
+    package = optional("mne", "eeg", format)
+    with refusing(path, format), _heard() as warned:
+        raw = opening(package)
+    return raw, warned
+
+
+@contextmanager
+def _heard() -> Iterator[list[str]]:
+    """Collect warnings instead of showing them, less those that do not matter here."""
+    messages: list[str] = []
+    log = logging.getLogger("mne")  # which writes to the standard output unless it is held back
+    handlers, log.handlers = log.handlers, [logging.NullHandler()]
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield messages
+    finally:
+        log.handlers = handlers
+    texts = dict.fromkeys(str(warning.message) for warning in caught if not _is_deprecation(warning.category))
+    messages += [text for text in texts if not any(noise.lower() in text.lower() for noise in _NOISE)]
+
+
+def _is_deprecation(category: type[Warning]) -> bool:
+    return issubclass(category, DeprecationWarning | PendingDeprecationWarning | FutureWarning)
+
+
 FORMAT = "FIF"
 
 _TAG = struct.Struct(">iiii")  # kind, type, bytes, and where the next tag is: 0 right behind, -1 nowhere
@@ -35,7 +222,7 @@ def open(path: str) -> Recording:
                 "it was cut short. Copy or export it again, or crop it in MNE to the samples that can be read and save "
                 "that."
             )
-    return recording(raw, path=path, format=FORMAT, notes=notes)
+    return recording_of_raw(raw, path=path, format=FORMAT, notes=notes)
 
 
 @dataclass
@@ -111,7 +298,7 @@ def _walked(path: Path) -> Part:
 
 
 def _noted(part: Part, file: IO[bytes] | gzip.GzipFile, kind: int, length: int, role: int) -> int:
-    """Note what a tag says of the next file; the role of the file that is spoken of."""
+    """Note what a tag says of the next file; returns the role of the file that it is about."""
     if kind == _ROLE:
         return int.from_bytes(file.read(4), "big", signed=True)
     if role == _NEXT_FILE and kind == _NUMBER:

@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.container import ArrayOptions, recording_of
-from dlcca.recordings.formats.files import check_file, optional, refusing
-from dlcca.recordings.formats.members import Member
-from dlcca.recordings.formats.recording import Recording
-from dlcca.recordings.formats.slices import Opened
+from dlcca.recordings.formats.arrays import ArrayOptions, Member, Opened, array_reader, recording_of_arrays
+from dlcca.recordings.formats.recording import Recording, check_file, optional, refusing
 
-ENDINGS = (".h5", ".hdf5", ".hdf", ".nc")
 FORMAT = "HDF5"
 
 
-def open(
-    path: str,
-    *,
-    array: str | Sequence[str] | None = None,
-    rate: float | None = None,
-    start: datetime | date | str | None = None,
-    start_s: float | None = None,
-    drift_ppm: float | None = None,
-    names: Sequence[str] | None = None,
-    unit: str | Sequence[str] | None = None,
-    time_axis: int | None = None,
-) -> Recording:
+@array_reader
+def open(path: str, **options: Any) -> Recording:
     """The recording in the datasets of an HDF5 file, of shape (samples, channels)."""
     h5py = optional("h5py", "hdf5", FORMAT)
-    options = ArrayOptions(array, rate, start, start_s, drift_ppm, names, unit, time_axis)
+    wanted = ArrayOptions(**options)
     check_file(path, FORMAT)
     with refusing(path, FORMAT), h5py.File(path, "r") as file:
         members: list[Member] = []
@@ -49,7 +34,7 @@ def open(
         file.visititems(visit)
     if not members:
         raise DataError(f"{path!r} holds no datasets.")
-    return recording_of(path, FORMAT, members, groups, options)
+    return recording_of_arrays(path, FORMAT, members, groups, wanted)
 
 
 def _member(path: str, name: str, dataset: Any) -> Member:

@@ -5,38 +5,22 @@ from __future__ import annotations
 import builtins
 import functools
 import zipfile
-from collections.abc import Sequence
-from datetime import date, datetime
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.container import ArrayOptions, recording_of
-from dlcca.recordings.formats.files import check_file, refusing
-from dlcca.recordings.formats.members import Member
-from dlcca.recordings.formats.recording import Recording
-from dlcca.recordings.formats.slices import Opened
+from dlcca.recordings.formats.arrays import ArrayOptions, Member, Opened, array_reader, recording_of_arrays
+from dlcca.recordings.formats.recording import Recording, check_file, refusing
 
-ENDINGS = (".npy", ".npz")
 FORMAT = "NumPy"
 
 
-def open(
-    path: str,
-    *,
-    array: str | Sequence[str] | None = None,
-    rate: float | None = None,
-    start: datetime | date | str | None = None,
-    start_s: float | None = None,
-    drift_ppm: float | None = None,
-    names: Sequence[str] | None = None,
-    unit: str | Sequence[str] | None = None,
-    time_axis: int | None = None,
-) -> Recording:
+@array_reader
+def open(path: str, **options: Any) -> Recording:
     """The recording in a .npy array (samples, channels), or in the arrays of one length of a .npz file."""
-    options = ArrayOptions(array, rate, start, start_s, drift_ppm, names, unit, time_axis)
+    wanted = ArrayOptions(**options)
     check_file(path, FORMAT)
     with refusing(path, FORMAT):
         if _begins_with(path, b"PK"):
@@ -44,7 +28,7 @@ def open(
         else:
             mapped = _mapped(path)
             members, notes = [Member("", mapped.shape, mapped.dtype, Opened(functools.partial(_mapped, path)))], []
-    return recording_of(path, FORMAT, members, {"": {}}, options, notes)
+    return recording_of_arrays(path, FORMAT, members, {"": {}}, wanted, notes)
 
 
 def _mapped(path: str) -> NDArray[Any]:
@@ -90,7 +74,7 @@ def _members(path: str) -> tuple[list[Member], list[str]]:
         raise DataError(f"{path!r} holds no arrays.")
     if not compressed:
         return members, []
-    return members, [f"compressed and therefore read whole, each when first asked for: {', '.join(compressed)}"]
+    return members, [f"compressed and therefore read whole, each when it is first used: {', '.join(compressed)}"]
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

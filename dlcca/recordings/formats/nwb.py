@@ -16,11 +16,18 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DataError
 from dlcca.recordings.formats.clock import Clock, Stretch
-from dlcca.recordings.formats.files import check_file, check_span, optional, refusing
-from dlcca.recordings.formats.labels import distinct, kind_of
-from dlcca.recordings.formats.recording import Annotation, Channel, Recording, Signal
+from dlcca.recordings.formats.metadata import distinct, kind_of
+from dlcca.recordings.formats.recording import (
+    Annotation,
+    Channel,
+    Recording,
+    Signal,
+    check_file,
+    check_span,
+    optional,
+    refusing,
+)
 
-ENDINGS: tuple[str, ...] = (".nwb",)
 FORMAT = "NWB"
 
 _TIMES = 1 << 16  # time stamps read at once
@@ -127,7 +134,7 @@ def _signals(series: Any) -> tuple[list[NwbSignal], str]:
         try:
             sampling = _clock(series).sampling()
         except DataError as error:
-            return [], f"series {series.name!r} was left out: {str(error).split(' Resample')[0].split(' Mend')[0]}"
+            return [], f"series {series.name!r} was left out: {str(error).split(' Resample')[0].split(' Correct')[0]}"
         rate, stretches = sampling.rate, sampling.stretches
     return [NwbSignal(series, channels, rate, stretch) for stretch in stretches], ""
 
@@ -144,7 +151,7 @@ def _unusable(series: Any) -> str:
     if 0 in data.shape:
         return "it has no samples"
     if series.rate is None and (series.timestamps is None or len(series.timestamps) < 2):
-        return "it has neither a rate nor two time stamps to tell one"
+        return "it has neither a rate nor two time stamps"
     if series.rate is not None and not 0 < series.rate < np.inf:
         return f"its rate is {series.rate:g} Hz"
     gains = getattr(series, "channel_conversion", None)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DataError
 from dlcca.recordings.formats.clock import Clock, Sampling, TimeColumn
-from dlcca.recordings.formats.declared import Declared, asked, declared
-from dlcca.recordings.formats.files import check_file, optional, refusing
-from dlcca.recordings.formats.recording import Recording
-from dlcca.recordings.formats.tables import Column, Table, choose_time, declared_sampling, recording_of_table, stacked
+from dlcca.recordings.formats.metadata import Metadata, declared, from_options, text_of
+from dlcca.recordings.formats.recording import Recording, check_file, optional, refusing
+from dlcca.recordings.formats.tables import Column, Table, choose_time, declared_sampling
 
-ENDINGS = (".parquet", ".pq")
 FORMAT = "Parquet"
 
 
@@ -41,14 +39,14 @@ def open(
     time_unit : of a time column of numbers: "s" unless its name says another
     """
     pq = optional("pyarrow.parquet", "parquet", FORMAT)
-    wanted = asked(rate=rate, start=start, names=names, unit=unit)
+    requested = from_options(rate=rate, start=start, names=names, unit=unit)
     check_file(path, FORMAT)
     with refusing(path, FORMAT):
         file = pq.ParquetFile(path)
     schema, n = file.schema_arrow, file.metadata.num_rows
     if not n:
         raise DataError(f"{path!r} has columns and no rows.")
-    facts = wanted.over(_facts(path, schema.metadata or {}))
+    facts = requested.over(_facts(path, schema.metadata or {}))
     numeric, stamps, others = _kinds(schema)
     clock = choose_time(path, [*stamps, *numeric], stamps, time_column)
     table = ParquetTable(path, schema.names, [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)])
@@ -60,50 +58,28 @@ def open(
     else:
         sampling, begun, more = _times(path, file, schema, clock, time_unit, facts.rate)
         notes += more
-    return recording_of_table(table, channels, sampling, facts, facts.start or begun, notes)
+    return table.recording(channels, sampling, facts, facts.start or begun, notes)
 
 
 class ParquetTable(Table):
-    """Columns of a file, one row group at a time: that of the last read is kept for the next."""
+    """Columns of a file, one row group at a time."""
 
     def __init__(self, path: str, names: Sequence[str], groups: Sequence[int]) -> None:
         self.path, self.format, self.names = path, FORMAT, list(names)
-        self.edges = np.concatenate([[0], np.cumsum(groups)])  # first rows of the groups, and the end
+        self.edges = [0, *accumulate(groups)]
         self._reset()
 
     def _reset(self) -> None:
-        self._lock = threading.Lock()
+        super()._reset()
         self._file: Any = None
-        self._group: tuple[Any, NDArray[np.floating]] | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if not key.startswith("_")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._reset()
-
-    def rows(self, first: int, last: int, places: Sequence[int]) -> NDArray[np.floating]:
-        if first == last or not places:
-            return np.zeros((last - first, len(places)), np.float32)
-        begin = int(np.searchsorted(self.edges, first, side="right")) - 1
-        end = int(np.searchsorted(self.edges, last, side="left"))
-        with self._lock:
-            parts = []
-            for group in range(begin, end):
-                edge = self.edges[group]
-                parts.append(self._read(group, tuple(places))[max(0, first - edge) : last - edge])
-        return np.concatenate(parts) if len(parts) > 1 else parts[0].copy()
-
-    def _read(self, group: int, places: tuple[int, ...]) -> NDArray[np.floating]:
-        if self._group is None or self._group[0] != (group, places):
-            if self._file is None:
-                self._file = optional("pyarrow.parquet", "parquet", FORMAT).ParquetFile(self.path)
-            self._group = None  # two are never held at once
-            table = self._file.read_row_group(group, columns=[self.names[place] for place in dict.fromkeys(places)])
-            arrays = [_numbers(table.column(self.names[place])) for place in places]
-            self._group = (group, places), stacked(arrays, table.num_rows)
-        return self._group[1]
+    def read_block(self, block: int, places: Sequence[int]) -> NDArray[np.floating]:
+        """Float32 where it holds all columns exactly, else float64."""
+        if self._file is None:
+            self._file = optional("pyarrow.parquet", "parquet", FORMAT).ParquetFile(self.path)
+        table = self._file.read_row_group(block, columns=[self.names[place] for place in dict.fromkeys(places)])
+        columns = [_numbers(table.column(self.names[place])) for place in places]
+        return np.stack(columns, axis=1, dtype=np.result_type(np.float32, *columns))
 
 
 def _numbers(column: Any) -> NDArray[Any]:
@@ -123,8 +99,8 @@ def _kinds(schema: Any) -> tuple[list[Column], list[Column], list[Column]]:
     kinds: tuple[list[Column], list[Column], list[Column]] = ([], [], [])
     for place, field in enumerate(schema):
         column = Column.of(place, field.name)
-        said = declared({_text(k): _text(v) for k, v in (field.metadata or {}).items()}, f"column {field.name!r}")
-        column = Column(place, column.name, said.units[0] if said.units else column.unit)
+        known = declared({text_of(k): text_of(v) for k, v in (field.metadata or {}).items()}, f"column {field.name!r}")
+        column = Column(place, column.name, known.units[0] if known.units else column.unit)
         is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
         if is_number or pa.types.is_boolean(field.type) or pa.types.is_decimal(field.type):
             kinds[0].append(column)
@@ -140,19 +116,15 @@ def _is_index(column: Column, schema: Any) -> bool:
     return column.name.startswith("__index_level_") and schema.names[column.place] == column.name
 
 
-def _facts(path: str, metadata: Mapping[bytes, bytes]) -> Declared:
+def _facts(path: str, metadata: Mapping[bytes, bytes]) -> Metadata:
     """What the key and value pairs of the file say, and the attrs of a DataFrame among them."""
-    pairs: dict[str, Any] = {_text(key): _text(value) for key, value in metadata.items()}
+    pairs: dict[str, Any] = {text_of(key): text_of(value) for key, value in metadata.items()}
     facts = declared({key: value for key, value in pairs.items() if key not in ("pandas", "ARROW:schema")}, repr(path))
     with contextlib.suppress(ValueError, AttributeError, TypeError):
         facts = facts.over(declared(json.loads(pairs.get("pandas", "{}")).get("attributes") or {}, repr(path)))
     with contextlib.suppress(ValueError, AttributeError, TypeError):
         facts = facts.over(declared(json.loads(pairs.get("PANDAS_ATTRS", "{}")), repr(path)))
-    return Declared(facts.rate, facts.start, facts.start_s, facts.drift_ppm)  # names and units belong to the columns
-
-
-def _text(value: bytes) -> str:
-    return value.decode("utf-8", "replace")
+    return Metadata(facts.rate, facts.start, facts.start_s, facts.drift_ppm)  # names and units belong to the columns
 
 
 def _times(

@@ -17,14 +17,20 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.formats.declared import asked, start_option
-from dlcca.recordings.formats.files import check_choice, check_file, check_span, refusing
-from dlcca.recordings.formats.labels import kinds_of
-from dlcca.recordings.formats.recording import Channel, Digital, Recording, Signal
-from dlcca.recordings.formats.slices import Opened
+from dlcca.errors import DataError
+from dlcca.recordings.formats.arrays import Opened
+from dlcca.recordings.formats.metadata import channels_of, from_options, start_option
+from dlcca.recordings.formats.recording import (
+    Channel,
+    Digital,
+    Recording,
+    Signal,
+    check_choice,
+    check_file,
+    check_span,
+    refusing,
+)
 
-ENDINGS = (".wav", ".wave", ".rf64", ".bwf")
 FORMAT = "WAV"
 
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
@@ -51,18 +57,13 @@ def open(
     truncated : "refuse", or "keep" to read what is there of a file that is shorter than its header says
     """
     check_choice("truncated", truncated, ("refuse", "keep"))
-    facts = asked(names=names, unit=unit)
+    facts = from_options(names=names, unit=unit)
     size = check_file(path, FORMAT)
     with refusing(path, FORMAT):
         head = _read_head(path, size)
     n, notes = _samples_present(path, head, size, truncated)
     called = facts.names or tuple(str(i) for i in range(head.channels))
-    units = facts.units or ("",)
-    for what, given in (("names", called), ("units", units)):
-        if len(given) != head.channels and not (what == "units" and len(given) == 1):
-            raise SettingsError(f"{len(given)} {what} were given, but {path!r} has {head.channels} channels.")
-    units = units if len(units) == head.channels else units * head.channels
-    channels = tuple(map(Channel, called, units, kinds_of(called)))
+    channels = channels_of(repr(path), head.channels, called, facts.units)
     signal = WavSignal(path, head, Opened(functools.partial(_mapped, path, head, n)), channels, head.rate, n, integers)
     begun = start_option(start) if start is not None else head.start
     return Recording(path, FORMAT, (signal,), start=begun, notes=tuple(notes))

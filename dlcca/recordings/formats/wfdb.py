@@ -16,33 +16,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.files import check_choice, check_file, check_sidecar, check_span, optional, refusing
-from dlcca.recordings.formats.labels import distinct, kinds_of
-from dlcca.recordings.formats.recording import Annotation, Channel, Recording, Signal
+from dlcca.recordings.formats.metadata import distinct, kinds_of
+from dlcca.recordings.formats.recording import (
+    Annotation,
+    Channel,
+    Recording,
+    Signal,
+    check_choice,
+    check_file,
+    check_sidecar,
+    check_span,
+    optional,
+    refusing,
+)
 
-ENDINGS: tuple[str, ...] = (".hea", ".dat")
 FORMAT = "WFDB"
 
 # Annotators that PhysioNet's databases use as endings. Other files beside a record are not taken for annotations.
-ANNOTATORS: tuple[str, ...] = (
-    "atr",
-    "ari",
-    "al",
-    "alm",
-    "apn",
-    "aux",
-    "breath",
-    "ecg",
-    "event",
-    "gqrs",
-    "man",
-    "marker",
-    "not",
-    "pu",
-)
-ANNOTATORS += ("pu0", "pu1", "q1c", "q2c", "qrs", "resp", "sqrs", "st", "sta", "stb", "stc", "wabp", "wqrs", "xws")
+ANNOTATORS: tuple[str, ...] = ("atr", "ari", "al", "alm", "apn", "aux", "breath", "ecg", "event")
+ANNOTATORS += ("gqrs", "man", "marker", "not", "pu", "pu0", "pu1", "q1c", "q2c", "qrs")
+ANNOTATORS += ("resp", "sqrs", "st", "sta", "stb", "stc", "wabp", "wqrs", "xws")
 
-# Bits of one sample in each format of fixed width; compressed ones tell their length themselves.
+# Bits of one sample in each format of fixed width; compressed ones declare their length.
 _COMPRESSED = ("508", "516", "524")
 _BITS = {"8": 8, "16": 16, "24": 24, "32": 32, "61": 16, "80": 8, "160": 16, "212": 12, "310": 32 / 3, "311": 32 / 3}
 
@@ -57,7 +52,8 @@ def open(path: str, *, annotators: Sequence[str] = ANNOTATORS, truncated: str = 
     """
     check_choice("truncated", truncated, ("refuse", "keep"))
     stem = _stem(path)
-    check_file(path if os.path.lexists(path) else stem + ".hea", FORMAT)
+    by_stem = os.path.exists(stem + ".hea") and not os.path.lexists(path)
+    check_file(stem + ".hea" if by_stem else path, FORMAT)
     check_sidecar(stem + ".hea", path, "description")
     package = optional("wfdb", "wfdb", FORMAT)
     with refusing(path, FORMAT), warnings.catch_warnings():
@@ -94,11 +90,11 @@ def _sidecars(stem: str, header: Any) -> list[str]:
 def _stem(path: str) -> str:
     """The path of a record without the ending of one of its files."""
     stem, ending = os.path.splitext(path)
-    return stem if ending.lower() in ENDINGS or not os.path.isfile(path + ".hea") else path
+    return stem if ending.lower() in (".hea", ".dat") or not os.path.isfile(path + ".hea") else path
 
 
 class WfdbSignal(Signal):
-    """Channels of one rate, read by the wfdb package when asked for; a frame is one sample of the slowest channels."""
+    """Channels of one rate, read by the wfdb package on demand; a frame is one sample of the slowest channels."""
 
     def __init__(
         self, stem: str, header: Any, described: Any, channels: Sequence[Channel], group: Sequence[int], n_frames: int
@@ -236,7 +232,7 @@ def _annotations(package: Any, stem: str, annotators: Sequence[str], rate: float
 
 
 def _start(header: Any) -> datetime | None:
-    """When the record began, in the clock on the wall; None where no day is given."""
+    """The start of the record in local time; None where no day is given."""
     if header.base_date is None or header.base_time is None:
         return None
     return datetime.combine(header.base_date, header.base_time)

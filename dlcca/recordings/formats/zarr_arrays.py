@@ -7,46 +7,37 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime
 from typing import Any
 
 import numpy as np
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.container import ArrayOptions, recording_of
-from dlcca.recordings.formats.files import refusing
-from dlcca.recordings.formats.members import Member, is_time
-from dlcca.recordings.formats.recording import Recording
-from dlcca.recordings.formats.slices import Opened
+from dlcca.recordings.formats.arrays import (
+    ArrayOptions,
+    ArraySource,
+    Member,
+    Opened,
+    array_reader,
+    is_time,
+    recording_of_arrays,
+)
+from dlcca.recordings.formats.recording import Recording, SourceSignal, check_file, refusing
+from dlcca.storage.files import signatures
 from dlcca.storage.inputs import check_complete
-from dlcca.storage.listing import signatures
 
-ENDINGS = (".zarr",)
 FORMAT = "Zarr"
 _MARKS = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
 
 
-def open(
-    path: str,
-    *,
-    array: str | Sequence[str] | None = None,
-    rate: float | None = None,
-    start: datetime | date | str | None = None,
-    start_s: float | None = None,
-    drift_ppm: float | None = None,
-    names: Sequence[str] | None = None,
-    unit: str | Sequence[str] | None = None,
-    time_axis: int | None = None,
-    missing_chunks: str = "refuse",
-) -> Recording:
+@array_reader
+def open(path: str, *, missing_chunks: str = "refuse", **options: Any) -> Recording:
     """The recording in a Zarr array, or in the arrays of a Zarr group, of shape (samples, channels).
 
     An array that lacks chunks is refused; with ``missing_chunks="fill"`` they are read as fill values, and counted in
     the notes.
     """
-    options = ArrayOptions(array, rate, start, start_s, drift_ppm, names, unit, time_axis)
-    if "://" not in path and not is_zarr(path):
-        raise DataError(f"{path!r} is not a Zarr array or group: a folder with {' or '.join(_MARKS[:3])} is needed.")
+    wanted = ArrayOptions(**options)
+    _check_folder(path)
     import zarr
 
     with refusing(path, FORMAT):
@@ -65,8 +56,9 @@ def open(
 
     clocks = [member for member in members if is_time(member) and member.shape and member.shape[0] > 1]
     notes = complete(clocks)
-    made = recording_of(path, FORMAT, members, groups, options)
-    used = [getattr(signal, "opened", None) for signal in made.signals]
+    made = recording_of_arrays(path, FORMAT, members, groups, wanted)
+    sources = [signal.source for signal in made.signals if isinstance(signal, SourceSignal)]
+    used = [source.opened for source in sources if isinstance(source, ArraySource)]
     notes += complete([member for member in members if member.opened in used])
     return replace(made, notes=(*made.notes, *notes))
 
@@ -84,16 +76,22 @@ def _complete(path: str, name: str, array: Any, stored: Mapping[str, str], missi
     )
 
 
-def is_zarr(path: str) -> bool:
-    """Whether a folder is a Zarr array or group."""
-    return any(os.path.exists(os.path.join(path, mark)) for mark in _MARKS)
+def _check_folder(path: str) -> None:
+    """Refuse what is not a Zarr array or group on this machine; others are for `_node` to find."""
+    if "://" in path or any(os.path.exists(os.path.join(path, mark)) for mark in _MARKS):
+        return
+    if not os.path.isdir(path):
+        check_file(path, FORMAT)
+        raise DataError(f"{path!r} is a file, and {FORMAT} is a folder with {' or '.join(_MARKS[:3])} in it.")
+    inside = "not Zarr" if os.listdir(path) else "empty"
+    raise DataError(f"{path!r} is a folder, and it is {inside}: name the files in it, one by one.")
 
 
 def _node(path: str, name: str = "") -> Any:
     import zarr
 
-    from dlcca.storage.codecs import refuse_objects_at
     from dlcca.storage.files import files_at, is_remote, zarr_store
+    from dlcca.storage.inputs import refuse_objects_at
 
     try:
         return _quietly(lambda: zarr.open(zarr_store(path), mode="r", path=name or None))
@@ -107,7 +105,7 @@ def _node(path: str, name: str = "") -> Any:
 
 
 def _members(path: str, root: Any) -> list[tuple[str, Any]]:
-    from dlcca.storage.codecs import refuse_objects_at
+    from dlcca.storage.inputs import refuse_objects_at
 
     try:
         return _quietly(lambda: list(root.members(max_depth=None)))
@@ -124,7 +122,7 @@ def _quietly(read: Any) -> Any:
 
 
 def _member(path: str, name: str, array: Any) -> Member:
-    from dlcca.storage.codecs import refuse_objects
+    from dlcca.storage.inputs import refuse_objects
 
     refuse_objects(array.metadata.to_dict(), f"{path} {name}".rstrip())
     attributes = dict(array.attrs)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.formats import csv_blocks, open_recording
+from dlcca.recordings.formats import csv_table, open_recording
 from tests.recordings.formats.reading import all_of, in_pieces, sent
 from tests.support.recordings import shared
 
@@ -23,7 +23,7 @@ def rows(n=20, line="{t},{i},{j}"):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(csv_blocks, "_BLOCK_BYTES", 300)
+    monkeypatch.setattr(csv_table, "_BLOCK_BYTES", 300)
 
 
 def test_what_pandas_writes_comes_back_block_by_block(tmp_path, small_blocks):
@@ -31,7 +31,7 @@ def test_what_pandas_writes_comes_back_block_by_block(tmp_path, small_blocks):
     table.insert(0, "time", np.arange(500) / 256)
     table.to_csv(tmp_path / "x.csv", index=False)
     (signal,) = open_recording(tmp_path / "x.csv").signals
-    assert len(signal.table.offsets) > 50
+    assert len(signal.source.offsets) > 50
     assert (signal.rate, signal.n, signal.names) == (256, 500, ["a", "b", "c"])
     np.testing.assert_array_equal(in_pieces(signal), table[["a", "b", "c"]])
     np.testing.assert_array_equal(sent(signal).read(123, 321, [2, 0]), table[["c", "a"]][123:321])
@@ -40,9 +40,9 @@ def test_what_pandas_writes_comes_back_block_by_block(tmp_path, small_blocks):
 def test_a_read_parses_only_the_blocks_it_needs(tmp_path, small_blocks, monkeypatch):
     (signal,) = open_recording(written(tmp_path, "time,a,b\n" + rows(1000))).signals
     parsed = []
-    parse = csv_blocks.CsvTable._parse
+    parse = csv_table.CsvTable._parse
     monkeypatch.setattr(
-        csv_blocks.CsvTable, "_parse", lambda self, block, *rest: (parsed.append(block), parse(self, block, *rest))[1]
+        csv_table.CsvTable, "_parse", lambda self, block, *rest: (parsed.append(block), parse(self, block, *rest))[1]
     )
     signal.read(500, 510, [0])
     signal.read(510, 512, [0])

@@ -15,7 +15,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.formats import fif, from_mne
+from dlcca.recordings.formats import fif
 from tests.recordings.formats.reading import within
 from tests.support.recordings import shared
 
@@ -81,7 +81,7 @@ def test_breaks_in_the_acquisition_divide_a_recording(raw, tmp_path):
 
 def test_a_raw_without_a_date_keeps_its_annotations(raw):
     raw.set_meas_date(None)
-    recording = from_mne.recording(raw)
+    recording = fif.recording_of_raw(raw)
     assert recording.start is None
     assert [m.onset_s for m in recording.annotations] == pytest.approx([1.5, 5])
 

@@ -31,9 +31,9 @@ def test_an_array_comes_back_whatever_its_type_and_order(tmp_path, dtype, order)
 
 def test_an_array_is_mapped_and_a_signal_sent_elsewhere_opens_it_again(tmp_path):
     (signal,) = open_recording(saved(tmp_path, X), rate=100).signals
-    assert isinstance(signal.opened.array(), np.memmap)
+    assert isinstance(signal.source.opened.array(), np.memmap)
     np.testing.assert_array_equal(all_of(sent(signal)), X)
-    assert len(sent(signal).opened.__getstate__()) == 1  # and carries no samples with it
+    assert len(sent(signal).source.opened.__getstate__()) == 1  # and carries no samples with it
 
 
 def test_what_is_read_belongs_to_the_reader_of_it(tmp_path):
@@ -83,7 +83,7 @@ def test_options_say_what_the_file_does_not(tmp_path):
         ({}, "give rate"),
         ({"rate": 0}, "not positive"),
         ({"rate": "fast"}, "not a number"),
-        ({"rate": float("nan")}, "not finite"),
+        ({"rate": float("nan")}, "not a finite number"),
         ({"rate": 1, "start": "yesterday"}, "2024-05-31T22:30:00"),
         ({"rate": 1, "names": ["a"]}, "1 names were given"),
         ({"rate": 1, "unit": ["a", "b"]}, "2 units were given"),
@@ -140,7 +140,7 @@ def test_arrays_of_one_length_become_signals_and_the_rest_is_noted(tmp_path, sav
     np.testing.assert_array_equal(all_of(sent(recording.signals[1])), X[:, :2])
     notes = " ".join(recording.notes)
     assert "'beats' has 5 samples" in notes
-    assert isinstance(recording.signals[0].opened.array(), np.memmap) == (save is np.savez)
+    assert isinstance(recording.signals[0].source.opened.array(), np.memmap) == (save is np.savez)
 
 
 def test_names_units_and_rates_of_one_array_are_found_by_its_name(tmp_path):
@@ -183,5 +183,5 @@ def test_one_shoe_of_the_gait_recording_is_chosen_by_its_name():
     (left,) = open_recording(shared("gait-imu", "gait.npz"), array="left").signals
     assert left.names == ["acc_x", "acc_y", "acc_z", "gyr_x", "gyr_y", "gyr_z"]
     assert (left.n, left.rate) == (7928, 204.8)
-    both = open_recording(left.path, array=["left", "right"]).signals
+    both = open_recording(left.source.path, array=["left", "right"]).signals
     assert [signal.names[0] for signal in both] == ["left.acc_x", "right.acc_x"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.formats import open_recording, shrinking
+from dlcca.recordings.formats import open_recording, video
 from tests.recordings.formats.reading import all_of, in_pieces, sent, within
 from tests.support.recordings import shared
 
@@ -116,8 +116,8 @@ def test_a_region_and_averages_of_blocks_are_what_loops_make_of_them(tmp_path, s
 
 @pytest.mark.parametrize("kept", [0, 1 << 28])
 def test_a_projection_is_one_matrix_whatever_the_cut_and_whether_it_is_kept(tmp_path, kept, monkeypatch):
-    monkeypatch.setattr(shrinking, "_KEPT_BYTES", kept)
-    monkeypatch.setattr(shrinking, "_PIXELS", 1000)
+    monkeypatch.setattr(video, "_PROJECTION_BYTES", kept)
+    monkeypatch.setattr(video, "_PIXELS", 1000)
     frames = moving()
     path = written(tmp_path / "x.mkv", frames)
     (signal,) = open_recording(path, projection=20, seed=3).signals

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dlcca.errors import DataError, SettingsError
 from dlcca.recordings.formats import wfdb
-from dlcca.recordings.formats.files import optional
+from dlcca.recordings.formats.recording import optional
 from tests.support.recordings import shared
 
 package = optional("wfdb", "wfdb", "WFDB")

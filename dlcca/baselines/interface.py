@@ -1,0 +1,67 @@
+"""What a baseline takes and returns: checks of views and options, and the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DataError, SettingsError
+from dlcca.views import Views, check_varies, checked
+
+#: Samples up to which a method may hold n x n matrices: 800 MB each at the limit.
+DENSE_LIMIT = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """The coordinates that a method found, and how strong each of them is."""
+
+    embedding: NDArray[np.float64]  # (n, q), most important first, signs fixed
+    eigenvalues: NDArray[np.float64]  # (q,), falling; without the trivial one, where there is one
+    name: str
+
+
+def prepared(views: Any, method: str, *, least: int, dense: bool) -> Views:
+    """The views, fit for a method that needs ``least`` of them, or a `DataError`."""
+    views = checked(views)
+    check_varies(views)
+    K = len(views.arrays)
+    if K < least:
+        raise DataError(f"{method} needs at least {least} views and {K} was given; it looks for what views share.")
+    if dense and views.n > DENSE_LIMIT:
+        raise DataError(
+            f"the views have {views.n} samples and {method} holds n x n matrices, so it takes at most {DENSE_LIMIT}. "
+            "Give it every k-th sample, or use LocalCCA, which goes through landmarks."
+        )
+    return views
+
+
+def in_float64(views: Views) -> list[NDArray[np.float64]]:
+    """The arrays of the views, centred so that distances and covariances keep their digits."""
+    arrays = [X.astype(np.float64) for X in views.present]
+    return [X - X.mean(axis=0) for X in arrays]
+
+
+def check_count(n_components: Any, most: int, why: str) -> int:
+    """n_components as a whole number from 1 to ``most``, or a `SettingsError` that says why no more."""
+    is_count = hasattr(n_components, "__index__") and not isinstance(n_components, bool)
+    if not is_count or n_components < 1:
+        raise SettingsError(f"n_components={n_components!r}; a whole number of at least 1 is needed.")
+    if n_components > most:
+        raise SettingsError(f"n_components={n_components}, but {why}; ask for at most {most}.")
+    return int(n_components)
+
+
+def check_number(option: str, value: Any, *, positive: bool = False) -> float:
+    """An option that is a finite number, of at least 0 or above it, or a `SettingsError`."""
+    wanted = "above 0" if positive else "of at least 0"
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number) or number < 0 or (positive and number == 0):
+        raise SettingsError(f"{option}={value!r}; a number {wanted} is needed.")
+    return number

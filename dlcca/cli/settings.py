@@ -1,0 +1,129 @@
+"""`dlcca tune` and `dlcca schema`: a run file with chosen settings, and the JSON Schema of settings files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dlcca.cli.run import ingest_views
+from dlcca.cli.verb import Console, RunToml, verb
+from dlcca.errors import SettingsError
+
+#: In the last line of a file that is written here, which may be replaced.
+MARK = "# Settings chosen by dlcca tune"
+
+
+@verb(example="dlcca tune run.toml --out tuned.toml")
+def tune(
+    console: Console,
+    runfile: RunToml,
+    out: Annotated[
+        Path | None, typer.Option(help="The run file with the chosen settings. Default: tuned.toml beside run.toml.")
+    ] = None,
+) -> None:
+    """Choose window or n_neighbors, ridge, bandwidth, n_links and fusion; no truth is needed.
+
+    Options are tried by small fits to halves of some rows: coordinates have to be reproduced, and to have more in
+    common with all views than is found in views that share nothing. Prints the score of each option, and writes a run
+    file with those that were chosen and a store of its own. The kind of neighborhoods is kept: it defines "common".
+    """
+    from dlcca.inspection.tuning import run_file
+    from dlcca.settings import runfile as files
+    from dlcca.storage import places
+    from dlcca.storage.files import atomic_file
+    from dlcca.storage.run import FORM
+
+    requested = files.read(runfile)
+    place = runfile.with_name("tuned.toml") if out is None else out
+    _refuse_place(place, runfile, [requested.store, *requested.inputs])
+    if requested.recordings:
+        places.refuse_store(requested.store, FORM, inputs=[runfile, *requested.inputs], setting="[store] path")
+        limits = requested.cluster
+        ingest_views(console, requested.ingested, requested.recordings, None, limits.workers, limits.memory_gib)
+    console.step("trying options")
+    made = run_file.tune_run(requested)
+    chosen = {name: curve.chosen for name, curve in made.curves.items()}
+    store = _new_store(runfile, place.stem)
+    text = run_file.with_options(runfile.read_text(encoding="utf-8"), chosen, store)
+    with atomic_file(place) as temporary:
+        temporary.write_text(f"{text.rstrip()}\n\n{MARK} from {runfile.name}.\n", encoding="utf-8")
+    console.say(str(made))
+    console.say(f"The run file with these settings is {place}; its store is {store}.")
+    console.next_steps({"run it": f"dlcca run {place}", "what it will take": f"dlcca plan {place}"})
+    document = {name: getattr(made, name) for name in ("rule", "by_chance", "rows", "of_rows", "trials", "cost")}
+    document["curves"] = {
+        name: {"candidates": curve.candidates, "criterion": curve.criterion, "reason": curve.reason}
+        for name, curve in made.curves.items()
+    }
+    console.finish({"out": str(place), "store": store, **document, "options": chosen})
+
+
+def _refuse_place(place: Path, runfile: Path, inputs: list[Any]) -> None:
+    """An error if a run file cannot be written there, or would mean something else there."""
+    from dlcca.storage import places
+
+    if place.resolve().parent != runfile.resolve().parent:
+        raise SettingsError(f"--out {place} is not in the folder of {runfile}, to which the paths in it are relative.")
+
+    def is_ours(path: Path) -> bool:
+        return path.read_bytes().rpartition(b"\n\n")[2].startswith(MARK.encode())
+
+    places.refuse_file(place, is_ours, "a run file written by dlcca tune", inputs=[runfile, *inputs])
+
+
+def _new_store(runfile: Path, name: str) -> str:
+    """The [store] path of a run with other settings, beside that of the run file: run-NAME.zarr for run.zarr.
+
+    Where something is already, it gets a number: it may have been made with yet other settings.
+    """
+    import itertools
+    import tomllib
+
+    from dlcca.storage import places
+
+    path = str(tomllib.loads(runfile.read_text(encoding="utf-8"))["store"]["path"]).rstrip("/")
+    stem, end = (path.removesuffix(".zarr"), ".zarr") if path.endswith(".zarr") else (path, "")
+    numbered = (f"{stem}-{name}{f'-{number}' if number > 1 else ''}{end}" for number in itertools.count(1))
+    return next(made for made in numbered if places.find(made if "://" in made else runfile.parent / made).is_free)
+
+
+@verb(example="dlcca schema run --out run.schema.json")
+def schema(
+    console: Console,
+    kind: Annotated[str, typer.Argument(metavar="run|cluster|pipeline", help="Which kind of file.")],
+    out: Annotated[Path | None, typer.Option(help="File to write it to; without one it is printed.")] = None,
+) -> None:
+    """Print the JSON Schema of a settings file.
+
+    An editor that knows it completes keys, shows what they mean and marks those that dlcca would refuse.
+    """
+    import json
+
+    from dlcca.settings.schema import choice
+    from dlcca.storage.files import atomic_file
+
+    choice("run", "cluster", "pipeline").check("kind of file", kind, " = ")
+    text = json.dumps(_schema(kind), indent=2, ensure_ascii=False)
+    if out is None:
+        typer.echo(text)
+        return
+    with atomic_file(out) as temporary:
+        temporary.write_text(f"{text}\n", encoding="utf-8")
+    console.say(f"{out} is the JSON Schema of {kind} files.")
+    console.finish({"file": str(out)})
+
+
+def _schema(kind: str) -> dict[str, Any]:
+    if kind == "run":
+        from dlcca.settings.runfile import run_schema
+
+        return run_schema()
+    if kind == "cluster":
+        from dlcca.clusters.profile import cluster_schema
+
+        return cluster_schema()
+    from dlcca.pipelines.settings import pipeline_schema
+
+    return pipeline_schema()

@@ -1,0 +1,334 @@
+"""Local CCA and the baselines on the same rows of a finished run, each beside a control, with their scores."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca import baselines
+from dlcca.baselines.interface import DENSE_LIMIT
+from dlcca.compare.truth import SCORES, Truth, folds_of
+from dlcca.engine.fingerprint import fingerprint
+from dlcca.errors import DataError, DlccaError, SettingsError, StaleStage, Untrusted
+from dlcca.fitting import runner
+from dlcca.fitting.in_memory import fit_views
+from dlcca.fitting.job import Job
+from dlcca.numerics.windows import chosen, unbroken
+from dlcca.settings.fit import Settings
+from dlcca.settings.runfile import RunFile
+from dlcca.storage import comparison, run
+from dlcca.storage.comparison import Comparison
+from dlcca.trust import scores
+from dlcca.views import Views, check_varies, checked
+
+#: Rows that are compared by default: kernel CCA takes half a minute for so many, and 1.2 GB.
+ROWS = 5000
+LEAST_ROWS = 50
+#: With windows of time, rows are taken in stretches of so many windows.
+WINDOWS_IN_A_STRETCH = 4
+#: The name of the method itself in tables and figures.
+LOCAL_CCA = "local CCA"
+#: With fewer rows than this for each channel, canonical correlations without a ridge are mostly chance.
+ROWS_PER_CHANNEL = 10
+RIDGE = 0.03
+
+Rows = NDArray[np.int64]
+Say = Callable[[str], None]
+Method = Callable[[dict[str, NDArray]], NDArray]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The scores of one method; None where there is none, with the reason in ``note``."""
+
+    method: str
+    score: float | None = None  # of the truth predicted from the coordinates, held out
+    control: float | None = None  # the same for the control
+    min_view_r2: float | None = None  # R² of the coordinates predicted from one view, the lowest over the views
+    min_view_r2_control: float | None = None
+    gain: float | None = None  # min_view_r2 - min_view_r2_control
+    r2_to_local_cca: float | None = None  # R² of the coordinates of local CCA predicted from those of the method
+    r2_from_local_cca: float | None = None  # R² of the method's coordinates predicted from those of local CCA
+    note: str = ""
+
+
+def compare(
+    requested: RunFile,
+    *,
+    rows: int = ROWS,
+    truth: Truth | None = None,
+    folds: str = "auto",
+    say: Say = lambda text: None,
+) -> Comparison:
+    """Run the baselines on the views of a finished run, score all methods, and keep the comparison in the run.
+
+    Parameters
+    ----------
+    requested : the run file of the run
+    rows : the most rows that are compared
+    truth : a known variable, if any: a value for each window of the recording, or for each valid one
+    folds : "blocked" if the order of the rows means something, "random" if not, or "auto": "random" if the truth is
+        labels and one of them occurs in one stretch only, so that the rows seem to be sorted
+    say : called with the name of the method that runs
+    """
+    job, found = _finished(requested)
+    embedding = found.embedding if job.moments is None else found.embedding[job.moments.rows]
+    taken = _rows_to_compare(job, rows)
+    known = None if truth is None else _truth_of_rows(truth, job, taken)
+    unordered = folds == "random" or (folds == "auto" and known is not None and known.is_sorted)
+    data = _read(job, requested, taken, ordered=not unordered)
+    scorer = _Scorer(data, known, embedding[taken])
+    say(LOCAL_CCA)
+    entries = [scorer.local_cca()]
+    coordinates: list[NDArray | None] = [scorer.embedding]
+    for name, method in baseline_methods(data.dims, len(taken), embedding.shape[1]):
+        say(name)
+        entry, E = scorer.baseline(name, method)
+        entries.append(entry)
+        coordinates.append(E)
+    made = Comparison(
+        run=found.fingerprint,
+        rows=taken if job.moments is None else job.moments.rows[taken],
+        table=[asdict(entry) for entry in entries],
+        coordinates=coordinates,
+        facts=_facts(job, data, known, found.embedding.shape[1]),
+        truth=None if known is None else known.numbers,
+    )
+    comparison.write(requested.store, made)
+    return made
+
+
+def baseline_methods(dims: dict[str, int], n: int, q: int) -> Iterator[tuple[str, Method]]:
+    """Every baseline that applies to views of these channels, with q coordinates or as many as it has."""
+    for name in dims:
+        yield f"diffusion maps of {name}", _caller(baselines.diffusion_maps, q, view=name)
+    if len(dims) == 1:
+        return
+    yield "diffusion maps of all views", _caller(_diffusion_maps_of_all, q)
+    yield "kernel CCA", _caller(baselines.kernel_cca, q)
+    yield "alternating diffusion", _caller(baselines.alternating_diffusion, q)
+    few = n < ROWS_PER_CHANNEL * sum(dims.values())
+    most = min(q, sorted(dims.values())[-2])  # a variate needs a direction in two views
+    options = {"ridge": RIDGE} if few else {}
+    yield f"linear CCA (ridge {RIDGE})" if few else "linear CCA", _caller(baselines.linear_cca, most, **options)
+
+
+def _local_cca(views: dict[str, NDArray], settings: Settings, seed: int, segments: NDArray[np.int64] | None) -> NDArray:
+    """Coordinates by local CCA of arrays in memory, with the settings of a run as far as they fit so few rows.
+
+    Used for the control, where `Untrusted` is expected and not shown.
+    """
+    given = checked(views)
+    check_varies(given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Untrusted)
+        fit = fit_views(given, _fitting(settings, given.n), seed, segments=segments)
+    return fit.embedding
+
+
+def _fitting(settings: Settings, n: int) -> Settings:
+    """The settings for n rows: no more landmarks or neighbours than there are, and no row numbers of the recording."""
+    options = settings.options()
+    changed: dict[str, Any] = {"n_neighbors": min(options["n_neighbors"], n)}
+    if np.ndim(options["landmarks"]):
+        changed["landmarks"] = "auto"
+    elif isinstance(options["landmarks"], int):
+        changed["landmarks"] = min(options["landmarks"], n)
+    if np.ndim(options["neighborhoods"]):
+        changed["neighborhoods"] = "knn"
+    return settings.with_options(**changed)
+
+
+def _caller(method: Callable[..., baselines.Baseline], q: int, **options: Any) -> Method:
+    def call(views: dict[str, NDArray]) -> NDArray:
+        return np.asarray(method(views, q, **options).embedding)
+
+    return call
+
+
+def _diffusion_maps_of_all(views: Any, q: int) -> baselines.Baseline:
+    """Diffusion maps of all views side by side; without names, because a view may be named "all"."""
+    return baselines.diffusion_maps(Views.of(views).present, q, view="all")
+
+
+def shifted(rows: Rows, n: int, views: int) -> list[Rows]:
+    """The rows of each view in the control: view v is n v / K rows ahead, so that no two are of one moment.
+
+    Of two views, the second is shifted by half the recording, circularly.
+    """
+    return [(rows + v * n // views) % n for v in range(views)]
+
+
+def shuffled(rows: Rows, views: int) -> list[Rows]:
+    """The rows of each view in the control where their order means nothing: the first as it is, others at random.
+
+    Sorted rows, as by a label, would be aligned again after a shift: one label always with the same other one.
+    """
+    rng = np.random.default_rng(0)
+    return [rows, *(rng.permutation(rows) for _ in range(views - 1))]
+
+
+@dataclass(frozen=True)
+class _Data:
+    """The views at the compared rows, and the control: the same views, misaligned."""
+
+    views: dict[str, NDArray]
+    control: dict[str, NDArray] | None  # None for one view: there is no other to misalign it with
+    segments: Rows  # unbroken stretches of the control
+    settings: Any
+    seed: int
+    ordered: bool  # whether the order of the rows means something
+
+    @property
+    def n(self) -> int:
+        return len(next(iter(self.views.values())))
+
+    @property
+    def folds(self) -> str:
+        return "blocked" if self.ordered else "random"
+
+    @property
+    def dims(self) -> dict[str, int]:
+        return {name: X.shape[1] for name, X in self.views.items()}
+
+
+class _Scorer:
+    """Scores coordinates of the compared rows."""
+
+    def __init__(self, data: _Data, truth: Truth | None, embedding: NDArray) -> None:
+        self.data, self.truth, self.embedding = data, truth, embedding
+        self.fold = folds_of(np.zeros(data.n), data.folds)
+        self.truth_fold = self.fold if truth is None else truth.folds(data.folds)
+
+    def local_cca(self) -> Entry:
+        data = self.data
+
+        def refit(views: dict[str, NDArray]) -> NDArray:
+            return _local_cca(views, data.settings, data.seed, data.segments)
+
+        return self._entry(LOCAL_CCA, self.embedding, *self._control(refit))
+
+    def baseline(self, name: str, method: Method) -> tuple[Entry, NDArray | None]:
+        try:
+            E = method(self.data.views)
+        except DlccaError as error:  # a method that cannot handle these views must not prevent the others
+            return Entry(name, note=str(error)), None
+        control, note = self._control(method)
+        if E.shape[1] < self.embedding.shape[1]:
+            note = f"{E.shape[1]} coordinates: the views have no more channels in common. {note}".rstrip()
+        return self._entry(name, E, control, note), E
+
+    def _control(self, method: Method) -> tuple[NDArray | None, str]:
+        """Coordinates of the control, or the reason why there are none."""
+        if self.data.control is None:
+            return None, "one view cannot be shifted against another"
+        try:
+            return method(self.data.control), ""
+        except DlccaError as error:
+            return None, f"no control: {error}"
+
+    def _entry(self, name: str, E: NDArray, control: NDArray | None, note: str) -> Entry:
+        lowest, lowest_control = self._min_view_r2(E, self.data.views), self._min_view_r2(control, self.data.control)
+        is_other = name != LOCAL_CCA
+        return Entry(
+            method=name,
+            score=self._score(E),
+            control=self._score(control),
+            min_view_r2=lowest,
+            min_view_r2_control=lowest_control,
+            gain=None if lowest is None or lowest_control is None else lowest - lowest_control,
+            r2_to_local_cca=self._r2(E, self.embedding) if is_other else None,
+            r2_from_local_cca=self._r2(self.embedding, E) if is_other else None,
+            note=note,
+        )
+
+    def _min_view_r2(self, E: NDArray | None, views: dict[str, NDArray] | None) -> float | None:
+        """The lowest R² of coordinates (n, q) predicted from one view, at least 0; None for a single view.
+
+        What is common can be predicted from each view, what is private from one only.
+        """
+        if E is None or views is None or len(views) < 2:
+            return None
+        return max(0.0, min(scores.variable_score(X, E, self.fold) for X in views.values()))
+
+    def _r2(self, E: NDArray, of: NDArray) -> float:
+        """R² of coordinates predicted from others, at least 0."""
+        return max(0.0, scores.variable_score(scores.at_unit_variance(E), scores.at_unit_variance(of), self.fold))
+
+    def _score(self, E: NDArray | None) -> float | None:
+        return None if self.truth is None or E is None else self.truth.score(E, self.truth_fold)
+
+
+def _finished(requested: RunFile) -> tuple[Job, run.Run]:
+    """The job and what it found; an error if it is not done, or was done with other settings than these."""
+    if not run.is_finished(requested.store):
+        raise DataError(f"there is no finished run at {requested.store}; first do dlcca run with the same run.toml.")
+    clock = requested.ingested if requested.recordings else ""
+    job, _ = runner.prepared(
+        requested.store, requested.views, requested.settings, requested.seed, clock, requested.missing_chunks
+    )
+    found = run.read(requested.store)
+    if found.fingerprint != fingerprint(job.inputs, job.settings.to_dict(), job.seed):
+        raise StaleStage(
+            f"{requested.store} was made of other views or with other settings than run.toml has now. Do dlcca run "
+            "with this run.toml, with --from scan if the views have changed, or point [store] path at a new folder."
+        )
+    return job, found
+
+
+def _rows_to_compare(job: Job, most: int) -> Rows:
+    """The rows that are compared: spread over the recording, and few enough for n x n matrices."""
+    if most < LEAST_ROWS:
+        raise SettingsError(f"--rows {most}; at least {LEAST_ROWS} are needed to compare anything.")
+    if most > DENSE_LIMIT:
+        raise SettingsError(f"--rows {most}; baselines hold n x n matrices and take {DENSE_LIMIT} rows at most.")
+    if job.n < LEAST_ROWS:
+        raise DataError(f"the views have {job.n} rows; at least {LEAST_ROWS} are needed to compare anything.")
+    timed = isinstance(job.options["neighborhoods"], str) and job.options["neighborhoods"] == "time"
+    return chosen(job.n, most, WINDOWS_IN_A_STRETCH * int(job.options["window"]) if timed else 1)
+
+
+def _read(job: Job, requested: RunFile, rows: Rows, *, ordered: bool) -> _Data:
+    apart = shifted(rows, job.n, job.K) if ordered else shuffled(rows, job.K)
+    names = [source.name for source in job.sources]
+    views = {name: job.read(v, rows) for v, name in enumerate(names)}
+    control = {name: job.read(v, apart[v]) for v, name in enumerate(names)} if job.K > 1 else None
+    segments = unbroken(apart, job.segments)
+    return _Data(views, control, segments, requested.settings, requested.seed, ordered)
+
+
+def _truth_of_rows(truth: Truth, job: Job, rows: Rows) -> Truth:
+    """The truth of the rows that are compared, given for those of the views or for all windows of the recording."""
+    if len(truth.values) == job.n_moments and job.moments is not None:
+        truth = truth.at(job.moments.rows)
+    if len(truth.values) != job.n:
+        lengths = {job.n_moments: "windows", job.n: "valid windows"} if job.moments is not None else {job.n: "rows"}
+        needed = " or ".join(f"{count} {noun}" for count, noun in lengths.items())
+        raise DataError(f"--truth {truth.name} has {len(truth.values)} values; the run has {needed}, one for each.")
+    truth = truth.at(rows)
+    count = int(truth.known.sum())
+    if count < LEAST_ROWS:
+        raise DataError(f"--truth {truth.name} is known in {count} of the compared rows; {LEAST_ROWS} are needed.")
+    if len(np.unique(truth.values[truth.known])) < 2:
+        raise DataError(f"--truth {truth.name} has one value in all compared rows; there is nothing to predict.")
+    return truth
+
+
+def _facts(job: Job, data: _Data, known: Truth | None, q: int) -> dict[str, Any]:
+    """How the comparison was made."""
+    return {
+        "rows": data.n,
+        "of_rows": job.n,
+        "coordinates": q,
+        "neighbors": scores.NEIGHBORS,
+        "truth": None if known is None else known.name,
+        "truth_kind": None if known is None else known.kind,
+        "score": None if known is None else SCORES[known.kind],
+        "folds": data.folds,
+        "control": "shifted" if data.ordered else "shuffled",
+    }

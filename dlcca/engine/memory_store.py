@@ -1,0 +1,111 @@
+"""A store that is a dict: what stages leave when views are arrays in memory.
+
+`MemoryBlocks` has the methods of `dlcca.storage.blocks.Blocks` that stages use. Nothing is copied, checked or locked:
+the store lives as long as its job, in one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DamagedBlock
+from dlcca.storage.blocks import Parts
+
+T = TypeVar("T")
+
+
+@dataclass
+class _Content:
+    """What one stage has left."""
+
+    dtypes: dict[str, np.dtype] = field(default_factory=dict)
+    parts: dict[tuple[str, int], NDArray] = field(default_factory=dict)  # by array and block
+    facts: dict[int, dict[str, Any]] = field(default_factory=dict)  # by block
+
+
+class MemoryStore:
+    """The arrays and facts of stages by name and fingerprint, and what tasks keep for each other."""
+
+    def __init__(self) -> None:
+        self._stages: dict[tuple[str, str], _Content] = {}
+        self._cached: dict[str, dict[Hashable, Any]] = {}
+
+    def content(self, name: str, fingerprint: str) -> _Content:
+        return self._stages.setdefault((name, fingerprint), _Content())
+
+    def remove(self, name: str, fingerprint: str) -> None:
+        self._stages.pop((name, fingerprint), None)
+
+    def find(self, kind: str, key: Hashable) -> Any:
+        return self._cached.get(kind, {}).get(key)
+
+    def cached(self, kind: str, key: Hashable, make: Callable[[], T], *, keep: int | None = None) -> T:
+        """The value of a key, made when it is first needed; with ``keep``, only so many of a kind, the last ones."""
+        values = self._cached.setdefault(kind, {})
+        if key not in values:
+            while keep is not None and len(values) >= keep:
+                del values[next(iter(values))]
+            values[key] = make()
+        return values[key]
+
+
+@dataclass(frozen=True)
+class MemoryBlocks:
+    """The blocks of one stage in a store in memory."""
+
+    store: MemoryStore
+    name: str
+    fingerprint: str
+    n_blocks: int
+
+    #: Stores on disk have one; see `dlcca.engine.work`.
+    address = ""
+
+    @property
+    def _content(self) -> _Content:
+        return self.store.content(self.name, self.fingerprint)
+
+    def prepare(self, arrays: Mapping[str, tuple[Any, ...]], *, says: str = "") -> MemoryBlocks:
+        """Note the dtypes of the arrays (shape, dtype, rows of a block)."""
+        self._content.dtypes.update({name: np.dtype(dtype) for name, (_shape, dtype, *_) in arrays.items()})
+        return self
+
+    def missing(self) -> list[int]:
+        return [block for block in range(self.n_blocks) if block not in self._content.facts]
+
+    def is_finished(self, block: int) -> bool:
+        return block in self._content.facts
+
+    def write(self, block: int, parts: Parts, facts: Mapping[str, Any]) -> None:
+        """Keep a block's part of each array (first row, rows), read-only, and its facts."""
+        content = self._content
+        for array, (_first, X) in parts.items() if isinstance(parts, Mapping) else parts:
+            kept = np.asarray(X).astype(content.dtypes[array], copy=False).view()
+            kept.flags.writeable = False
+            content.parts[array, block] = kept
+        content.facts[block] = dict(facts)
+
+    def facts(self, block: int) -> dict[str, Any]:
+        if block not in self._content.facts:
+            raise DamagedBlock(f"block {block} of stage {self.name!r} has not been computed.")
+        return self._content.facts[block]
+
+    def read(self, array: str, block: int) -> NDArray:
+        self.facts(block)
+        return self._content.parts[array, block]
+
+    def read_all(self, array: str) -> NDArray:
+        if self.n_blocks == 1:
+            return self.read(array, 0)
+        return np.concatenate([self.read(array, block) for block in range(self.n_blocks)])
+
+    def remove(self) -> None:
+        self.store.remove(self.name, self.fingerprint)
+
+    def cost(self) -> dict[str, Any]:
+        return {"seconds": 0.0, "peak_bytes": 0, "tasks": 0}

@@ -1,0 +1,337 @@
+"""Loops compiled by numba, which the other modules import when they have much to do.
+
+Importing this module imports numba, which takes longer than a small fit. Each function is compiled at its first call
+and kept in numba's cache. They take and fill plain arrays; the functions that users of this package call are in `topk`,
+`neighbors`, `distances` and `kernels`.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+#: Steps by which the bound of a selection is found: to a thousandth of the spread of what it is sought among.
+HALVINGS = 10
+#: Entries of a stack, among which one is the least.
+HEIGHT = 8
+#: Landmarks that are compared at a time before any of them is looked at alone.
+STRETCH = 64
+#: Samples of a landmark that are put side by side at a time; they stay in the cache.
+SIDE_BY_SIDE = 512
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def select_tile(b, products, sizes, lengths, scale, links, start, distances, rows):  # type: ignore[no-untyped-def]
+    """One tile: update every sample's links and every landmark's nearest samples.
+
+    The loops that make distances and bounds have no branches and write where they do not read, so that the compiler
+    turns them into vector instructions; the loops that select seldom find anything to do.
+    """
+    K, _tile, m = products.shape
+    s, k = links.shape[2], distances.shape[1]
+    dtype = products.dtype.type
+    stacks = -(-m // HEIGHT)
+    D = np.full(HEIGHT * stacks, dtype(np.inf))
+    least = np.empty(stacks, dtype=products.dtype)
+    near = np.empty(max(s, 1), dtype=products.dtype)
+    joint = np.zeros((2, m), dtype=products.dtype)
+    # The bound of each landmark side by side: in `distances` they lie k entries apart.
+    worst = np.empty(m, dtype=products.dtype)
+    for i in range(m):
+        worst[i] = distances[i, k - 1] if k > 0 else -np.inf
+    for j in range(b):
+        joint[0] = dtype(0)
+        for v in range(K):
+            _complete(products[v, j], lengths[v], sizes[v, j], D)
+            if s > 0:
+                _smallest(D, m, least, near, links[v, start + j])
+            if k > 0:
+                _larger(joint[v % 2], D, scale[v], joint[(v + 1) % 2])
+        if k > 0:
+            _keep(joint[K % 2], worst, distances, rows, start + j)
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _complete(product, lengths, size, D):  # type: ignore[no-untyped-def]
+    """D = |x|² - 2 x·p + |p|², of which the product is known."""
+    for i in range(len(product)):
+        D[i] = max(product[i] + lengths[i] + size, product.dtype.type(0))
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _larger(A, B, factor, out):  # type: ignore[no-untyped-def]
+    for i in range(len(A)):
+        out[i] = max(A[i], B[i] * factor)
+
+
+@numba.njit(cache=True, nogil=True)
+def _smallest(D, m, least, near, chosen):  # type: ignore[no-untyped-def]
+    """The places of the smallest of m entries of D, smallest first and equal ones in their order.
+
+    D is taken as stacks of entries that lie len(least) apart. The s-th smallest of the stacks' least entries bounds the
+    s-th smallest entry from above, and closely: few entries are left to be sorted, and most stacks need no look.
+    """
+    stacks, s = len(least), len(chosen)
+    bound = np.inf
+    if stacks >= s:
+        _tops(D.reshape(HEIGHT, stacks), least)
+        bound = _bound(least, s)
+    else:
+        least[:] = -np.inf
+    found = 0
+    for g in range(stacks):
+        if least[g] <= bound:
+            for i in range(g, m, stacks):
+                d = D[i]
+                if d <= bound:
+                    if found < s:
+                        at = found
+                        found += 1
+                    elif d < near[s - 1] or (d == near[s - 1] and i < chosen[s - 1]):
+                        at = s - 1
+                    else:
+                        continue
+                    while at > 0 and (near[at - 1] > d or (near[at - 1] == d and chosen[at - 1] > i)):
+                        near[at] = near[at - 1]
+                        chosen[at] = chosen[at - 1]
+                        at -= 1
+                    near[at] = d
+                    chosen[at] = i
+
+
+@numba.njit(cache=True, nogil=True)
+def _tops(E, least):  # type: ignore[no-untyped-def]
+    """The least entry of every stack; written out, because a loop over its height would not become vector code."""
+    for g in range(len(least)):
+        a, b = min(E[0, g], E[1, g]), min(E[2, g], E[3, g])
+        c, d = min(E[4, g], E[5, g]), min(E[6, g], E[7, g])
+        least[g] = min(min(a, b), min(c, d))
+
+
+@numba.njit(cache=True, nogil=True)
+def _bound(values, s):  # type: ignore[no-untyped-def]
+    """A number that at least s of the values do not exceed, and not many more, by halving: counting needs no branch."""
+    low, high = values.min(), values.max()
+    if high == np.inf:  # a stack of nothing but filling; or distances beyond all numbers
+        return high
+    for _ in range(HALVINGS):
+        middle = low + (high - low) / 2
+        count = 0
+        for g in range(len(values)):
+            count += values[g] <= middle
+        if count >= s:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@numba.njit(cache=True, nogil=True)
+def _keep(joint, worst, distances, rows, row):  # type: ignore[no-untyped-def]
+    """Take a sample into the neighborhoods of the landmarks that it is nearer to than their farthest neighbour."""
+    m, k = distances.shape
+    for first in range(0, m, STRETCH):
+        here, bounds = joint[first : first + STRETCH], worst[first : first + STRETCH]
+        nearer = 0
+        for i in range(len(here)):
+            nearer += here[i] < bounds[i]
+        if nearer == 0:
+            continue
+        for i in range(first, first + len(here)):
+            if joint[i] < worst[i]:
+                d = joint[i]
+                at = k - 1
+                while at > 0 and distances[i, at - 1] > d:
+                    distances[i, at] = distances[i, at - 1]
+                    rows[i, at] = rows[i, at - 1]
+                    at -= 1
+                distances[i, at] = d
+                rows[i, at] = row
+                worst[i] = distances[i, k - 1]
+
+
+@numba.njit(cache=True, nogil=True)
+def joint_distance(x, p, edges, scale):  # type: ignore[no-untyped-def]
+    """The largest of the views' squared distances, each in its unit."""
+    largest = 0.0
+    for v in range(len(scale)):
+        total = 0.0
+        for c in range(edges[v], edges[v + 1]):
+            total += (np.float64(x[c]) - np.float64(p[c])) ** 2
+        largest = max(largest, total * scale[v])
+    return largest
+
+
+@numba.njit(cache=True, nogil=True)
+def insert(distances, rows, d, row):  # type: ignore[no-untyped-def]
+    """Put a row where it belongs among the nearest, if it does: by distance, and then by number."""
+    at = len(distances) - 1
+    if d > distances[at] or (d == distances[at] and row > rows[at]):
+        return
+    while at > 0 and (distances[at - 1] > d or (distances[at - 1] == d and rows[at - 1] > row)):
+        distances[at] = distances[at - 1]
+        rows[at] = rows[at - 1]
+        at -= 1
+    distances[at] = d
+    rows[at] = row
+
+
+@numba.njit(cache=True, nogil=True)
+def rank_candidates(P, X, edges, scale, candidates, distances, rows, first_row):  # type: ignore[no-untyped-def]
+    for i in range(len(P)):
+        for c in candidates[i]:
+            if c >= 0 and not (rows[i] == first_row + c).any():
+                insert(distances[i], rows[i], joint_distance(P[i], X[c], edges, scale), first_row + c)
+
+
+@numba.njit(cache=True, nogil=True)
+def merge_nearest(distances, rows, more_distances, more_rows):  # type: ignore[no-untyped-def]
+    k = distances.shape[1]
+    for i in range(len(distances)):
+        for c in range(more_distances.shape[1]):
+            if more_rows[i, c] < 0 or more_distances[i, c] > distances[i, k - 1]:
+                break  # they come nearest first
+            insert(distances[i], rows[i], more_distances[i, c], more_rows[i, c])
+
+
+@numba.njit(cache=True, nogil=True)
+def divide_boxes(X, width, levels):  # type: ignore[no-untyped-def]
+    """The order of the samples, and every box: its stretch of that order, its bounds, its lowest number."""
+    n, d = X.shape
+    boxes = 2 ** (levels + 1) - 1
+    order = np.arange(n)
+    stretches = np.zeros((boxes, 2), dtype=np.int64)
+    stretches[0, 1] = n
+    low, high = np.empty((boxes, d)), np.empty((boxes, d))
+    first = np.empty(boxes, dtype=np.int64)
+    for box in range(boxes):
+        a, b = stretches[box]
+        low[box], high[box], first[box] = np.inf, -np.inf, n
+        for j in order[a:b]:
+            first[box] = min(first[box], j)
+            for c in range(d):
+                low[box, c] = min(low[box, c], X[j, c])
+                high[box, c] = max(high[box, c], X[j, c])
+        if box >= boxes // 2:
+            continue
+        middle = (a + b) // 2
+        if a < middle:
+            widest = np.argmax((high[box] - low[box]) * width)
+            some = order[a:b].copy()
+            order[a:b] = some[np.argpartition(X[some, widest], middle - a)]
+        stretches[2 * box + 1] = a, middle
+        stretches[2 * box + 2] = middle, b
+    return order, stretches, low, high, first
+
+
+@numba.njit(cache=True, nogil=True)
+def _box_bound(p, low, high, edges, scale):  # type: ignore[no-untyped-def]
+    """No sample of a box is nearer than this; to the last digit, because it is rounded as the distances are."""
+    largest = 0.0
+    for v in range(len(scale)):
+        total = 0.0
+        for c in range(edges[v], edges[v + 1]):
+            gap = max(low[c] - p[c], p[c] - high[c], 0.0)
+            total += gap**2
+        largest = max(largest, total * scale[v])
+    return largest
+
+
+@numba.njit(cache=True, nogil=True)
+def search_boxes(P, X, rows, edges, scale, stretches, low, high, first, distances, found):  # type: ignore[no-untyped-def]
+    k, inner = distances.shape[1], len(stretches) // 2
+    waiting, bounds = np.empty(64, dtype=np.int64), np.empty(64)
+    for i in range(len(P)):
+        p, D, at = P[i], distances[i], found[i]
+        waiting[0], bounds[0], count = 0, 0.0, 1
+        while count > 0:
+            count -= 1
+            box = waiting[count]
+            if bounds[count] > D[k - 1] or (bounds[count] == D[k - 1] and first[box] > at[k - 1] >= 0):
+                continue
+            if box >= inner:
+                for j in range(stretches[box, 0], stretches[box, 1]):
+                    d = joint_distance(X[j], p, edges, scale)
+                    if d <= D[k - 1]:
+                        insert(D, at, d, rows[j])
+                continue
+            near, far = 2 * box + 1, 2 * box + 2
+            near_bound = _box_bound(p, low[near], high[near], edges, scale)
+            far_bound = _box_bound(p, low[far], high[far], edges, scale)
+            if far_bound < near_bound:
+                near, far, near_bound, far_bound = far, near, far_bound, near_bound
+            waiting[count], bounds[count] = far, far_bound
+            waiting[count + 1], bounds[count + 1] = near, near_bound  # looked at first
+            count += 2
+
+
+@numba.njit(cache=True, nogil=True)
+def order_by_landmark(links, m):  # type: ignore[no-untyped-def]
+    """Where the links of each of m landmarks are: places in the ravelled links, and bounds (m + 1) of each one's."""
+    bounds = np.zeros(m + 1, dtype=np.int64)
+    flat = links.reshape(-1)
+    for i in flat:
+        bounds[i + 1] += 1
+    for i in range(m):
+        bounds[i + 1] += bounds[i]
+    places = np.empty(len(flat), dtype=np.int64)
+    filled = bounds[:-1].copy()
+    for place in range(len(flat)):
+        i = flat[place]
+        places[filled[i]] = place
+        filled[i] += 1
+    return places, bounds
+
+
+@numba.njit(cache=True, nogil=True)
+def linked_distances(X, X_L, F, of_landmark, s, D):  # type: ignore[no-untyped-def]
+    """Landmark by landmark, so that its factors are read once: its samples side by side, and one product for them."""
+    places, bounds = of_landmark
+    m, d, r = F.shape
+    steps = np.empty((SIDE_BY_SIDE, d), dtype=X.dtype)
+    projected = np.empty((SIDE_BY_SIDE, r), dtype=X.dtype)
+    for i in range(m):
+        for first in range(bounds[i], bounds[i + 1], SIDE_BY_SIDE):
+            count = min(SIDE_BY_SIDE, bounds[i + 1] - first)
+            for j in range(count):
+                x, step = X[places[first + j] // s], steps[j]
+                for c in range(d):
+                    step[c] = x[c] - X_L[i, c]
+            np.dot(steps[:count], F[i], projected[:count])
+            for j in range(count):
+                total = X.dtype.type(0)
+                for a in range(r):
+                    total += projected[j, a] * projected[j, a]
+                D[places[first + j]] = total
+
+
+@numba.njit(cache=True, nogil=True)
+def add_gram(G, links_a, A, links_b, B):  # type: ignore[no-untyped-def]
+    """One row of G after the other, which stays in the cache, from all rows that have an entry in that column of A."""
+    starts, holders, entries = _by_column(links_a, A, len(G))
+    for i in range(len(G)):
+        row = G[i]
+        for e in range(starts[i], starts[i + 1]):
+            j, a = holders[e], entries[e]
+            for q in range(links_b.shape[1]):
+                row[links_b[j, q]] += a * B[j, q]
+
+
+@numba.njit(cache=True, nogil=True)
+def _by_column(links, A, m):  # type: ignore[no-untyped-def]
+    """A by its columns: where each begins, and the rows and entries in it, in the order of the rows."""
+    n, s = links.shape
+    starts = np.zeros(m + 1, np.int64)
+    for j in range(n):
+        for p in range(s):
+            starts[links[j, p] + 1] += 1
+    for i in range(m):
+        starts[i + 1] += starts[i]
+    free = starts[:-1].copy()
+    holders, entries = np.empty(n * s, np.uint32), np.empty(n * s, np.float64)
+    for j in range(n):
+        for p in range(s):
+            i = links[j, p]
+            holders[free[i]], entries[free[i]] = j, A[j, p]
+            free[i] += 1
+    return starts, holders, entries

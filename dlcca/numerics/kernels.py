@@ -1,0 +1,223 @@
+"""The kernel W = exp(-D/σ): its rows, its bandwidth σ, and how it connects the samples.
+
+There is one row per sample, dense over all landmarks or sparse over a few links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+#: Rows of sparse kernels that are transposed at a time: few enough for them to stay in the cache.
+TILE_ROWS = 8192
+#: Kernel rows, one per sample and as wide as there are landmarks.
+Kernel = Any  # NDArray | scipy.sparse.csr_array
+
+
+def kernel_rows(D: NDArray, sigma: float) -> NDArray:
+    """W = exp(-D/σ), entry by entry."""
+    W = D / np.asarray(-sigma, D.dtype)
+    return np.exp(W, out=W)
+
+
+def relative_rows(D: NDArray, sigma: float) -> NDArray:
+    """Kernel rows up to a factor of their own, exp(-(D - min D)/σ): never all zero, however far the sample."""
+    W = D - D.min(axis=1, keepdims=True)
+    W /= np.asarray(-sigma, D.dtype)
+    return np.exp(W, out=W)
+
+
+def balanced(W: Kernel) -> tuple[Kernel, NDArray]:
+    r"""A kernel whose diffusion step does not depend on how densely samples or landmarks lie.
+
+    :math:`A = R\, C^{-1/2}` with R the kernel with rows that sum to one and C the diagonal of R's column sums. The
+    step :math:`A A^T` is symmetric and doubly stochastic: its leading eigenvalue is 1 with a constant eigenvector.
+
+    Parameters
+    ----------
+    W : (n, m) dense or sparse; a factor of a row drops out
+
+    Returns
+    -------
+    A : (n, m) in float64
+    C : (m,) the diagonal; a landmark that no sample is linked to has zero
+    """
+    W = W.astype(np.float64)
+    R = row_scaled(W, 1 / np.asarray(W.sum(axis=1)).ravel())
+    C = np.asarray(R.sum(axis=0)).ravel()
+    return column_scaled(R, inverse_root(C)), C
+
+
+def inverse_root(x: NDArray) -> NDArray[np.float64]:
+    """1/√x, and 0 where x is 0."""
+    return np.divide(1.0, np.sqrt(x), out=np.zeros(x.shape), where=x > 0)
+
+
+def row_scaled(W: Kernel, scale: NDArray) -> Kernel:
+    """Each row of W times a number of its own."""
+    return sp.diags_array(scale).tocsr() @ W if sp.issparse(W) else W * scale[:, None]
+
+
+def column_scaled(W: Kernel, scale: NDArray) -> Kernel:
+    """Each column of W times a number of its own."""
+    return W @ sp.diags_array(scale).tocsr() if sp.issparse(W) else W * scale
+
+
+def sparse_rows(W: NDArray, links: NDArray, m: int) -> sp.csr_array:
+    """The entries W (n, s) at the landmarks ``links`` as a sparse matrix (n, m), in the order of the links."""
+    n, s = links.shape
+    return sp.csr_array((W.ravel(), links.ravel(), np.arange(0, n * s + 1, s)), shape=(n, m))
+
+
+#: The rules by name; ``quantile`` is of all entries given, ``neighbor`` of each row's k-th smallest.
+RULES = ("median", "quantile", "neighbor", "slope")
+#: The rules that are quantiles: of which share.
+QUANTILES = {"median": 0.5, "quantile": 0.2, "neighbor": 0.5}
+
+
+def median_rule(D: NDArray) -> float:
+    """The median of D: the paper's choice."""
+    return float(np.median(D))
+
+
+def quantile_rule(D: NDArray, share: float = QUANTILES["quantile"]) -> float:
+    """The value below which a ``share`` of D lies: narrower than the median, for kernels of few links."""
+    return float(np.quantile(D, share))
+
+
+def neighbor_rule(D: NDArray, k: int = 8) -> float:
+    """The median over the rows of their k-th smallest distance."""
+    return median_rule(kth_smallest(D, k))
+
+
+def kth_smallest(D: NDArray, k: int = 8) -> NDArray:
+    """Of every row; its largest where it is shorter."""
+    k = min(k, D.shape[1])
+    return np.partition(D, k - 1, axis=1)[:, k - 1]
+
+
+def slope_rule(D: NDArray, sigmas: NDArray | None = None) -> float:
+    """The σ at which log Σ exp(-D/σ) rises fastest with log σ.
+
+    There the kernel is neither a set of isolated points (slope 0 for small σ) nor one blob (slope 0 for large σ).
+
+    Parameters
+    ----------
+    D : (n, m)
+    sigmas : candidates, rising; by default 60 from 1e-4 to 1e2 of the median of what is not zero
+    """
+    if sigmas is None:
+        sigmas = sigma_grid(median_rule(beyond_rounding(D)))
+    return steepest(sigmas, log_sums(D, sigmas))
+
+
+def sigma_grid(median: float) -> NDArray[np.float64]:
+    """The values of σ that the slope rule tries."""
+    return median * np.logspace(-4, 2, 60)
+
+
+def log_sums(D: NDArray, sigmas: NDArray) -> NDArray[np.float64]:
+    """log Σ exp(-D/σ) for each σ; parts of D are put together by `numpy.logaddexp`."""
+    nearest = D.min()  # taken out of the sum: where all of D is far above σ, the logarithm would be of zero
+    total = [np.exp(-(D - nearest) / sigma).sum(dtype=np.float64) for sigma in sigmas]
+    return np.log(total) - nearest / sigmas
+
+
+def steepest(sigmas: NDArray, logs: NDArray) -> float:
+    """The σ at which the logarithm rises fastest with log σ."""
+    return float(sigmas[np.argmax(np.gradient(logs, np.log(sigmas)))])
+
+
+def beyond_rounding(D: NDArray) -> NDArray:
+    """The distances that are not zero but for rounding; local metrics have no unit, so the limit needs none."""
+    return D[D > np.finfo(D.dtype).eps]
+
+
+def choose_bandwidth(D: NDArray, rule: str) -> float:
+    """σ by the name of a rule; 0 when all of D is zero, which the caller must refuse.
+
+    A sample's distance to itself and to its duplicates tells nothing of scale: quantiles are of the others.
+    """
+    if rule == "slope":
+        return slope_rule(D) if beyond_rounding(D).size else 0.0
+    apart = beyond_rounding(kth_smallest(D) if rule == "neighbor" else D)
+    return quantile_rule(apart, QUANTILES[rule]) if apart.size else 0.0
+
+
+#: Up to so many products SciPy adds them up before numba would be imported.
+FEW_PRODUCTS = 1 << 24
+#: Entries below this share of the largest of their row join nothing: diffusion would not pass in any time.
+NOTHING = 1e-9
+
+
+def n_connected_components(kernels: Sequence[Kernel]) -> int:
+    """Pieces into which samples and landmarks fall, where diffusion passes along all of some kernels (n, m_v)."""
+    from scipy.sparse.csgraph import connected_components
+
+    joined = sp.hstack([_joins(W) for W in kernels], format="csr")
+    n, m = joined.shape
+    graph = sp.block_array([[None, joined], [sp.csr_array((m, n), dtype=bool), None]], format="csr")
+    _count, label = connected_components(graph, directed=False)
+    return len(np.unique(label[:n]))  # a landmark without a sample is no piece
+
+
+def _joins(W: Kernel) -> sp.csr_array:
+    if not sp.issparse(W):
+        return sp.csr_array(W > NOTHING * W.max(axis=1, keepdims=True))
+    W = sp.csr_array(W)
+    largest = np.repeat(W.max(axis=1).toarray().ravel(), np.diff(W.indptr))
+    kept = sp.csr_array((W.data > NOTHING * largest, W.indices, W.indptr), shape=W.shape)
+    kept.eliminate_zeros()
+    return kept
+
+
+def gram_components(grams: Mapping[tuple[int, int], NDArray]) -> int:
+    """Connected components of landmarks that samples join, from the Gram matrices (m_u, m_v) of kernels u <= v."""
+    from scipy.sparse.csgraph import connected_components
+
+    K = max(v for _, v in grams) + 1
+    sizes = [np.sqrt(np.diagonal(grams[v, v])) for v in range(K)]
+    joined = [[None] * K for _ in range(K)]  # type: list[list[sp.csr_array | None]]
+    for (u, v), G in grams.items():
+        joined[u][v] = sp.csr_array(NOTHING * np.outer(sizes[u], sizes[v]) < G)
+    _count, label = connected_components(sp.block_array(joined, format="csr"), directed=False)
+    return len(np.unique(label[np.concatenate(sizes) > 0]))  # a landmark without a sample is no component
+
+
+def landmarks_seen(W: Kernel) -> NDArray[np.float64]:
+    r"""How many landmarks each row sees, (n,): :math:`(\sum_i W_i)^2 / \sum_i W_i^2`, 1 if all its weight is on one."""
+    squares = W.multiply(W) if sp.issparse(W) else W**2
+    total, of_squares = (np.asarray(x.sum(axis=1), np.float64).ravel() for x in (W, squares))
+    return total**2 / of_squares
+
+
+def add_gram(G: NDArray[np.float64], links_a: NDArray, A: NDArray, links_b: NDArray, B: NDArray) -> None:
+    """G += AᵀB of sparse kernels with a fixed number of links per row; every sum in the order of the rows.
+
+    AᵀA comes out exactly symmetric: its two halves are the same products in the same order.
+
+    Parameters
+    ----------
+    G : (m_a, m_b), changed in place
+    links_a, A : (n, s_a) columns and entries of the sparse matrix A; no column twice in a row
+    links_b, B : (n, s_b) the same of B
+    """
+    if A.size * B.shape[1] <= FEW_PRODUCTS:
+        sparse_a, sparse_b = (
+            sparse_rows(E.astype(np.float64), links, m)
+            for E, links, m in zip((A, B), (links_a, links_b), G.shape, strict=True)
+        )
+        G += (sparse_a.T @ sparse_b).toarray()
+        return
+    from dlcca.numerics import compiled
+
+    tile = max(1, min(TILE_ROWS, len(A)))
+    for first in range(0, len(A), tile):
+        rows = slice(first, first + tile)
+        # Unsigned, for compiled code looks twice at an index that may count from the end.
+        columns_a, columns_b = (links[rows].astype(np.uint32) for links in (links_a, links_b))
+        compiled.add_gram(G, columns_a, A[rows].astype(np.float64), columns_b, B[rows].astype(np.float64))

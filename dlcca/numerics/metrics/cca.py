@@ -1,0 +1,112 @@
+"""Local canonical correlation analysis of two views, and the metric of one view alone.
+
+Every local metric starts from whitened neighborhoods. All functions are batched: the first axis runs over m landmarks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Directions whose standard deviation is below this share of the largest are rounding, not data.
+RANK_TOLERANCE = {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-7}
+
+
+@dataclass(frozen=True)
+class Whitened:
+    r"""One view's neighborhoods in coordinates of unit variance.
+
+    With :math:`\Sigma = V S^2 V^T` the covariance of a neighborhood and :math:`\lambda` its largest eigenvalue,
+    ``unmix`` is :math:`V (S^2 + r\lambda)^{-1/2}` for the ridge r, and ``scores`` the centred samples times
+    ``unmix``, divided by :math:`\sqrt{k-1}`, so that products of scores are covariances.
+    """
+
+    scores: NDArray  # (m, k, p)
+    unmix: NDArray  # (m, d, p)
+    rank: NDArray  # (m,) directions in which the neighborhood has any extent
+    effective: NDArray  # (m,) the same, each direction counted by how little the ridge shrinks it
+
+
+def whiten(X: NDArray, *, ridge: float) -> Whitened:
+    """Whiten the neighborhoods of one view by thin SVDs; d x d covariances are never formed.
+
+    Parameters
+    ----------
+    X : (m, k, d) the k neighbours of each of m landmarks
+    ridge : added to the covariance, as a share of its largest eigenvalue
+
+    Returns
+    -------
+    Whitened, with p = min(k, d); directions without extent are zero
+    """
+    k = X.shape[1]
+    X = X - X[:, :1]  # a constant channel is exactly zero then; less its mean alone, it could be rounding of full rank
+    X = (X - X.mean(axis=1, keepdims=True)) / np.asarray(np.sqrt(k - 1), X.dtype)
+    U, S, Vt = np.linalg.svd(X, full_matrices=False)
+    top = S[:, :1]
+    alive = (S > RANK_TOLERANCE[X.dtype] * top) & (top > np.sqrt(np.finfo(X.dtype).tiny))  # smaller squares are 0
+    scale = np.sqrt(S**2 + np.asarray(ridge, X.dtype) * top**2)
+    inverse = np.divide(1, scale, out=np.zeros_like(S), where=alive)
+    shrunk = S * inverse
+    return Whitened(
+        scores=U * shrunk[:, None, :],
+        unmix=np.swapaxes(Vt, 1, 2) * inverse[:, None, :],
+        rank=alive.sum(axis=1),
+        effective=(shrunk**2).sum(axis=1),
+    )
+
+
+@dataclass(frozen=True)
+class LocalMetric:
+    r"""The local metric of every view at each of m landmarks, as factors: :math:`A = F F^T` is never formed."""
+
+    factors: list[NDArray]  # one (m, d_v, r) per view
+    correlations: NDArray  # (m, r), between 0 and 1, falling
+    ranks: NDArray  # (m, K) rank of each view's neighborhood
+    effective: NDArray  # (m, K) rank as far as the ridge leaves it
+
+
+def local_cca(X: NDArray, Y: NDArray, *, ridge: float) -> tuple[NDArray, NDArray, NDArray]:
+    r"""Canonical directions of two views in the neighborhood of each landmark.
+
+    The eigenproblem :math:`\Sigma_{xx}^{-1}\Sigma_{xy}\Sigma_{yy}^{-1}\Sigma_{yx}\, p = \rho^2 p` of Section III,
+    solved as the SVD of the whitened cross-covariance.
+
+    Parameters
+    ----------
+    X, Y : (m, k, d_x) and (m, k, d_y)
+        The same k moments around each of m landmarks in both views.
+    ridge : share of the top local variance added to each covariance
+
+    Returns
+    -------
+    P_x, P_y : (m, d_x, r) and (m, d_y, r), scaled to unit (regularised) variance; r = min(k, d_x, d_y)
+    rho : (m, r) canonical correlations, falling
+    """
+    return _canonical(whiten(X, ridge=ridge), whiten(Y, ridge=ridge))
+
+
+def cca_metric(X: NDArray, Y: NDArray, *, ridge: float) -> LocalMetric:
+    r"""The paper's local metric :math:`A = P \Lambda P^T` of both views, with :math:`F = P\,\mathrm{diag}(\rho)`."""
+    wx, wy = whiten(X, ridge=ridge), whiten(Y, ridge=ridge)
+    P_x, P_y, rho = _canonical(wx, wy)
+    return LocalMetric(
+        factors=[P_x * rho[:, None, :], P_y * rho[:, None, :]],
+        correlations=rho,
+        ranks=np.stack([wx.rank, wy.rank], axis=1),
+        effective=np.stack([wx.effective, wy.effective], axis=1),
+    )
+
+
+def mahalanobis_metric(X: NDArray, *, ridge: float) -> LocalMetric:
+    r"""The metric of a single view, :math:`A = \Sigma_{xx}^{-1}` (Proposition 4)."""
+    w = whiten(X, ridge=ridge)
+    alive = np.arange(w.unmix.shape[2]) < w.rank[:, None]
+    return LocalMetric([w.unmix], alive.astype(X.dtype), w.rank[:, None], w.effective[:, None])
+
+
+def _canonical(wx: Whitened, wy: Whitened) -> tuple[NDArray, NDArray, NDArray]:
+    U, rho, Vt = np.linalg.svd(np.swapaxes(wx.scores, 1, 2) @ wy.scores, full_matrices=False)
+    return wx.unmix @ U, wy.unmix @ np.swapaxes(Vt, 1, 2), np.clip(rho, 0, 1)

@@ -1,0 +1,330 @@
+"""Statistics of more numbers than memory holds, from summaries of blocks that add up.
+
+Means, variances and principal components come from sums in float64. Quantiles come in two kinds:
+
+Exact, from counts of digits. Positive floating-point numbers sort like their bits read as integers. A pass over all
+numbers counts their leading 16 bits and so finds the 65 536th part of the number line in which a rank lies; the next
+pass counts the next 16 bits of the numbers in that part only. Two passes suffice for float32, four for float64. Of the
+65 536 parts few hold any numbers: only those are kept, because the counts of a block are sent to where they are added.
+
+Approximate, from sketches, in one pass. A block is summarized by the values at ``RANKS`` evenly spaced ranks. Its share
+of numbers below any value is then known to within 1 / (2 RANKS), and so is that of all blocks together, however many
+they are. Large blocks are summarized from an evenly spread part of their numbers, such that all blocks together have at
+least ``SORTED`` numbers in it: the standard error of a share is then at most 1 / (2 sqrt(SORTED)), which is 0.004.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.numerics.coordinates import signs
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, mean and sum of squared deviations of each channel."""
+
+    count: int
+    mean: NDArray[np.float64]  # (d,)
+    squares: NDArray[np.float64]  # (d,)
+
+    @classmethod
+    def of(cls, X: NDArray) -> Moments:
+        """Of one block (n, d)."""
+        mean = X.mean(axis=0, dtype=np.float64)
+        return cls(len(X), mean, np.square(X - mean, dtype=np.float64).sum(axis=0))
+
+
+def combined(parts: Sequence[Moments]) -> Moments:
+    """Of all blocks together, in pairs of neighbours and pairs of pairs: the same tree whoever computed them."""
+    parts = list(parts)
+    while len(parts) > 1:
+        pairs = [_both(*parts[i : i + 2]) for i in range(0, len(parts) - 1, 2)]
+        parts = pairs + parts[len(parts) - len(parts) % 2 :]
+    return parts[0]
+
+
+def _both(one: Moments, other: Moments) -> Moments:
+    count = one.count + other.count
+    gap = other.mean - one.mean
+    mean = one.mean + gap * (other.count / count)
+    return Moments(count, mean, one.squares + other.squares + gap**2 * (one.count * other.count / count))
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Count, mean (d,) and sum of products of deviations (d, d) of some rows."""
+
+    count: int
+    mean: NDArray[np.float64]
+    products: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, X: NDArray) -> Scatter:
+        """Of one block (n, d)."""
+        X = np.asarray(X, dtype=np.float64)
+        mean = X.mean(axis=0) if len(X) else np.zeros(X.shape[1])
+        return cls(len(X), mean, (X - mean).T @ (X - mean))
+
+    def with_block(self, other: Scatter) -> Scatter:
+        """Of both together."""
+        count = self.count + other.count
+        if other.count == 0 or self.count == 0:
+            return self if other.count == 0 else other
+        gap = other.mean - self.mean
+        products = self.products + other.products + np.outer(gap, gap) * (self.count * other.count / count)
+        return Scatter(count, self.mean + gap * (other.count / count), products)
+
+
+def principal(blocks: Iterable[Scatter], q: int) -> tuple[NDArray, NDArray, NDArray]:
+    """Mean (d,), components (d, q) and variances (q,), the largest first; blocks are added in the order given."""
+    total: Scatter | None = None
+    for block in blocks:
+        total = block if total is None else total.with_block(block)
+    assert total is not None
+    lam, V = np.linalg.eigh(total.products / max(total.count, 1))
+    components, variances = V[:, ::-1][:, :q], lam[::-1][:q]
+    return total.mean, components * signs(components), np.maximum(variances, 0)
+
+
+BITS = 16
+
+
+Prefix = int
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Digits(NamedTuple):
+    """How many numbers go on with which 16 bits: those that occur (o,), in rising order, and how often (o,)."""
+
+    digits: NDArray[np.uint16]
+    counts: NDArray[np.int64]
+
+
+#: For each prefix asked for, how the numbers that begin with it go on.
+Counts = dict[Prefix, Digits]
+
+
+def levels(dtype: np.dtype) -> int:
+    """Passes until a quantile of this dtype is exact."""
+    return np.dtype(dtype).itemsize * 8 // BITS
+
+
+def count_digits(values: NDArray, level: int, prefixes: list[Prefix]) -> Counts:
+    """Counts of the next 16 bits of the positive numbers among ``values`` that begin with a prefix.
+
+    Parameters
+    ----------
+    values : any shape, float32 or float64; zeros are left out
+    level : how many digits a prefix has; 0 in the first pass, whose only prefix is 0
+    """
+    bits = np.ascontiguousarray(values).ravel()
+    bits = bits[bits > 0].view(f"u{values.dtype.itemsize}")
+    shift = values.dtype.itemsize * 8 - BITS * (level + 1)
+    leading = bits >> np.array(shift, bits.dtype)
+    found = {}
+    for prefix in prefixes:
+        here = leading if level == 0 else leading[(leading >> np.array(BITS, bits.dtype)) == prefix]
+        digits = (here & np.array((1 << BITS) - 1, bits.dtype)).astype(np.int64)
+        found[prefix] = _occurring(np.bincount(digits))
+    return found
+
+
+def _occurring(counts: NDArray[np.int64]) -> Digits:
+    """Those of all digits (up to 2^16,) that occur."""
+    digits = np.flatnonzero(counts)
+    return Digits(digits.astype(np.uint16), counts[digits])
+
+
+def added(parts: Iterable[Mapping[Key, Digits]]) -> dict[Key, Digits]:
+    """Counts of several blocks together, under whatever keys; each block is let go before the next is asked for."""
+    totals: dict[Key, NDArray[np.int64]] = {}
+    for part in parts:
+        for key, found in part.items():
+            if key not in totals:
+                totals[key] = np.zeros(1 << BITS, dtype=np.int64)
+            totals[key][found.digits] += found.counts
+    return {key: _occurring(total) for key, total in totals.items()}
+
+
+class Search:
+    """A quantile of all positive numbers, narrowed pass by pass; several may share their passes.
+
+    Parameters
+    ----------
+    share : 0 to 1
+    passes : `levels` of the dtype for an exact result; one fewer leaves a relative error of 2^-8 (float32) or 2^-37
+        (float64), two fewer 2^-21 (float64)
+    """
+
+    def __init__(self, share: float, dtype: np.dtype, passes: int) -> None:
+        self.share, self.dtype, self.passes, self.level = share, np.dtype(dtype), passes, 0
+        self._at = 0.0
+        self._found: dict[int, tuple[Prefix, int]] = {}  # by rank: prefix, and rank among its numbers
+        self.is_over = False
+
+    @property
+    def prefixes(self) -> list[Prefix]:
+        """What the next pass is to count."""
+        return sorted({prefix for prefix, _ in self._found.values()}) or [0]
+
+    def narrow(self, counts: Mapping[Prefix, Digits]) -> None:
+        """Take in what a pass over all numbers has counted (see `count_digits`)."""
+        if self.level == 0:
+            total = int(counts[0].counts.sum())
+            self._at = (total - 1) * self.share
+            self._found = {int(rank): (0, int(rank)) for rank in (np.floor(self._at), np.ceil(self._at)) if total}
+        for rank, (prefix, left) in self._found.items():
+            upto = np.cumsum(counts[prefix].counts)
+            place = int(np.searchsorted(upto, left, side="right"))
+            digit = int(counts[prefix].digits[place])
+            self._found[rank] = ((prefix << BITS) + digit, left - int(upto[place - 1] if place else 0))
+        self.level += 1
+        self.is_over = self.level == self.passes or not self._found
+
+    @property
+    def result(self) -> float:
+        """The quantile, interpolated as `numpy.quantile` does; 0 if there are no positive numbers."""
+        if not self._found:
+            return 0.0
+        ends = (min(self._found), max(self._found))
+        lower, upper = (_number(self._found[rank][0], self.dtype, self.passes) for rank in ends)
+        part = self._at - float(np.floor(self._at))
+        # From the nearer end, and in the dtype of the numbers, as NumPy does: equal to the last digit.
+        return float(lower + (upper - lower) * part if part < 0.5 else upper - (upper - lower) * (1 - part))
+
+
+def _number(prefix: Prefix, dtype: np.dtype, passes: int) -> Any:
+    """The number whose leading bits are given; the middle of those that begin so, if bits are left open."""
+    size = np.dtype(dtype).itemsize
+    left = size * 8 - BITS * passes
+    bits = (prefix << left) + (1 << (left - 1) if left else 0)
+    return np.array([bits], dtype=f"u{size}").view(dtype)[0]
+
+
+RANKS = 128
+
+
+#: Numbers of each channel that are sorted: of all blocks together, and of each block, at least.
+SORTED, SORTED_LEAST = 16_384, 1024
+
+
+#: So many summaries are folded into one of so many ranks, so that memory does not grow with the recording.
+FOLDED, FOLDED_RANKS = 256, 4096
+
+
+#: Quartiles of a normal distribution lie this many standard deviations apart.
+QUARTILES_APART = 1.3489795003921634
+
+
+#: Values of each channel at evenly spaced ranks (ranks, c), and how many numbers they stand for (c,).
+Summary = tuple[NDArray, NDArray[np.int64]]
+
+
+def summary(X: NDArray, blocks: int = 1, values_of: Callable[[NDArray], NDArray] = np.asarray) -> Summary:
+    """Values of each channel at evenly spaced ranks, and how many finite numbers they stand for.
+
+    Parameters
+    ----------
+    X : (n, c); what is not finite is left out
+    blocks : how many there are of this size: the fewer, the more of its numbers are looked at
+    values_of : turns those rows of X that are looked at into the numbers that are meant
+
+    Returns
+    -------
+    values : (RANKS, c), rising; NaN for a channel without any number
+    counts : (c,)
+    """
+    n = len(X)
+    every = max(1, n // max(SORTED_LEAST, SORTED // max(blocks, 1)))
+    columns = np.array(values_of(X[::every]).T, order="C")  # a copy, always: it is sorted
+    finite = np.isfinite(columns)
+    found = finite.sum(axis=1)
+    if not finite.all():
+        columns[~finite] = np.inf  # behind all numbers
+    columns.sort(axis=1)
+    at = np.clip((np.arange(RANKS) + 0.5) / RANKS * found[:, None] - 0.5, 0, np.maximum(found - 1, 0)[:, None])
+    left = at.astype(np.int64)
+    right = np.minimum(left + 1, np.maximum(found - 1, 0)[:, None])
+    low, high = (np.take_along_axis(columns, places, axis=1) for places in (left, right))
+    with np.errstate(invalid="ignore"):  # a channel without any number
+        values = low + (high - low) * (at - left).astype(columns.dtype)
+    values[found == 0] = np.nan
+    return values.T, np.rint(found * (n / max(columns.shape[1], 1))).astype(np.int64)
+
+
+class Sketches:
+    """The summaries of many blocks, one after another; what is kept of them grows with the logarithm of their number.
+
+    Every ``FOLDED`` summaries are folded into one of ``FOLDED_RANKS`` ranks, and every ``FOLDED`` of those again: each
+    fold adds 1 / (2 FOLDED_RANKS) to the error of a share.
+    """
+
+    def __init__(self) -> None:
+        self.levels: list[list[Summary]] = [[]]
+
+    def add(self, values: NDArray, counts: NDArray[np.int64]) -> None:
+        if np.any(counts):
+            self._add(0, (values, counts))
+
+    def _add(self, level: int, one: Summary) -> None:
+        if level == len(self.levels):
+            self.levels.append([])
+        self.levels[level].append(one)
+        if len(self.levels[level]) == FOLDED:
+            shares = (np.arange(FOLDED_RANKS) + 0.5) / FOLDED_RANKS
+            folded = quantiles(self.levels[level], shares)
+            counts = np.sum([counts for _, counts in self.levels[level]], axis=0)
+            self.levels[level] = []
+            self._add(level + 1, (folded, counts))
+
+    @property
+    def summaries(self) -> list[Summary]:
+        return [one for level in self.levels for one in level]
+
+
+def quantiles(summaries: Sequence[Summary], shares: Sequence[float] | NDArray) -> NDArray[np.float64]:
+    """Quantiles of each channel from the summaries of all blocks.
+
+    Parameters
+    ----------
+    summaries : values (ranks, c), of any number of ranks, and counts (c,)
+    shares : 0 to 1
+
+    Returns
+    -------
+    (len(shares), c); NaN for a channel without any number
+    """
+    c = len(summaries[0][1])
+    out = np.full((len(shares), c), np.nan)
+    for channel in range(c):
+        held = [(values[:, channel], counts[channel]) for values, counts in summaries if counts[channel] > 0]
+        if not held:
+            continue
+        points = np.concatenate([values for values, _ in held])
+        weights = np.concatenate([np.full(len(values), count / len(values)) for values, count in held])
+        order = np.argsort(points)
+        upto = np.cumsum(weights[order]) - weights[order] / 2
+        out[:, channel] = np.interp(np.asarray(shares) * weights.sum(), upto, points[order])
+    return out
+
+
+def robust_scaling(summaries: Sequence[Summary]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Median of each channel, and the distance of its quartiles as a standard deviation, from summaries of blocks.
+
+    Where the quartiles are equal (a channel that rests most of the time) the range from the 1st to the 99th hundredth
+    takes their place; a channel that never moves gets 1.
+    """
+    low, median, high, first, last = quantiles(summaries, (0.25, 0.5, 0.75, 0.01, 0.99))
+    scale = (high - low) / QUARTILES_APART
+    wide = (last - first) / 4.652695748081682  # so many standard deviations apart in a normal distribution
+    scale = np.where(scale > 0, scale, wide)
+    usable = np.isfinite(scale) & (scale > 0)
+    return np.where(np.isfinite(median), median, 0.0), np.where(usable, scale, 1.0)

@@ -1,0 +1,236 @@
+r"""What is known at the landmarks: common strength over time, and the channels that the coordinates explain.
+
+The model keeps the channels of every view at the landmarks. How much of a channel the coordinates explain is
+:math:`R^2 = 1 - \sum_i (x_i - \hat x_i)^2 / \sum_i (x_i - \bar x)^2`, with :math:`\hat x_i` the mean over the landmarks
+nearest to the i-th in the coordinates, none of them from the same stretch of the recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.numerics.distances import squared_distances
+from dlcca.numerics.topk import smallest
+from dlcca.report.rows import read_picked, which_landmarks
+from dlcca.storage import model as model_store
+from dlcca.storage import run as run_store
+from dlcca.storage.formats import open_sealed, read_array
+from dlcca.trust.scores import NEIGHBORS, at_unit_variance, blocked_folds
+
+#: Channels of a view that are analysed; of more, as many evenly.
+MOST_CHANNELS = 512
+#: With fewer landmarks, R² of channels is not computed.
+FEWEST_LANDMARKS = 40
+#: Arrays of a run with a value for each landmark.
+LOCAL = ("strength", "null_edge")
+#: Parts of the recording that are compared to say when strength was largest.
+PARTS = 48
+#: The strongest part is mentioned if it exceeds the median by this much, and by this many standard errors.
+WORTH_A_WORD, SURE = 0.08, 4.0
+
+
+@dataclass(frozen=True)
+class Strength:
+    """A measure of common strength over time."""
+
+    time: NDArray[np.float64]  # (t,)
+    value: NDArray[np.float64]  # (t,)
+    band: NDArray[np.float64] | None  # (t, 2) range for views that share nothing
+    label: str  # of an axis
+    caption: str
+
+    def course(self, parts: int = PARTS) -> tuple[NDArray, NDArray]:
+        """Medians over equal parts of the recording: middles of the parts, and medians, NaN in empty parts."""
+        if len(self.time) < 2 or not self.time[-1] > self.time[0]:
+            return self.time, self.value
+        parts = max(1, min(parts, len(self.time) // 4))
+        edges = np.linspace(self.time[0], self.time[-1], parts + 1)
+        part = np.clip(np.searchsorted(edges, self.time, "right") - 1, 0, parts - 1)
+        known = np.isfinite(self.value)
+        medians = np.full(parts, np.nan)
+        for i in np.unique(part[known]):
+            medians[i] = np.median(self.value[known & (part == i)])
+        return (edges[:-1] + edges[1:]) / 2, medians
+
+    def strongest(self) -> tuple[float, float] | None:
+        """The interval in which it was clearly above the median; None if it was about the same throughout."""
+        middles, medians = self.course()
+        known = np.isfinite(medians)
+        if known.sum() < 8:
+            return None
+        top, usual = np.nanmax(medians), np.nanmedian(medians)
+        if top - usual < max(WORTH_A_WORD, SURE * self._error_of_medians(len(medians))):
+            return None
+        above = np.where(known, medians, -np.inf) >= (top + usual) / 2
+        peak = int(np.nanargmax(medians))
+        first = last = peak
+        while first > 0 and above[first - 1]:
+            first -= 1
+        while last + 1 < len(above) and above[last + 1]:
+            last += 1
+        if last - first + 1 > len(above) / 2:
+            return None
+        half = (middles[1] - middles[0]) / 2
+        return float(middles[first] - half), float(middles[last] + half)
+
+    def _error_of_medians(self, parts: int) -> float:
+        """The standard error of the median of one of so many parts, from differences of successive values."""
+        known = self.value[np.isfinite(self.value)]
+        spread = 1.4826 * float(np.median(np.abs(np.diff(known)))) / np.sqrt(2)
+        return 1.2533 * spread / np.sqrt(max(1, len(known) / parts))
+
+
+def strengths(time: NDArray, correlations: NDArray, local: Mapping[str, NDArray], edge: Any) -> list[Strength]:
+    """Measures of common strength at the landmarks, the best first; none for a single view.
+
+    Parameters
+    ----------
+    time : (L,) of the landmarks
+    correlations : (L, r)
+    local : arrays (L,): "strength" beyond chance, and "null_edge", the largest correlation by chance
+    edge : the largest correlation by chance at the typical landmark; None if it is not known
+    """
+    if correlations.ndim != 2 or 0 in correlations.shape:
+        return []
+    order = np.argsort(time, kind="stable")
+    time, found = np.asarray(time, float)[order], []
+    if "strength" in local:
+        caption = "How much of the leading common direction the views share beyond chance, from 0 to 1."
+        beyond = np.asarray(local["strength"], float)[order]
+        found.append(Strength(time, beyond, None, "strength beyond chance", caption))
+    caption = "How closely the views move together around each landmark: the largest local correlation."
+    if "null_edge" in local:
+        reached: NDArray | None = np.asarray(local["null_edge"], float)[order]
+    else:
+        reached = None if edge is None else np.full(len(time), float(edge))
+    chance = None if reached is None else np.column_stack([np.zeros_like(reached), reached])
+    found.append(Strength(time, correlations[order, 0], chance, "local correlation", caption))
+    return found
+
+
+def local_arrays(group: Any, digests: Mapping[str, str], address: str, landmarks: int) -> dict[str, NDArray]:
+    """Arrays (L,) with a value for each landmark, by name, that the run or its model has."""
+    places = [(group, f"quality/{name}", digests, address, run_store.FORM) for name in LOCAL]
+    place = run_store.model_of(address)
+    if model_store.is_model(place):
+        model, header = open_sealed(place, model_store.FORM)
+        known = header["manifest"]
+        places += [(model, f"local_quality/{name}", known, place, model_store.FORM) for name in LOCAL]
+    found: dict[str, NDArray] = {}
+    for where, name, known, at, form in places:
+        short = name.rpartition("/")[2]
+        if name in known and short not in found:
+            values = read_array(where, name, known[name], at, form)
+            if values.shape == (landmarks,):
+                found[short] = values
+    return found
+
+
+@dataclass(frozen=True)
+class ViewChannels:
+    """The channels of one view at the landmarks that are drawn."""
+
+    name: str
+    count: int  # of all channels of the view
+    labels: list[str]  # (d,) of those that are analysed
+    values: NDArray[np.float64]  # (l, d)
+    r2: NDArray[np.float64] | None  # (d,) from the coordinates, at least 0; None with too few landmarks
+    recorded: tuple[str, ...] = ()  # the channels of the recording, of which the columns are features
+
+    @property
+    def share(self) -> float | None:
+        """Share of the variance of the view that the coordinates explain, with channels at unit variance."""
+        return None if self.r2 is None else float(np.mean(self.r2))
+
+    @property
+    def r2_by_channel(self) -> dict[str, float]:
+        """R² by channel of the recording, in falling order; the mean over its features, where it has several.
+
+        Features of no single channel, such as principal components, have an entry each.
+        """
+        if self.r2 is None:
+            return {}
+        owners = [_owner(label, self.recorded) for label in self.labels]
+        if any(owner is None for owner in owners) or len(set(owners)) == len(owners):
+            owners = list(self.labels)
+        shares: dict[str, list[float]] = {}
+        for owner, share in zip(owners, self.r2, strict=True):
+            shares.setdefault(str(owner), []).append(float(share))
+        means = {owner: float(np.mean(each)) for owner, each in shares.items()}
+        return dict(sorted(means.items(), key=lambda entry: -entry[1]))
+
+    @property
+    def ranked(self) -> NDArray[np.int64]:
+        """Channels in falling order of R²."""
+        if self.r2 is None:
+            return np.arange(len(self.labels))
+        return np.argsort(-self.r2, kind="stable")
+
+
+def view_channels(
+    arrays: Mapping[str, NDArray],
+    E: NDArray,
+    time: NDArray | None,
+    recorded: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[ViewChannels]:
+    """From the channels (l, d) of each view at some landmarks.
+
+    ``E`` (l, q) are the coordinates there, ``time`` (l,) their times; None where the order of rows means nothing.
+    ``recorded`` has the names of channels and features of views that were made of recordings.
+    """
+    n = len(E)
+    places = np.random.default_rng(0).permutation(n) if time is None else np.argsort(np.argsort(time, kind="stable"))
+    fold = blocked_folds(n)[places]
+    return [_view(name, X, E, fold, (recorded or {}).get(name, {})) for name, X in arrays.items()]
+
+
+def channels_in_store(store: str, E: NDArray, time: NDArray | None) -> list[ViewChannels]:
+    """From the model that is kept with a run; none if there is no model. ``E`` and ``time`` as in `view_channels`."""
+    place = run_store.model_of(store)
+    if not model_store.is_model(place):
+        return []
+    group, header = open_sealed(place, model_store.FORM)
+    facts, digests = header["facts"], header["manifest"]
+    arrays = {}
+    for v, name in enumerate(facts["model"]["names"]):
+        kept = which_landmarks(group[f"points_{v}"].shape[0])
+        if len(kept) != len(E):  # the model of a refit has landmarks of its own
+            return []
+        arrays[name] = read_picked(group, f"points_{v}", kept, digests, place, model_store.FORM)
+    return view_channels(arrays, E, time, (facts.get("recordings") or {}).get("views"))
+
+
+def channel_r2(E: NDArray, X: NDArray, fold: NDArray[np.int64], *, k: int = NEIGHBORS) -> NDArray[np.float64]:
+    """Held-out R² of each channel of X (l, d) by the k nearest of the coordinates E (l, q), (d,); at least 0."""
+    Z, Psi = at_unit_variance(X), at_unit_variance(E)
+    left = np.zeros(Z.shape[1])
+    for number in np.unique(fold):
+        held, known = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
+        near = known[smallest(squared_distances(Psi[held], Psi[known]), min(k, len(known)))]
+        guess = sum(Z[near[:, i]] for i in range(near.shape[1])) / near.shape[1]  # one at a time: d may be large
+        left += ((Z[held] - guess) ** 2).sum(axis=0)
+    total = (Z**2).sum(axis=0)
+    return np.where(total > 0, np.maximum(0, 1 - left / np.where(total > 0, total, 1)), 0)
+
+
+def _view(name: str, X: NDArray, E: NDArray, fold: NDArray[np.int64], recorded: Mapping[str, Any]) -> ViewChannels:
+    d = X.shape[1]
+    channels = recorded.get("channels") or ()
+    labels = recorded.get("feature_names") or channels
+    kept = np.unique(np.linspace(0, d - 1, min(d, MOST_CHANNELS)).round().astype(np.int64))
+    X = np.asarray(X[:, kept], np.float64)
+    named = [labels[i] if len(labels) == d else f"channel {i + 1}" for i in kept]
+    known = np.isfinite(E).all(axis=1) & np.isfinite(X).all(axis=1)
+    r2 = channel_r2(E[known], X[known], fold[known]) if known.sum() >= FEWEST_LANDMARKS else None
+    return ViewChannels(name, d, named, X, r2, tuple(channels))
+
+
+def _owner(feature: str, channels: Sequence[str]) -> str | None:
+    """The channel that a feature is of, by its name; None if it is of several, or of none that is known."""
+    of = [name for name in channels if feature.startswith((f"{name} at ", f"log power of {name}, "))]
+    return max(of, key=len) if of else None

@@ -1,0 +1,312 @@
+"""What a report draws of the rows: a sample, extremes of stretches, gaps, spectra, and values to colour points by.
+
+A result may have many millions of rows. They are read once, block by block, so that neither memory nor the page grows
+with the recording.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.errors import DataError
+from dlcca.report.spectrum import Spectrum, SpectrumEstimator
+from dlcca.storage import views as view_store
+from dlcca.storage.formats import Format, read_rows
+
+#: Bytes of all arrays together that are held at a time, about.
+AT_ONCE = 24 << 20
+
+#: Rows that are drawn as points, evenly over the recording, and landmarks besides.
+POINTS, LANDMARKS = 6000, 2500
+#: Stretches of the recording whose extremes are drawn.
+STRETCHES = 1200
+#: Coordinates that are kept; further ones say little.
+COORDINATES = 6
+#: Steps of time that differ by less, as a share of a step, are one step.
+EVEN = 1e-4
+#: Reasons for which a row may be left out, 0 for none.
+REASONS = 8
+#: Labels that get a colour of their own; the rest are "other".
+MOST_LABELS = 9
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows."""
+
+    first: int
+    time: NDArray  # (b,)
+    embedding: NDArray  # (b, q)
+    reason: NDArray[np.uint8] | None = None  # (b,)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The rows that are drawn."""
+
+    rows: NDArray[np.int64]  # (p,) rising
+    time: NDArray[np.float64]  # (p,)
+    embedding: NDArray[np.float64]  # (p, q) the first coordinates
+
+    def at(self, rows: NDArray) -> NDArray[np.int64]:
+        """Positions of rows in the sample."""
+        return np.searchsorted(self.rows, rows)
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """All rows, in stretches of equal length."""
+
+    edges: NDArray[np.int64]  # (s + 1,) row numbers
+    begin: NDArray[np.float64]  # (s,) time of the first row
+    end: NDArray[np.float64]  # (s,) time of the last one
+    low: NDArray[np.float64]  # (s, q) extremes of each coordinate; NaN where no row is valid
+    high: NDArray[np.float64]
+    reasons: NDArray[np.int64]  # (s, REASONS) rows by the reason for which they were left out
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Rows of each stretch."""
+        return np.diff(self.edges)
+
+
+@dataclass(frozen=True)
+class RowSummary:
+    """All that a report draws of the rows."""
+
+    n: int
+    sample: Sample
+    stretches: Stretches
+    mark_time: NDArray[np.float64]  # (L,) times of the landmarks
+    spectrum: Spectrum | None  # None where rows are not evenly spaced in time
+    step: float | None  # between two rows, if it is always the same
+
+    @property
+    def first_time(self) -> float:
+        return float(self.stretches.begin[0])
+
+    @property
+    def last_time(self) -> float:
+        return float(self.stretches.end[-1])
+
+
+def picked_rows(n: int, landmarks: NDArray, also: Sequence[int] | NDArray = ()) -> NDArray[np.int64]:
+    """The rows that are drawn: evenly spaced ones, some landmarks, and those in ``also``."""
+    even = np.linspace(0, n - 1, min(n, POINTS)).round().astype(np.int64)
+    return np.unique(np.concatenate([even, some_landmarks(landmarks), np.asarray(also, np.int64)]))
+
+
+def some_landmarks(landmarks: NDArray) -> NDArray[np.int64]:
+    """Row numbers of the landmarks that are drawn."""
+    return np.asarray(landmarks, np.int64)[which_landmarks(len(landmarks))]
+
+
+def which_landmarks(count: int) -> NDArray[np.int64]:
+    """Which of so many landmarks are drawn, evenly spaced."""
+    return np.unique(np.linspace(0, count - 1, min(count, LANDMARKS)).round().astype(np.int64))
+
+
+def summarize(
+    blocks: Iterable[Block],
+    n: int,
+    q: int,
+    rows: NDArray[np.int64],
+    marks: NDArray[np.int64],
+    *,
+    has_clock: bool = True,
+) -> RowSummary:
+    """Summarize n rows in one pass.
+
+    Parameters
+    ----------
+    blocks : all rows, in order
+    q : coordinates of the result
+    rows : (p,) rising, the sample
+    marks : (L,) in any order, rows whose times are kept
+    has_clock : whether the order of the rows means something; if not, there is no spectrum
+    """
+    q = min(q, COORDINATES)
+    sample, stretches, steps = _SampleReader(rows, q), _StretchReader(n, q), _Steps()
+    order = np.argsort(marks, kind="stable")
+    mark_sample = _SampleReader(np.asarray(marks, np.int64)[order], 0)
+    estimator = SpectrumEstimator(n, q) if has_clock else None
+    for block in blocks:
+        E = np.asarray(block.embedding[:, :q], np.float64)
+        sample.take(block.first, block.time, E)
+        mark_sample.take(block.first, block.time, E[:, :0])
+        stretches.take(block.first, block.time, E, block.reason)
+        steps.take(block.time)
+        if estimator is not None:
+            estimator.take(E)
+    step = steps.even
+    spectrum = None if estimator is None or step is None else estimator.finished(step)
+    mark_time = np.empty(len(marks))
+    mark_time[order] = mark_sample.time
+    return RowSummary(n, sample.finished(), stretches.finished(), mark_time, spectrum, step)
+
+
+class _SampleReader:
+    def __init__(self, rows: NDArray[np.int64], q: int) -> None:
+        self.rows = rows
+        self.time, self.E = np.full(len(rows), np.nan), np.full((len(rows), q), np.nan)
+
+    def take(self, first: int, time: NDArray, E: NDArray) -> None:
+        low, high = np.searchsorted(self.rows, [first, first + len(time)])
+        wanted = self.rows[low:high] - first
+        self.time[low:high], self.E[low:high] = time[wanted], E[wanted]
+
+    def finished(self) -> Sample:
+        return Sample(self.rows, self.time, self.E)
+
+
+class _StretchReader:
+    def __init__(self, n: int, q: int) -> None:
+        s = min(n, STRETCHES)
+        self.edges = np.linspace(0, n, s + 1).round().astype(np.int64)
+        self.begin, self.end = np.full(s, np.nan), np.full(s, np.nan)
+        self.low, self.high = np.full((s, q), np.nan), np.full((s, q), np.nan)
+        self.reasons = np.zeros((s, REASONS), np.int64)
+
+    def take(self, first: int, time: NDArray, E: NDArray, reason: NDArray | None) -> None:
+        if not len(time):
+            return
+        last = first + len(time)
+        low, high = int(np.searchsorted(self.edges, first, "right")) - 1, int(np.searchsorted(self.edges, last))
+        touched = slice(low, high)
+        cuts = np.maximum(self.edges[low:high] - first, 0)
+        self.low[touched] = np.fmin(self.low[touched], np.fmin.reduceat(E, cuts, axis=0))
+        self.high[touched] = np.fmax(self.high[touched], np.fmax.reduceat(E, cuts, axis=0))
+        whole = self.edges[low:high] >= first  # those that begin in this block
+        self.begin[touched][whole] = time[cuts[whole]]
+        ends = np.append(cuts[1:], len(time)) - 1
+        self.end[touched] = time[ends]
+        codes = np.zeros(len(time), np.int64) if reason is None else np.minimum(reason, REASONS - 1).astype(np.int64)
+        if reason is None:
+            codes[np.isnan(E[:, 0])] = REASONS - 1
+        stretch = np.repeat(np.arange(high - low), np.diff(np.append(cuts, len(time))))
+        counts = np.bincount(stretch * REASONS + codes, minlength=(high - low) * REASONS)
+        self.reasons[touched] += counts.reshape(-1, REASONS)
+
+    def finished(self) -> Stretches:
+        return Stretches(self.edges, self.begin, self.end, self.low, self.high, self.reasons)
+
+
+class _Steps:
+    """Whether the steps of time are equal."""
+
+    def __init__(self) -> None:
+        self.least, self.most, self.count = np.inf, -np.inf, 0
+        self.first: float | None = None
+        self.last = 0.0
+
+    def take(self, time: NDArray) -> None:
+        if not len(time):
+            return
+        time = np.asarray(time, np.float64)
+        if self.first is None:
+            self.first = float(time[0])
+        else:
+            time = np.append(self.last, time)
+        steps = np.diff(time)
+        if len(steps):
+            self.least, self.most = min(self.least, steps.min()), max(self.most, steps.max())
+        self.count, self.last = self.count + len(steps), float(time[-1])
+
+    @property
+    def even(self) -> float | None:
+        """The step; None if it is not always the same."""
+        if self.first is None or self.count < 3 or not self.least > 0:
+            return None
+        mean = (self.last - self.first) / self.count
+        return float(mean) if self.most - self.least <= 2 * EVEN * mean else None
+
+
+def blocks_of_store(group: Any, digests: Mapping[str, str], address: str, form: Format) -> Iterator[Block]:
+    """All rows of a finished run, some at a time; an error at the end if a digest differs."""
+    names = ["embedding", "time", *(["reason"] if "reason" in digests else [])]
+    for first, part in read_rows(group, names, digests, address, form, step=_step([group[name] for name in names])):
+        yield Block(first, part["time"], part["embedding"], part.get("reason"))
+
+
+def read_picked(
+    group: Any, name: str, rows: NDArray[np.int64], digests: Mapping[str, str], address: str, form: Format
+) -> NDArray:
+    """Some rows of an array, in the given order; the whole array is read and checked, some rows at a time."""
+    order = np.argsort(rows, kind="stable")
+    wanted, parts = rows[order], []
+    for first, block in read_rows(group, [name], digests, address, form, step=_step([group[name]])):
+        low, high = np.searchsorted(wanted, [first, first + len(block[name])])
+        parts.append(block[name][wanted[low:high] - first])
+    found = np.concatenate(parts)
+    back = np.empty_like(found)
+    back[order] = found
+    return back
+
+
+def _step(arrays: Sequence[Any]) -> int:
+    """Rows to read at a time: whole chunks of the widest array; chunks of narrow ones are decompressed again."""
+    widths = [array.dtype.itemsize * int(np.prod(array.shape[1:])) for array in arrays]
+    chunk = arrays[int(np.argmax(widths))].chunks[0]
+    return chunk * max(1, AT_ONCE // max(1, chunk * sum(widths)))
+
+
+@dataclass(frozen=True)
+class Coloring:
+    """A number or a label for each row of the sample."""
+
+    name: str
+    values: NDArray[np.float64]  # (p,) NaN where it is not known; codes of labels
+    labels: tuple[str, ...] = ()  # empty for numbers
+
+
+def colorings(known: Mapping[str, NDArray], rows: NDArray[np.int64]) -> list[Coloring]:
+    """From arrays (n,) of all rows: numbers, or texts, which are labels."""
+    made = []
+    for name, values in known.items():
+        values = np.asarray(values)
+        if values.shape != (rows[-1] + 1,):  # the last row is always in the sample
+            raise DataError(
+                f"{name!r} has shape {values.shape}; to colour by it a value for each of {rows[-1] + 1} rows is needed."
+            )
+        values = values[rows]
+        is_text = values.dtype.kind in "US"
+        made.append(_labelled(name, values.astype(str)) if is_text else Coloring(name, values.astype(np.float64)))
+    return made
+
+
+def annotation_colorings(address: str, sample: Sample) -> list[Coloring]:
+    """The annotations of the recordings that a run was made of: for each row the one in force."""
+    place = f"{address.rstrip('/')}/recordings"
+    if not view_store.is_views(place):
+        return []
+    header = view_store.describe(place)
+    marks = header.get("annotations", [])
+    labels = _in_force(sample.time, marks, float(header.get("window_s") or 0))
+    return [_labelled("annotation", labels)] if (labels != "").any() else []
+
+
+def _in_force(time: NDArray, marks: Sequence[Any], window_s: float) -> NDArray:
+    """The text of the annotation at each time, "" where there is none; the one with the latest onset wins."""
+    labels = np.full(len(time), "", dtype=object)
+    order = np.argsort(time, kind="stable")
+    rising = time[order]
+    for onset, end, text in sorted(marks, key=lambda mark: mark[0]):
+        low = np.searchsorted(rising, onset - window_s, "right")  # windows that reach into it
+        high = np.searchsorted(rising, end) if end > onset else np.searchsorted(rising, onset, "right")
+        labels[order[low:high]] = str(text)
+    return labels.astype(str)
+
+
+def _labelled(name: str, texts: NDArray) -> Coloring:
+    counts = Counter(texts[texts != ""].tolist())
+    kept = sorted(text for text, _ in counts.most_common(MOST_LABELS))
+    names = [*kept, "other"] if len(counts) > len(kept) else kept
+    numbers = {text: float(i) for i, text in enumerate(kept)}
+    values = np.array([np.nan if text == "" else numbers.get(text, float(len(kept))) for text in texts])
+    return Coloring(name, values, tuple(names))

@@ -1,0 +1,130 @@
+"""Times of a recording as text and as ticks: clock times where the start is known, else seconds or samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+#: Steps between ticks on an axis of seconds, below a day.
+_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
+_DAY_S = 86_400
+#: The times of a shorter recording are in seconds.
+SHORT_S = 600.0
+
+
+@dataclass(frozen=True)
+class TimeAxis:
+    """The range and the format of the times of a result; ``first`` and ``last`` are in ``unit``."""
+
+    unit: str  # "s" or "sample"
+    first: float
+    last: float
+    start: str | None = None  # ISO: when time is 0
+
+    @property
+    def span(self) -> float:
+        return self.last - self.first
+
+    @property
+    def zero(self) -> datetime | None:
+        """When time is 0 by the clock of the recording, without its time zone."""
+        if self.start is None or self.unit != "s":
+            return None
+        try:
+            return datetime.fromisoformat(self.start).replace(tzinfo=None)
+        except ValueError:
+            return None
+
+    @property
+    def zero_ms(self) -> float | None:
+        """The same for scripts: milliseconds since 1970, with the clock of the recording taken as UTC."""
+        return None if self.zero is None else self.zero.replace(tzinfo=UTC).timestamp() * 1000
+
+    @property
+    def form(self) -> str:
+        """Format of a time: "clock" is the time of day, "date" has the day too; or "h:min", "s" or "sample"."""
+        if self.unit != "s":
+            return "sample"
+        if self.zero is not None:
+            return "clock" if self.span < _DAY_S else "date"
+        return "s" if self.span < SHORT_S else "h:min"
+
+    @property
+    def label(self) -> str:
+        """Label of the axis."""
+        return {
+            "sample": "sample",
+            "s": "time [s]",
+            "h:min": "time since the start [h:min]",
+            "clock": "time of day",
+            "date": "date and time",
+        }[self.form]
+
+    def text(self, time: float) -> str:
+        """A time, with a precision that suits the span."""
+        form = self.form
+        if form == "sample":
+            return f"{time:,.0f}".replace(",", "\u202f")
+        if form == "s":
+            return f"{time:.2f} s" if self.span < 60 else f"{time:.1f} s"
+        if form == "h:min":
+            return _hours(time, seconds=self.span < 4 * 3600)
+        assert self.zero is not None
+        pattern = "%H:%M:%S" if self.span < 3600 else "%H:%M"
+        return (self.zero + timedelta(seconds=time)).strftime(pattern if form == "clock" else f"%d %b {pattern}")
+
+    def between(self, low: float, high: float) -> str:
+        """An interval, as a part of a sentence."""
+        if self.form == "sample":
+            return f"between samples {self.text(low)} and {self.text(high)}"
+        after = " after the start" if self.form == "h:min" else ""
+        return f"between {self.text(low)} and {self.text(high)}{after}"
+
+    def duration(self) -> str:
+        """Length of the recording."""
+        if self.unit != "s":
+            return ""
+        if self.span < SHORT_S:
+            return f"{self.span:.4g} s"
+        hours = self.span / 3600
+        if hours < 1:
+            return f"{self.span / 60:.0f} min"
+        return f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.1f} days"
+
+    def apply(self, ax: Any, most: int = 8) -> None:
+        """Label the x axis of a plot, with at most so many ticks, at round times."""
+        ax.set_xlabel(self.label)
+        if self.form in ("s", "sample"):
+            return
+        offset = 0.0 if self.zero is None else (self.zero - datetime(1970, 1, 1)).total_seconds()
+        step = _round_step(self.span / most)
+        count = int(self.span // step) + 2
+        begin = -(-(self.first + offset) // step) * step - offset
+        ticks = [t for t in (begin + i * step for i in range(count)) if t <= self.last]
+        ax.set_xticks(ticks, [self._tick(t, step) for t in ticks])
+
+    def _tick(self, time: float, step: float) -> str:
+        if self.zero is None:
+            return _hours(time, seconds=step < 60)
+        moment = self.zero + timedelta(seconds=time)
+        if step >= _DAY_S:
+            return moment.strftime("%d %b")
+        pattern = "%H:%M:%S" if step < 60 else "%H:%M"
+        return moment.strftime(pattern if self.form == "clock" else f"%d %b\n{pattern}")
+
+
+def _hours(time: float, *, seconds: bool) -> str:
+    sign, whole = "−" if time < 0 else "", round(abs(time))
+    text = f"{sign}{whole // 3600}:{whole % 3600 // 60:02d}"
+    return f"{text}:{whole % 60:02d}" if seconds else text
+
+
+def _round_step(least: float) -> float:
+    for step in _STEPS_S:
+        if step >= least:
+            return float(step)
+    days = 1
+    while days * _DAY_S < least:
+        days *= 2
+    return float(days * _DAY_S)

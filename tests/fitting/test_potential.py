@@ -1,0 +1,83 @@
+"""Potential coordinates in fits: in memory and by blocks, for new rows, saved, with a missing view."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from dlcca import LocalCCA, open_model, simulate
+from dlcca.errors import SettingsError, Untrusted
+from dlcca.fitting import pipeline, potential
+from tests.fitting.jobs import KNN, TIME, embedding, recordings, small_job
+
+pytestmark = pytest.mark.filterwarnings("ignore::dlcca.errors.Untrusted")
+
+READ = {"coordinates": "potential"}
+KINDS = {
+    "alternating": (2, {**KNN, **READ}),
+    "alternating, 3 views": (3, {**KNN, **READ}),
+    "alternating, time 3": (2, {**KNN, **READ, "diffusion_time": 3}),
+    "average sparse": (2, {**KNN, **READ, "fusion": "average", "kernel": "sparse"}),
+    "one kernel, dense": (2, {**TIME, **READ}),
+}
+
+
+def fitted(views, options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Untrusted)
+        return LocalCCA(**{"random_state": 0, **options}).fit(views)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_blocks_give_the_coordinates_of_a_fit_in_memory(kind, tmp_path):
+    K, options = KINDS[kind]
+    job = small_job(tmp_path, recordings(K), 7, **options)
+    pipeline.run(job)
+    model = fitted(recordings(K), options)
+    np.testing.assert_allclose(embedding(job), model.embedding_, atol=1e-8, rtol=0)
+    if "diffusion_time" in options:
+        assert potential.diffusion_time(job) == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_rows_keep_their_coordinates_also_in_a_saved_model(kind, tmp_path):
+    K, options = KINDS[kind]
+    views = recordings(K)
+    model = fitted(views, options)
+    np.testing.assert_allclose(model.transform(views), model.embedding_, atol=1e-8, rtol=0)
+    model.save(tmp_path / "model.zarr")
+    again = open_model(tmp_path / "model.zarr").transform([X[:20] for X in views])
+    np.testing.assert_allclose(again, model.embedding_[:20], atol=1e-8, rtol=0)
+
+
+def test_one_view_alone_gives_nearly_the_same_coordinates():
+    views, _truth = simulate.torus(600, random_state=0)
+    model = fitted(views, {"neighborhoods": "knn", **READ})
+    for alone in ([views[0], None], [None, views[1]]):
+        E = model.transform(alone)
+        found = [abs(np.corrcoef(E[:, i], model.embedding_[:, i])[0, 1]) for i in range(2)]
+        assert min(found) > 0.98
+
+
+def test_the_diffusion_spectrum_does_not_depend_on_the_coordinates():
+    views = recordings(2)
+    diffusion, read = (fitted(views, {**KNN, "coordinates": kind}) for kind in ("diffusion", "potential"))
+    np.testing.assert_allclose(read.eigenvalues_, diffusion.eigenvalues_, atol=1e-12)
+    assert isinstance(read.settings_.spectrum.diffusion_time, int)
+    assert "diffusion_time = " in read.summary()
+    assert np.std(read.embedding_[:, 0]) > np.std(read.embedding_[:, 1]) > np.std(read.embedding_[:, 2])
+
+
+def test_a_refit_lays_the_axes_on_the_old_ones():
+    views, _truth = simulate.torus(700, random_state=0)
+    old, new = [X[:600] for X in views], [X[600:] for X in views]
+    model = fitted(old, {"neighborhoods": "knn", "random_state": 0, **READ} | {"landmarks": 300})
+    again = model.refit(new, old)
+    assert again.change_["r2"] > 0.95
+    np.testing.assert_allclose(again.transform(new), again.embedding_[600:], atol=1e-8, rtol=0)
+
+
+@pytest.mark.parametrize("other", [{"solver": "lanczos"}, {"normalization": "paper", "fusion": "view"}])
+def test_options_that_do_not_go_together_are_refused(other):
+    with pytest.raises(SettingsError, match="coordinates='potential' needs"):
+        LocalCCA(**{**KNN, **READ, **other}).fit(recordings(2))

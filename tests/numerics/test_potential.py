@@ -1,0 +1,171 @@
+"""Potential coordinates through landmarks against walks between all samples."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlcca.numerics.coordinates import signs
+from dlcca.numerics.distances import squared_distances
+from dlcca.numerics.eigensolvers import gram
+from dlcca.numerics.fusion import gram_pairs
+from dlcca.numerics.kernels import balanced, relative_rows, sparse_rows
+from dlcca.numerics.potential import (
+    arrivals,
+    features,
+    potential_coordinates,
+    principal_components,
+    transitions,
+)
+from dlcca.numerics.topk import closest_links
+from tests.numerics.cases import quick, seeds
+from tests.reference import potential as reference
+
+ANCHORS = np.arange(1, 16, 2)
+
+
+def kernels_of_a_common_line(seed, K, *, n=35, m=16, sparse=False, width=0.3):
+    """A kernel to the same landmarks, the first m samples, for each of K views of a common variable on a line."""
+    rng = np.random.default_rng(seed)
+    z = rng.uniform(0, 2, n)
+    kernels = []
+    for _ in range(K):
+        x = np.column_stack([z, rng.uniform(0, 0.5, n)])
+        D = squared_distances(x, x[:m])
+        if sparse:
+            links, nearest = closest_links(D, 8)
+            kernels.append(sparse_rows(relative_rows(nearest, width), links, m))
+        else:
+            kernels.append(relative_rows(D, width))
+    return kernels
+
+
+def circle_of(kernels):
+    """Transition matrices, and the column sums of the first kernel."""
+    halves = [balanced(W) for W in kernels]
+    pairs = gram_pairs(len(kernels)) if len(kernels) > 1 else [(0, 0)]
+    C = [c for _, c in halves]
+    return transitions({(u, v): gram(halves[u][0], halves[v][0]) for u, v in pairs}, C), C[0]
+
+
+def parts_of(kernels, t, anchors=ANCHORS):
+    P, C = circle_of(kernels)
+    return [features(W, B) for W, B in zip(kernels, arrivals(P, C, anchors, t).probabilities, strict=True)]
+
+
+def chosen(kernels):
+    """The diffusion time that is chosen, with the number of states."""
+    found = arrivals(*circle_of(kernels), ANCHORS)
+    return found.time, found.states
+
+
+def dense(kernels):
+    return [W.toarray() if sp.issparse(W) else W for W in kernels]
+
+
+@quick
+@given(seed=seeds, K=st.integers(1, 4), t=st.integers(1, 6), sparse=st.booleans())
+def test_features_equal_those_of_walks_between_all_samples(seed, K, t, sparse):
+    kernels = kernels_of_a_common_line(seed, K, sparse=sparse)
+    for v, f in enumerate(parts_of(kernels, t)):
+        np.testing.assert_allclose(f, reference.features(dense(kernels), v, t, ANCHORS), atol=1e-9)
+
+
+@quick
+@given(seed=seeds, K=st.integers(1, 3), sparse=st.booleans())
+def test_coordinates_equal_those_of_the_reference(seed, K, sparse):
+    kernels = kernels_of_a_common_line(seed, K, sparse=sparse)
+    sample = np.arange(16)
+    expected, variances, alone = reference.coordinates(dense(kernels), 2, 1, ANCHORS, sample)
+    parts = parts_of(kernels, 1)
+    fitted = principal_components([f[sample] for f in parts], 2)
+    found = potential_coordinates(parts, fitted)
+    np.testing.assert_allclose(fitted.variances, variances, rtol=1e-7)
+    if variances[0] < 1.05 * variances[1]:
+        return  # directions of nearly equal variances are arbitrary
+    first = [0]  # the second is far from the third only by chance
+    np.testing.assert_allclose((found * signs(found))[:, first], (expected * signs(expected))[:, first], atol=1e-6)
+    for v in range(K) if K > 1 else ():
+        one = potential_coordinates([f if u == v else None for u, f in enumerate(parts)], fitted)
+        np.testing.assert_allclose((one * signs(found))[:, first], (alone[v] * signs(expected))[:, first], atol=1e-6)
+
+
+@quick
+@given(seed=seeds, K=st.integers(1, 3), width=st.sampled_from([0.01, 0.03, 0.3]))
+def test_diffusion_time_is_that_of_the_reference(seed, K, width):
+    kernels = kernels_of_a_common_line(seed, K, n=40, m=30, width=width)
+    t, states = chosen(kernels)
+    assert states == pytest.approx(reference.number_of_states(kernels, 4), rel=1e-7)
+    assert t == reference.diffusion_time(kernels)
+    expected = [reference.features(kernels, v, t, ANCHORS) for v in range(K)]
+    np.testing.assert_allclose(parts_of(kernels, None), expected, atol=1e-8)
+
+
+def test_wide_kernels_take_one_round_and_narrow_ones_many():
+    wide, narrow = (kernels_of_a_common_line(0, 2, n=200, m=100, width=width) for width in (1.0, 0.003))
+    assert chosen(wide)[0] == 1
+    assert chosen(narrow)[0] >= 8
+
+
+def test_diffusion_time_ignores_a_separate_piece():
+    kernels = kernels_of_a_common_line(0, 2, n=100, m=50, width=1.0)
+    apart = []
+    for W in kernels:
+        W = W.copy()
+        W[:3, 3:] = 0  # three samples, landmarks themselves, that no other sample is linked to
+        W[3:, :3] = 0
+        apart.append(W)
+    assert chosen(apart)[0] == 1
+
+
+@quick
+@given(seed=seeds, K=st.integers(1, 4), t=st.integers(1, 9))
+def test_probabilities_sum_to_one(seed, K, t):
+    for B in arrivals(*circle_of(kernels_of_a_common_line(seed, K, sparse=True)), np.arange(16), t).probabilities:
+        np.testing.assert_allclose(B.sum(axis=1), 1, atol=1e-12)
+        assert (B >= 0).all()
+
+
+@quick
+@given(seed=seeds, cut=st.integers(1, 34), sparse=st.booleans())
+def test_rows_do_not_depend_on_each_other_or_on_factors_of_their_own(seed, cut, sparse):
+    kernels = kernels_of_a_common_line(seed, 2, sparse=sparse)
+    for W, B in zip(kernels, arrivals(*circle_of(kernels), ANCHORS, 2).probabilities, strict=True):
+        whole = features(W, B)
+        np.testing.assert_allclose(np.concatenate([features(W[:cut], B), features(W[cut:], B)]), whole, atol=1e-12)
+        scale = np.random.default_rng(seed).uniform(0.1, 10, len(whole))
+        scaled = sp.diags_array(scale).tocsr() @ W if sparse else W * scale[:, None]
+        np.testing.assert_allclose(features(scaled, B), whole, atol=1e-12)
+
+
+@quick
+@given(seed=seeds, t=st.integers(1, 3))
+def test_the_order_of_landmarks_does_not_matter(seed, t):
+    kernels = kernels_of_a_common_line(seed, 2)
+    order = np.random.default_rng(seed).permutation(16)
+    place = np.argsort(order)[ANCHORS]
+    turned = [W[:, order] for W in kernels]
+    for one, other in zip(parts_of(kernels, t), parts_of(turned, t, place), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-10)
+    assert chosen(kernels)[0] == arrivals(*circle_of(turned), place).time
+
+
+def test_one_view_alone_predicts_the_coordinates_of_all():
+    kernels = kernels_of_a_common_line(0, 3, n=300, m=100)
+    parts = parts_of(kernels, 1, np.arange(0, 100, 2))
+    fitted = principal_components([f[:100] for f in parts], 2)
+    whole = potential_coordinates(parts, fitted)
+    for present in ([0], [1], [2], [0, 2]):
+        some = potential_coordinates([f if v in present else None for v, f in enumerate(parts)], fitted)
+        assert np.corrcoef(some[:, 0], whole[:, 0])[0, 1] > 0.95
+        assert some[:, 0].std() == pytest.approx(whole[:, 0].std(), rel=0.15)
+
+
+def test_coordinates_have_no_variance_beyond_the_rank():
+    kernels = [np.ones((30, 16))] * 2  # a walker is anywhere after one step
+    parts = parts_of(kernels, 1)
+    fitted = principal_components(parts, 2)
+    assert np.isfinite(potential_coordinates(parts, fitted)).all()
+    assert np.isfinite(potential_coordinates([parts[0], None], fitted)).all()
+    np.testing.assert_allclose(fitted.variances, 0, atol=1e-20)
