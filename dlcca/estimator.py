@@ -45,7 +45,10 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     neighborhoods : "time" for a window around each landmark, "knn" for the samples nearest in all views at once, or an
         (L, k) array of row numbers
     window : samples in a time window, or "auto"
-    n_neighbors : neighbours in "knn"
+    n_neighbors : neighbours in "knn", or "auto": 64, among so many random rows that they fill the ball in which the
+        kernel uses the metric
+    neighbor_rows : rows among which neighbours are searched: "all", a number of random rows, or "auto", which is "all"
+        if ``n_neighbors`` is a number
     neighbor_index : how they are searched, "auto", "exact" or "pynndescent" (approximate, for very many landmarks)
     lags : rows that each view runs behind the first, (K,); "auto" to estimate them; None for views that are in step
     max_lag : the largest lag that "auto" looks at, in rows; None for a tenth of them, at most 500
@@ -106,7 +109,8 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         *,
         neighborhoods: Any = "time",
         window: Any = 8,
-        n_neighbors: int = 64,
+        n_neighbors: int | str = "auto",
+        neighbor_rows: int | str = "auto",
         neighbor_index: str = "auto",
         lags: Any = None,
         max_lag: int | None = None,
@@ -132,6 +136,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         self.neighborhoods = neighborhoods
         self.window = window
         self.n_neighbors = n_neighbors
+        self.neighbor_rows = neighbor_rows
         self.neighbor_index = neighbor_index
         self.lags = lags
         self.max_lag = max_lag

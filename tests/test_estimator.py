@@ -73,8 +73,9 @@ def test_two_fits_of_one_seed_are_equal_to_the_bit(torus):
 
 
 def test_lanczos_and_gram_agree(torus):
-    one = LocalCCA(solver="gram", **KNN).fit(torus)
+    one = LocalCCA(solver="gram", coordinates="diffusion", **KNN).fit(torus)
     two = LocalCCA(solver="lanczos", **KNN).fit(torus)
+    assert two.settings_.spectrum.coordinates == "diffusion"
     np.testing.assert_allclose(one.eigenvalues_, two.eigenvalues_, atol=1e-8)
     np.testing.assert_allclose(one.embedding_, two.embedding_, atol=1e-5)
 

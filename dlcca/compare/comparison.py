@@ -134,7 +134,7 @@ def _local_cca(views: dict[str, NDArray], settings: Settings, seed: int, segment
 def _fitting(settings: Settings, n: int) -> Settings:
     """The settings for n rows: no more landmarks or neighbours than there are, and no row numbers of the recording."""
     options = settings.options()
-    changed: dict[str, Any] = {"n_neighbors": min(options["n_neighbors"], n)}
+    changed: dict[str, Any] = {"n_neighbors": min(options["n_neighbors"], n)}  # of neighbor_rows, at most n are used
     if np.ndim(options["landmarks"]):
         changed["landmarks"] = "auto"
     elif isinstance(options["landmarks"], int):

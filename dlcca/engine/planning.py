@@ -83,6 +83,7 @@ class Sizes:
     q: int  # coordinates
     candidates: int  # rows among which spread-out landmarks are sought; 0 if they are not
     sought: int  # neighbours that are searched for each landmark; 0 if they are a window of time
+    subset: int  # random rows among which they are searched; 0 for all rows
     sought_by: str  # "products" of all pairs, or an index of another name
     links: int  # landmarks near each sample that are searched in each view; 0 if the metric decides
     links_by: str

@@ -137,7 +137,7 @@ def cut_down(settings: Settings, n: int, most_landmarks: int) -> Settings:
         **{
             "landmarks": m,
             "window": min(int(options["window"]), n) if options["window"] != "auto" else "auto",
-            "n_neighbors": min(int(options["n_neighbors"]), n),
+            "n_neighbors": min(int(options["n_neighbors"]), n),  # of neighbor_rows, at most n are used
             "n_components": min(int(options["n_components"]), m - 1),
             **given,
         }

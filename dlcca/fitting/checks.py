@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Blocks, Stage
 from dlcca.errors import DataError, SettingsError
-from dlcca.fitting import embed, spectrum
+from dlcca.fitting import embed, potential, spectrum
 from dlcca.fitting.embed import model_of
 from dlcca.fitting.half_fits import from_halves, half_fit, rows_for_halves
 from dlcca.fitting.job import Job
@@ -33,8 +33,10 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     model, some = model_of(job), evenly(job.n, min(job.n, SOME_ROWS))
     arrays = [job.read(v, some) for v in range(job.K)]
     half = half_fit(model, arrays, model.coordinates(arrays), job.settings)
-    found = checks_of(model, arrays, _many(job), half, spectrum.n_connected_components(job))
-    found = replace(found, again=_again(job, model), outliers=spectrum.outliers(job))
+    pieces, stray = spectrum.connected_components(job)
+    found = checks_of(model, arrays, _many(job), half, pieces)
+    stray = stray if potential.is_needed(job) else None
+    found = replace(found, again=_again(job, model), outliers=spectrum.outliers(job), stray=stray)
     plain = {
         name: np.asarray(x).tolist() if name in ARRAYS and x is not None else x for name, x in asdict(found).items()
     }

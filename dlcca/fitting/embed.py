@@ -30,8 +30,7 @@ LEAST_LOOKED_AT = 128
 def compute(job: Job, stage: Blocks, block: int) -> None:
     """Coordinates up to sign and scale, and the sums from which these follow."""
     first, _last = job.bounds(block)
-    read = _potential if potential.is_needed(job) else _sparse if draft_model.is_sparse(job) else _dense
-    E = read(job, block)
+    E = _potential(job, block) if potential.is_needed(job) else average(job, block, _eigenfunctions(job))
     largest = E[np.argmax(np.abs(E), axis=0), np.arange(E.shape[1])]
     facts = {
         "squares": (E**2).sum(axis=0).tolist(),
@@ -78,19 +77,26 @@ def reaches(job: Job) -> NDArray[np.float64]:
     return np.array([coverage_radius(found[:, v], points[v]) if v in used else 0.0 for v in range(job.K)])
 
 
-def _sparse(job: Job, block: int) -> NDArray:
+#: Of each kernel, weights (m,) and values (m, p) of the landmarks.
+Known = list[tuple[NDArray, NDArray]]
+
+
+def _eigenfunctions(job: Job) -> Known:
+    return list(zip(gram.weights(job), spectrum.values(job), strict=True))
+
+
+def average(job: Job, block: int, known: Known) -> NDArray:
+    """Averages (b, p) of the landmarks' values under the kernel rows of a block; of several kernels, their mean."""
+    sigmas = bandwidth.sigmas(job)
+    if not draft_model.is_sparse(job):
+        (b, V), sigma = known[0], sigmas[0]
+        return np.concatenate([extend(relative_rows(D, sigma), b, V) for D in kernel.dense_tiles(job, block)])
     readings = []
-    known = zip(bandwidth.sigmas(job), gram.weights(job), spectrum.values(job), strict=True)
-    for v, (sigma, b, V) in enumerate(known):
+    for v, (sigma, (b, V)) in enumerate(zip(sigmas, known, strict=True)):
         links, D = kernel.rows(job, v, block)
         W = sparse_rows(relative_rows(D, sigma), links, landmarks.count(job))
         readings.append(extend(W, b, V))
     return np.mean(readings, axis=0)
-
-
-def _dense(job: Job, block: int) -> NDArray:
-    sigma, b, V = bandwidth.sigmas(job)[0], gram.weights(job)[0], spectrum.values(job)[0]
-    return np.concatenate([extend(relative_rows(D, sigma), b, V) for D in kernel.dense_tiles(job, block)])
 
 
 def _potential(job: Job, block: int) -> NDArray:

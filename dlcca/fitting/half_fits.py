@@ -14,6 +14,7 @@ from dlcca.fitting.embed import fitted, rows_apart
 from dlcca.fitting.memory_job import memory_job
 from dlcca.model import Model
 from dlcca.numerics.landmarks import evenly
+from dlcca.settings.auto import matched_rows
 from dlcca.settings.fit import Settings
 from dlcca.trust.assess import Half
 from dlcca.trust.scores import linear_r2
@@ -107,10 +108,13 @@ def rows_for_halves(
 def _of_half(settings: Settings, n: int, m: int) -> Settings:
     """The same for half the rows: not more landmarks or neighbors than there are."""
     least = int(np.floor(0.4 * n))  # blocks are not all of one length
+    m, k = min(m, least), min(int(settings.neighborhoods.n_neighbors), least)
+    subset = settings.neighborhoods.neighbor_rows
     return settings.with_options(
-        landmarks=min(m, least),
+        landmarks=m,
         landmark_rule=settings.landmarks.rule if settings.landmarks.rule != "auto" else "even",
-        n_neighbors=min(int(settings.neighborhoods.n_neighbors), least),
+        n_neighbors=k,
+        neighbor_rows=subset if isinstance(subset, str) else matched_rows(k, m, int(settings.kernel.n_links)),
     )
 
 

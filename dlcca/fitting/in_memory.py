@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 
 from dlcca.fitting import bandwidth, embed, landmarks, metric, pipeline, potential, results, spectrum
 from dlcca.fitting.auto_window import with_window
-from dlcca.fitting.chance_correlation import by_chance
 from dlcca.fitting.job import Job, refuse_early
 from dlcca.fitting.memory_job import memory_job
 from dlcca.model import Model
@@ -81,5 +79,5 @@ def settle(settings: Settings, arrays: list[NDArray], segments: NDArray | None =
     def read(rows: NDArray[np.int64]) -> list[NDArray]:
         return [X[rows] for X in arrays]
 
-    choices = choose(settings, n, len(arrays), [X.shape[1] for X in arrays], partial(by_chance, read, n, settings))
+    choices = choose(settings, n, len(arrays), [X.shape[1] for X in arrays])
     return with_window(choices, n, read, segments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +15,6 @@ from dlcca.engine import given_rows
 from dlcca.engine.fingerprint import fingerprint, stage_fingerprint
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_of_block
 from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
-from dlcca.fitting.chance_correlation import by_chance
 from dlcca.numerics import windows
 from dlcca.recordings import input_integrity as inputs
 from dlcca.recordings.view_array import ViewArray, is_view, view_array
@@ -281,7 +280,7 @@ def identity(sources: tuple[Source, ...]) -> str:
 
 
 def settled(settings: Settings, sources: tuple[Source, ...]) -> Choices:
-    """The settings for these views without any "auto"; headers are read, and some rows where these decide.
+    """The settings for these views without any "auto"; only headers are read.
 
     Views that lack chunks are refused before, unless these are accepted, which is then noted.
     """
@@ -289,16 +288,15 @@ def settled(settings: Settings, sources: tuple[Source, ...]) -> Choices:
     notes = tuple(note for source in sources if (note := source.check_complete()))
     n = next(iter(arrays)).shape[0]
     dims = [array.shape[1] for array in arrays]
-
-    def read(rows: NDArray[np.int64]) -> list[NDArray]:
-        return [source.read(rows) for source in sources]
-
-    return replace(choose(settings, n, len(sources), dims, partial(by_chance, read, n, settings)), notes=notes)
+    return replace(choose(settings, n, len(sources), dims), notes=notes)
 
 
 def refuse_early(options: dict[str, Any], n: int, dims: Sequence[int] = ()) -> None:
     """An error for settings that would fail after hours of work."""
     refuse_sizes(options, n, dims)
+    rows, k = options["neighbor_rows"], options["n_neighbors"]
+    if not isinstance(rows, str) and rows < k:
+        raise SettingsError(f"neighbor_rows={rows} with n_neighbors={k}; at least {k} rows are needed, or 'all'.")
     landmarks = options["landmarks"]
     m = int(landmarks) if np.ndim(landmarks) == 0 else len(given_landmarks(landmarks, n))
     refuse_few_landmarks(m, options["n_components"])

@@ -2,12 +2,14 @@
 
 By products, landmarks are taken a group at a time, and what a group gives is written before the next is looked at.
 Neighbours are near in the channels of all views together, links along the equalized axes of each. Where an index is
-quicker, it gives the links here, and the neighbours in `shards`.
+quicker, it gives the links here, and the neighbours in `shards`. Where neighbours are searched in a random subset of
+the rows, the block's rows of the subset are kept for that search.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,8 @@ Part = tuple[str, tuple[int, NDArray]]
 TILE_ENTRIES = 1 << 20
 #: Distances that an index looks at for each neighbour that it finds, and samples of which it is made.
 INDEX_STEPS, SHARD_ROWS = 64.0, 1 << 17
+#: Second number of the seed of the subset, so that it is independent of other random choices.
+SUBSET_STREAM = 1
 #: Samples of a block whose links, found by an approximate index, are held against all landmarks.
 CHECKED = 16
 
@@ -46,8 +50,39 @@ def n_neighbors(job: Job) -> int:
     return int(job.options["n_neighbors"]) if isinstance(kind, str) and kind == "knn" else 0
 
 
+def subset_rows(job: Job) -> NDArray[np.int64] | None:
+    """The random rows among which neighbours are searched, rising; None for all rows."""
+    asked = job.options["neighbor_rows"]
+    if not n_neighbors(job) or isinstance(asked, str) or int(asked) >= job.n:
+        return None
+    return job.cached("subset", job.seed, job.n, int(asked), make=lambda: _drawn(job.n, int(asked), job.seed), keep=1)
+
+
+def _drawn(n: int, size: int, seed: int) -> NDArray[np.int64]:
+    rng = np.random.default_rng([seed, SUBSET_STREAM])
+    return np.sort(rng.choice(n, size, replace=False, shuffle=False))
+
+
+def subset_part(job: Job, block: int) -> NDArray[np.int64]:
+    """The rows of a block, counted from its first, that are in the subset."""
+    rows, (first, last) = subset_rows(job), job.bounds(block)
+    assert rows is not None
+    return rows[np.searchsorted(rows, first) : np.searchsorted(rows, last)] - first
+
+
+def _most_of_block(job: Job) -> int:
+    """Rows of the subset in the block that has most of them."""
+    rows = subset_rows(job)
+    return 0 if rows is None else int(np.bincount(rows // job.rows).max())
+
+
+def is_searched_here(job: Job) -> bool:
+    """Whether this stage compares the landmarks with all samples."""
+    return n_neighbors(job) > 0 and subset_rows(job) is None and neighbors_by(job) == "products"
+
+
 def is_needed(job: Job) -> bool:
-    return n_links(job) > 0 or (n_neighbors(job) > 0 and neighbors_by(job) == "products")
+    return n_links(job) > 0 or is_searched_here(job) or (subset_rows(job) is not None and not job.in_memory)
 
 
 def neighbors_by(job: Job) -> str:
@@ -81,18 +116,29 @@ def part_of_neighbors(g: int, part: int, nearest: Nearest) -> Iterator[Part]:
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
     first, _last = job.bounds(block)
+    if not n_links(job) and not is_searched_here(job):
+        rows = first + subset_part(job, block)
+        stage.write(block, _subset(job, block, [job.read(v, rows) for v in range(job.K)]), {})
+        return
     views = job.block(block)
+    subset = [] if subset_rows(job) is None or job.in_memory else [X[subset_part(job, block)] for X in views]
     if links_by(job) == "products":
-        stage.write(block, _by_products(job, block, views, first), {})
+        stage.write(block, chain(_subset(job, block, subset), _by_products(job, block, views, first)), {})
         return
     links = [indexes.links(job, v, X, n_links(job), links_by(job)) for v, X in enumerate(views)]
     facts = {"recall": _recall(job, views, links)} if links_by(job) == "pynndescent" else {}
-    stage.write(block, _numbered(links, first), facts)
+    stage.write(block, [*_subset(job, block, subset), *_numbered(links, first)], facts)
+
+
+def _subset(job: Job, block: int, views: list[NDArray]) -> list[Part]:
+    """The rows of the subset, of one block."""
+    place = block * _most_of_block(job)
+    return [(f"subset_{v}", (place, X)) for v, X in enumerate(views) if len(X)]
 
 
 def _by_products(job: Job, block: int, views: list[NDArray], first: int) -> Iterator[Part]:
     """Neighbours of a group at a time; the links last, when all groups have been looked at."""
-    s, k = n_links(job), n_neighbors(job) if neighbors_by(job) == "products" else 0
+    s, k = n_links(job), n_neighbors(job) if is_searched_here(job) else 0
     spreads = scan.result(job).spreads
     groups = range(landmarks.n_groups(job))
     turned = _along(job, views) if s else []
@@ -103,7 +149,7 @@ def _by_products(job: Job, block: int, views: list[NDArray], first: int) -> Iter
         if k:
             nearest = Nearest.none(len(points[0]), k)
             near_both_ways(
-                views, points, spreads, n_links=0, first_row=first, nearest=nearest, few_pairs=_few_pairs(job)
+                views, points, spreads, n_links=0, first_row=first, nearest=nearest, few_pairs=few_pairs(job)
             )
             yield from part_of_neighbors(g, block, nearest)
         if s:
@@ -115,7 +161,7 @@ def _by_products(job: Job, block: int, views: list[NDArray], first: int) -> Iter
                 n_links=min(s, len(points[0])),
                 first_row=0,
                 nearest=None,
-                few_pairs=_few_pairs(job),
+                few_pairs=few_pairs(job),
             )
             for v, best in enumerate(kept):
                 rank([turned[v]], points[v], [1.0], links[v], best, first_row=landmarks.group(job, g)[0])
@@ -134,7 +180,7 @@ def _units(job: Job) -> list[float]:
     return [spread if here is None else 1.0 for spread, here in zip(spreads, axes.of(job), strict=True)]
 
 
-def _few_pairs(job: Job) -> int:
+def few_pairs(job: Job) -> int:
     """Small fits do without numba, whose import takes longer than they do."""
     return FEW_PAIRS if job.in_memory else 0
 
@@ -168,8 +214,10 @@ def _arrays(job: Job) -> Arrays:
     arrays: dict[str, Any] = {}
     if s := n_links(job):
         arrays |= {f"links_{v}": ((job.n, s), "int32", job.rows) for v in range(job.K)}
-    if n_neighbors(job) and neighbors_by(job) == "products":
+    if is_searched_here(job):
         arrays |= parts_of_neighbors(job, job.n_blocks)
+    if (most := _most_of_block(job)) and not job.in_memory:
+        arrays |= {f"subset_{v}": ((job.n_blocks * most, d), job.dtype, most) for v, d in enumerate(job.dims)}
     return arrays
 
 
@@ -192,14 +240,14 @@ def _cost(sizes: Sizes) -> StagePlan:
     n, m, K = sizes.n, sizes.m, len(sizes.dims)
     group = -(-m // sizes.landmark_groups)
     by_products = sizes.links_by == "products"
-    sought = sizes.sought if sizes.sought_by == "products" else 0
+    sought = sizes.sought if sizes.sought_by == "products" and not sizes.subset else 0
     b = min(sizes.rows, n)
     looked_at = float(n) * K * (m if by_products else sizes.links * INDEX_STEPS)
     turned = sizes.block_bytes if sizes.links else 0  # along the axes of the links
     tiles = min(b * group, TILE_ENTRIES) * sizes.itemsize * K if by_products else m * sizes.width * 16.0
     return StagePlan(
         "near",
-        sizes.n_blocks if sizes.links + sought else 0,
+        sizes.n_blocks if sizes.links + sought + sizes.subset else 0,
         # Neighbours and links are near in different axes, and have products of their own.
         products=2.0 * n * m * sizes.width * (bool(sizes.links) + bool(sought)) if by_products else 0,
         selections=looked_at,
@@ -214,7 +262,7 @@ LINKS = Stage(
     "near",
     compute,
     after=[landmarks.POINTS, scan.MOMENTS, axes.AXES],
-    options=["fusion", "kernel", "n_links", "neighborhoods", "n_neighbors", "neighbor_index"],
+    options=["fusion", "kernel", "n_links", "neighborhoods", "n_neighbors", "neighbor_rows", "neighbor_index", "seed"],
     constants=[landmarks.GROUP],
     n_blocks=lambda job: job.n_blocks,
     arrays=_arrays,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.fitting import landmarks, neighbors
+from dlcca.fitting import landmarks, links, neighbors
 from dlcca.fitting.job import Job
 from dlcca.fitting.neighbors import width as width
 
@@ -81,6 +81,8 @@ def gathered(job: Job, rows: NDArray[np.int64]) -> tuple[Sequence[NDArray], NDAr
     """Views, and the rows (m, k) of neighborhoods as row numbers of these views."""
     if job.in_memory:
         return job.whole_views, rows
+    if (subset := links.subset_rows(job)) is not None:
+        return neighbors.subset_views(job), np.searchsorted(subset, rows)
     unique, where = np.unique(rows, return_inverse=True)
     return values(job, unique), where.reshape(rows.shape)
 
@@ -113,20 +115,26 @@ def _values(job: Job) -> Arrays:
     return {f"values_{v}": ((job.n_blocks * most, d), job.dtype, most) for v, d in enumerate(job.dims)}
 
 
+def _is_counted(job: Job) -> bool:
+    return not job.in_memory and not neighbors.in_subset(job)
+
+
 def _is_copied(job: Job) -> bool:
-    return not job.in_memory and bool(SURVEY.of(job).facts(0)["copied"])
+    return _is_counted(job) and bool(SURVEY.of(job).facts(0)["copied"])
 
 
 def _survey_cost(sizes: Sizes) -> StagePlan:
     asked = float(sizes.m) * sizes.k
-    return StagePlan("asked", 1, selections=8 * asked, reads=8 * asked, memory=1.3 * sizes.n + 24 * asked)
+    return StagePlan(
+        "asked", 0 if sizes.subset else 1, selections=8 * asked, reads=8 * asked, memory=1.3 * sizes.n + 24 * asked
+    )
 
 
 def _members_cost(sizes: Sizes) -> StagePlan:
     gathered = members_counted(sizes) * sizes.width * sizes.itemsize
     return StagePlan(
         "members",
-        sizes.n_blocks if rows_read(sizes)[1] else 0,
+        sizes.n_blocks if rows_read(sizes)[1] and not sizes.subset else 0,
         reads=sizes.pass_bytes,
         writes=gathered,
         memory=sizes.reading_bytes + 2 * gathered / sizes.n_blocks,
@@ -147,6 +155,8 @@ def members_counted(sizes: Sizes) -> float:
 def rows_read(sizes: Sizes) -> tuple[float, bool]:
     """Rows that all tasks of the stage "metric" read, about, and whether they read them from a copy."""
     tasks, members = tasks_counted(sizes), members_counted(sizes)
+    if sizes.subset:
+        return float(tasks) * sizes.subset, True
     direct = float(tasks if sizes.sought else 1) * sizes.n  # windows of neighbouring landmarks lie side by side
     copied = sizes.n + members + tasks * members < direct
     return (tasks * members if copied else direct), copied
@@ -157,7 +167,7 @@ SURVEY = Stage(
     survey,
     after=[neighbors.NEIGHBORHOODS],
     arrays=_bits,
-    is_needed=lambda job: not job.in_memory,
+    is_needed=_is_counted,
     says=neighbors.says,
     cost=_survey_cost,
     reads="all neighborhoods",

@@ -29,8 +29,56 @@ from dlcca.numerics.windows import time_windows
 from dlcca.settings.fit import Settings
 
 
+def in_subset(job: Job) -> bool:
+    """Whether neighbours are searched in a random subset of the rows."""
+    return links.subset_rows(job) is not None
+
+
+def gather_subset(job: Job, stage: Blocks, block: int) -> None:
+    """Put the rows of the subset together, so that later tasks open one file and not one for each block."""
+    parts = links.LINKS.of(job)
+    counts = [len(links.subset_part(job, b)) for b in range(job.n_blocks)]
+
+    def together(v: int) -> NDArray:
+        return np.concatenate([parts.read(f"subset_{v}", b)[:count] for b, count in enumerate(counts) if count])
+
+    stage.write(block, {f"values_{v}": (0, together(v)) for v in range(job.K)}, {})
+
+
+def subset_views(job: Job) -> list[NDArray]:
+    """The rows of the subset in every view."""
+    rows = links.subset_rows(job)
+    if job.in_memory:
+        return [X[rows] for X in job.whole_views]
+    return [SUBSET.of(job).read(f"values_{v}", 0) for v in range(job.K)]
+
+
+def _subset_arrays(job: Job) -> Arrays:
+    rows = links.subset_rows(job)
+    size = 0 if rows is None else len(rows)
+    return {f"values_{v}": ((size, d), job.dtype, size) for v, d in enumerate(job.dims)}
+
+
+def _subset_cost(sizes: Sizes) -> StagePlan:
+    moved = float(sizes.subset) * sizes.width * sizes.itemsize
+    return StagePlan("subset", 1 if sizes.subset else 0, reads=moved, writes=moved, memory=2 * moved)
+
+
+SUBSET = Stage(
+    "subset",
+    gather_subset,
+    after=[links.LINKS],
+    arrays=_subset_arrays,
+    is_needed=lambda job: in_subset(job) and not job.in_memory,
+    says=lambda job: f"{job.options['neighbor_rows']} rows, seed {job.seed}",
+    cost=_subset_cost,
+    reads="the parts of all blocks",
+    leaves="the random rows among which neighbours are searched",
+)
+
+
 def is_queried(job: Job) -> bool:
-    return links.n_neighbors(job) > 0 and links.neighbors_by(job) != "products"
+    return links.n_neighbors(job) > 0 and not in_subset(job) and links.neighbors_by(job) != "products"
 
 
 def n_shards(job: Job) -> int:
@@ -112,6 +160,10 @@ def n_spans(job: Job) -> int:
     return -(-n_parts(job) // SPAN)
 
 
+def is_merged(job: Job) -> bool:
+    return links.n_neighbors(job) > 0 and not in_subset(job) and n_spans(job) > 1
+
+
 def merge(job: Job, stage: Blocks, block: int) -> None:
     span, g = divmod(block, landmarks.n_groups(job))
     parts = range(span * SPAN, min(n_parts(job), (span + 1) * SPAN))
@@ -120,10 +172,25 @@ def merge(job: Job, stage: Blocks, block: int) -> None:
 
 def nearest(job: Job, g: int) -> Nearest:
     """The neighbours of a group, all samples together."""
+    if in_subset(job):
+        return _in_subset(job, landmarks.points(job, g), links.neighbors_by(job))
     if n_spans(job) == 1:
         return _together(_part(job, part, g) for part in range(n_parts(job)))
     stage, groups = MERGED.of(job), landmarks.n_groups(job)
     return _together(_read_part(stage, span * groups + g, g) for span in range(n_spans(job)))
+
+
+def _in_subset(job: Job, points: Sequence[NDArray], how: str) -> Nearest:
+    """The neighbours of points (m, d_v) in the subset."""
+    rows, views, spreads = links.subset_rows(job), subset_views(job), scan.result(job).spreads
+    assert rows is not None
+    if how == "products":
+        found = Nearest.none(len(points[0]), links.n_neighbors(job))
+        few_pairs = links.few_pairs(job)
+        near_both_ways(views, points, spreads, n_links=0, first_row=0, nearest=found, few_pairs=few_pairs)
+    else:
+        found = indexes.KINDS[how](views, spreads, 0).nearest(points, links.n_neighbors(job))
+    return Nearest(found.distances, rows[found.rows])
 
 
 def _part(job: Job, part: int, g: int) -> Nearest:
@@ -165,7 +232,7 @@ MERGED = Stage(
     constants=[SPAN],
     n_blocks=lambda job: n_spans(job) * landmarks.n_groups(job),
     arrays=lambda job: links.parts_of_neighbors(job, n_spans(job)),
-    is_needed=lambda job: links.n_neighbors(job) > 0 and n_spans(job) > 1,
+    is_needed=is_merged,
     says=lambda job: f"{n_parts(job)} parts",
     cost=_merge_cost,
     reads="the parts of 32 blocks",
@@ -187,7 +254,8 @@ def width(job: Job) -> int:
 
 def says(job: Job) -> str:
     kind = job.options["neighborhoods"]
-    return f"{kind if isinstance(kind, str) else 'given'}, {width(job)} samples, {job.options['neighbor_index']}"
+    among = f" of {job.options['neighbor_rows']} rows" if in_subset(job) else ""
+    return f"{kind if isinstance(kind, str) else 'given'}, {width(job)} samples{among}, {job.options['neighbor_index']}"
 
 
 def settle(job: Job, stage: Blocks, g: int) -> None:
@@ -246,7 +314,9 @@ def _measure(job: Job, stage: Blocks, client: Any, tell: Tell | None) -> None:
         return
     some = checked_landmarks(landmarks.count(job))
     exact: Nearest | None = None
-    for part in collect(exact_part, job, job.n_blocks, client, tell, (some,), name="recall"):
+    if in_subset(job):
+        exact = _in_subset(job, [np.concatenate(P) for P in zip(*_some_points(job, some), strict=True)], "products")
+    for part in () if in_subset(job) else collect(exact_part, job, job.n_blocks, client, tell, (some,), name="recall"):
         if exact is None:
             exact = part
         else:
@@ -294,10 +364,13 @@ def _arrays(job: Job) -> Arrays:
 def _cost(sizes: Sizes) -> StagePlan:
     groups = sizes.landmark_groups
     parts = sizes.merged_tasks / groups if sizes.merged_tasks else parts_counted(sizes)
+    pairs = float(sizes.subset) * sizes.m
     return StagePlan(
         "neighborhoods",
         groups,
-        reads=parts * sizes.m * sizes.sought * 16.0,
+        products=2 * pairs * sizes.width,
+        selections=pairs,
+        reads=0.0 if sizes.subset else parts * sizes.m * sizes.sought * 16.0,
         writes=sizes.m * sizes.k * 8.0,
         memory=-(-sizes.m // groups) * sizes.k * 80.0,
     )
@@ -306,7 +379,7 @@ def _cost(sizes: Sizes) -> StagePlan:
 NEIGHBORHOODS = Stage(
     "neighborhoods",
     settle,
-    after=[landmarks.POINTS, MERGED],
+    after=[landmarks.POINTS, MERGED, SUBSET],
     options=["neighborhoods", "window", "n_neighbors", "neighbor_index"],
     constants=[landmarks.GROUP],
     n_blocks=landmarks.n_groups,

@@ -23,6 +23,7 @@ from dlcca.fitting import (
     scan,
     sharing,
     spectrum,
+    strength,
     units,
 )
 from dlcca.fitting.job import Job
@@ -36,6 +37,7 @@ STAGES: tuple[Stage, ...] = (
     landmarks.POINTS,
     axes.AXES,
     links.LINKS,
+    neighbors.SUBSET,
     neighbors.INDEX_QUERIES,
     neighbors.MERGED,
     neighbors.NEIGHBORHOODS,
@@ -54,6 +56,7 @@ STAGES: tuple[Stage, ...] = (
     embed.COORDINATES,
     embed.SIGNS,
     embed.EMBEDDING,
+    strength.STRENGTH,
     checks.CHECKS,
 )
 

@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 
 from dlcca.engine.fingerprint import fingerprint
 from dlcca.engine.work import read_or_computed
-from dlcca.fitting import bandwidth, checks, embed, landmarks, metric, neighborhood_rows, neighbors, sharing, spectrum
+from dlcca.fitting import (
+    bandwidth,
+    checks,
+    embed,
+    landmarks,
+    metric,
+    neighborhood_rows,
+    neighbors,
+    sharing,
+    spectrum,
+    strength,
+)
 from dlcca.fitting.embed import model_of
 from dlcca.fitting.job import Job
 from dlcca.settings.auto import Choices
@@ -40,7 +51,7 @@ def quality_of(job: Job, choices: Choices | None = None) -> Quality:
         one_is_meant=choices is None or "metric" not in choices.reasons,
     )
     quality = with_hint(quality, transposed(job.n, job.dims))
-    return quality if found is None else replace(quality, strength=sharing.strength(job, found))
+    return replace(quality, strength=strength.of_rows(job))
 
 
 def run(job: Job, choices: Choices, cost: dict[str, Any] | None = None) -> Quality:

@@ -105,20 +105,15 @@ def common(job: Job, metrics: Blocks) -> Common | None:
     return common_of(Chance(**CHANCE.of(job).facts(0)), found)
 
 
-def strength(job: Job, found: Common) -> NDArray[np.float64]:
-    """The common strength of every row of the result, NaN where a row was left out: see `sharing.strength_of_rows`.
+def strength(job: Job, known: NDArray) -> NDArray[np.float64]:
+    """The common strength of every row (n,), from that of the landmarks: the mean over the row's neighborhoods.
 
-    A row in no neighborhood has what lies between the landmarks before and after it, whatever the neighborhoods.
+    For a row in none it is interpolated between the landmarks before and after it.
     """
     groups = range(landmarks.n_groups(job))
     rows = (neighbors.neighbors(job, g) for g in groups)
-    parts = (found.strength[slice(*landmarks.group(job, g))] for g in groups)
-    told = between_landmarks(strength_in_neighborhoods(job.n, rows, parts), landmarks.rows(job), found.strength)
-    if job.moments is None:
-        return told
-    whole = np.full(job.n_moments, np.nan)
-    whole[job.moments.rows] = told
-    return whole
+    parts = (known[slice(*landmarks.group(job, g))] for g in groups)
+    return between_landmarks(strength_in_neighborhoods(job.n, rows, parts), landmarks.rows(job), known)
 
 
 def _cost(sizes: Sizes) -> StagePlan:

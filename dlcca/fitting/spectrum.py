@@ -57,24 +57,33 @@ def solve(job: Job, stage: Blocks, block: int) -> None:
         else:
             S, vectors = largest_pairs(grams[0, 0], q + 1)
             values = [gram.single_values(job, S, vectors, roots[0])]
-    pieces = gram_components(grams) if (S[1:] > CONNECTED).any() else 1
-    write(job, stage, S, values, pieces)
+    pieces = gram_components(grams) if (S[1:] > CONNECTED).any() else np.ones(1)
+    write(job, stage, S, values, len(pieces), 1 - float(pieces[0] / pieces.sum()))
 
 
 def n_solved(job: Job) -> int:
     """Coordinates that are solved for: some more than are given (see `trust.select_coordinates`)."""
     q, m = int(job.options["n_components"]), landmarks.count(job)
-    return min(q + SPARE, m - 1) if job.options["fusion"] == "alternating" else q
+    return min(q + SPARE, m - 1) if is_selected(job) else q
 
 
-def write(job: Job, stage: Blocks, S: NDArray, values: list[NDArray], pieces: int) -> None:
-    """Keep those of the solved coordinates that are given: the eigenvalues, the trivial 1 first, and the values."""
+def is_selected(job: Job) -> bool:
+    """Whether eigenfunctions are the coordinates, and harmonics and outliers among them are replaced."""
+    return bool(job.options["fusion"] == "alternating" and job.options["coordinates"] == "diffusion")
+
+
+def write(job: Job, stage: Blocks, S: NDArray, values: list[NDArray], pieces: int, stray: float | None = None) -> None:
+    """Keep those of the solved coordinates that are given: the eigenvalues, the trivial 1 first, and the values.
+
+    ``stray`` is the share of the landmarks outside the largest connected component; None if it is not known.
+    """
     q = int(job.options["n_components"])
     refuse_rounding(S[: q + 1])
-    chosen = _chosen(values, S, q)
+    chosen = _chosen(values, S, q) if is_selected(job) else Chosen(list(range(q)), 0)
     kept = {f"values_{v}": (0, V[:, chosen.columns]) for v, V in enumerate(values)}
     given = S[[0, *(c + 1 for c in chosen.columns)]]
-    stage.write(0, {"eigenvalues": (0, given), **kept}, {"outliers": chosen.outliers, "pieces": pieces})
+    facts = {"outliers": chosen.outliers, "pieces": pieces, "stray": stray}
+    stage.write(0, {"eigenvalues": (0, given), **kept}, facts)
 
 
 def refuse_rounding(eigenvalues: NDArray) -> None:
@@ -103,9 +112,10 @@ def outliers(job: Job) -> int:
     return int(SPECTRUM.of(job).facts(0)["outliers"])
 
 
-def n_connected_components(job: Job) -> int:
-    """Connected components of samples and landmarks."""
-    return int(SPECTRUM.of(job).facts(0)["pieces"])
+def connected_components(job: Job) -> tuple[int, float | None]:
+    """Connected components of samples and landmarks, and the share of landmarks outside the largest, if known."""
+    facts = SPECTRUM.of(job).facts(0)
+    return int(facts["pieces"]), facts["stray"]
 
 
 def values(job: Job) -> list[NDArray[np.float64]]:
@@ -157,7 +167,7 @@ def _lanczos_cost(sizes: Sizes) -> StagePlan:
 SPECTRUM = Stage(
     "spectrum",
     after=[bandwidth.BANDWIDTH, gram.GRAM],
-    options=["n_components", "normalization"],
+    options=["n_components", "normalization", "coordinates"],
     constants=[SPARE],
     arrays=_arrays,
     says=lambda job: f"{job.options['n_components']} coordinates",

@@ -175,8 +175,8 @@ def _joins(W: Kernel) -> sp.csr_array:
     return kept
 
 
-def gram_components(grams: Mapping[tuple[int, int], NDArray]) -> int:
-    """Connected components of landmarks that samples join, from the Gram matrices (m_u, m_v) of kernels u <= v."""
+def gram_components(grams: Mapping[tuple[int, int], NDArray]) -> NDArray[np.int64]:
+    """Landmarks of each connected component, the largest first, from the Gram matrices (m_u, m_v) of kernels u <= v."""
     from scipy.sparse.csgraph import connected_components
 
     K = max(v for _, v in grams) + 1
@@ -185,7 +185,8 @@ def gram_components(grams: Mapping[tuple[int, int], NDArray]) -> int:
     for (u, v), G in grams.items():
         joined[u][v] = sp.csr_array(NOTHING * np.outer(sizes[u], sizes[v]) < G)
     _count, label = connected_components(sp.block_array(joined, format="csr"), directed=False)
-    return len(np.unique(label[np.concatenate(sizes) > 0]))  # a landmark without a sample is no component
+    counts = np.bincount(label[np.concatenate(sizes) > 0])  # a landmark without a sample is no component
+    return np.sort(counts[counts > 0])[::-1]
 
 
 def landmarks_seen(W: Kernel) -> NDArray[np.float64]:

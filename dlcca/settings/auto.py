@@ -18,8 +18,8 @@ GRAM_BYTES = 1 << 30
 #: samples, the finer the common variable is told, and the smaller a trace of a private one shows.
 TIME_LANDMARKS, KNN_LANDMARKS, KNN_LANDMARKS_LARGE, LANDMARKS_GROW = 2000, 1000, 2000, 200
 
-#: Where chance alone explains this share of the variance in a neighborhood, its metric cannot tell common from private.
-NO_ROOM = 0.7
+#: Neighbours of a landmark, and the fewest rows among which they are searched.
+NEIGHBORS, FEWEST_ROWS = 64, 1000
 
 #: The exact search is by a tree where there are more landmarks than this, and no more channels in all views together.
 TREE_LANDMARKS, TREE_CHANNELS = 8192, 8
@@ -57,7 +57,6 @@ class _Known:
     K: int
     options: dict[str, Any]
     dims: tuple[int, ...]
-    by_chance: Callable[[], float]  # see `fusing`; asked only where it decides
 
     @property
     def kind(self) -> str:
@@ -73,21 +72,15 @@ class _Known:
 Choice = tuple[Any, str]
 
 
-def choose(
-    settings: Settings, n: int, K: int, dims: Sequence[int] = (), by_chance: Callable[[], float] = lambda: 0.0
-) -> Choices:
-    """Replace every "auto" (and ``landmarks="all"``) by a value that suits n samples of K views of so many channels.
-
-    ``by_chance`` looks at the samples for the correlation that neighborhoods show when nothing is common; without it
-    they are taken to be large enough.
-    """
-    known = _Known(n, K, settings.options(), tuple(dims) or (USUAL_CHANNELS,) * K, by_chance)
+def choose(settings: Settings, n: int, K: int, dims: Sequence[int] = ()) -> Choices:
+    """Replace every "auto" (and ``landmarks="all"``) by a value that suits n samples of K views of so many channels."""
+    known = _Known(n, K, settings.options(), tuple(dims) or (USUAL_CHANNELS,) * K)
     reasons = {}
     for option, decide in _IN_ORDER.items():
         said = known.options[option]
         if isinstance(said, str) and said in ("auto", "all"):
             known.options[option], reason = decide(known)
-            if said == "auto":
+            if said == "auto" and reason:
                 reasons[option] = reason
     _check_together(known)
     return Choices(settings.with_options(**known.options), reasons)
@@ -116,6 +109,31 @@ def _landmark_rule(known: _Known) -> Choice:
     return "kmeans++", "landmarks cover the joint space of the views"
 
 
+def matched_rows(k: int, m: int, n_links: int) -> int:
+    """Random rows of which the k nearest to a landmark fill the ball that its kernel reaches.
+
+    A kernel of s links reaches the share s / m of all rows. A metric that is fitted in a smaller ball does not hold
+    where the kernel uses it, and private variables leak into the coordinates.
+    """
+    return max(FEWEST_ROWS, -(-k * m // min(n_links, m)))
+
+
+def _neighbor_rows(known: _Known) -> Choice:
+    k, asked = known.options["n_neighbors"], known.options["neighbor_rows"]
+    if asked == "all" or known.kind != "knn":
+        return "all", ""
+    if k != "auto":
+        return "all", "the number of neighbours was given"
+    rows = matched_rows(NEIGHBORS, known.m, int(known.options["n_links"]))
+    if rows >= known.n:
+        return "all", f"{NEIGHBORS} of {known.n} rows fill the ball that the kernel reaches"
+    return rows, f"of so many random rows, {NEIGHBORS} neighbours fill the ball that the kernel reaches"
+
+
+def _n_neighbors(known: _Known) -> Choice:
+    return min(NEIGHBORS, known.n), "" if known.kind != "knn" else "enough for a local covariance"
+
+
 def _metric(known: _Known) -> Choice:
     named = {1: ("mahalanobis", "one view"), 2: ("cca", "two views")}
     return named.get(known.K, ("maxvar", f"{known.K} views"))
@@ -125,22 +143,10 @@ def _fusion(known: _Known) -> Choice:
     if known.K == 1 or known.options["metric"] == "mahalanobis":
         return "view", "one view"
     if known.kind == "knn":
-        return _fusion_in_state(known)
+        return "alternating", "neighbours in state: a step along each view forgets what is private to the others"
     if known.K == 2:
         return "view", "neighbours in time: two views may move together and not be functions of each other"
     return "average", f"neighbours in time: what {known.K} views share shows in the distances of each"
-
-
-def _fusion_in_state(known: _Known) -> Choice:
-    """Alternating, if the metrics can tell what is common: each view's step forgets all that they do not show it."""
-    by_chance = known.by_chance()
-    if by_chance**2 < NO_ROOM:
-        return "alternating", "neighbours in state: a step along each view forgets what is private to the others"
-    k = known.options["n_neighbors"]
-    return (
-        "average",
-        f"chance reaches a correlation of {by_chance:.2f} in {k} neighbours: too few to forget anything",
-    )
 
 
 def _kernel(known: _Known) -> Choice:
@@ -170,12 +176,18 @@ def _solver(known: _Known) -> Choice:
 
 
 def _coordinates(known: _Known) -> Choice:
-    return "diffusion", "eigenfunctions of the diffusion step"
+    options = known.options
+    if options["fusion"] != "alternating":
+        return "diffusion", "eigenfunctions of the diffusion step"
+    size = gram_matrices(known.K) * known.m**2 * 8
+    if options["solver"] == "lanczos" or options["normalization"] == "paper" or size > GRAM_BYTES:
+        return "diffusion", f"no matrices of {known.m} x {known.m} landmarks, of which potential coordinates are made"
+    return "potential", "transition probabilities hold several common variables without their harmonics"
 
 
 def _diffusion_time(known: _Known) -> Choice:
     if known.options["coordinates"] == "diffusion":
-        return 1, "used by potential coordinates only"
+        return 1, ""
     return "auto", "chosen in the fit by the number of states that can be distinguished"
 
 
@@ -254,6 +266,8 @@ def _neighbor_index(known: _Known) -> Choice:
 _IN_ORDER: dict[str, Callable[[_Known], Choice]] = {
     "landmarks": _landmarks,
     "landmark_rule": _landmark_rule,
+    "neighbor_rows": _neighbor_rows,
+    "n_neighbors": _n_neighbors,
     "neighbor_index": _neighbor_index,
     "metric": _metric,
     "fusion": _fusion,

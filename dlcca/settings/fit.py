@@ -66,8 +66,10 @@ class NeighborhoodSettings(Stage):
     """"time" (a window), "knn" (nearest in all views at once), or an (L, k) array of row numbers."""
     window: Any = setting(either(AUTO, count(2)), 8)
     """Samples in a window of time, or "auto"."""
-    n_neighbors: int = setting(count(2), 64)
-    """Neighbours in "knn", the landmark itself included."""
+    n_neighbors: Any = setting(either(AUTO, count(2)), "auto")
+    """Neighbours in "knn", or "auto"."""
+    neighbor_rows: Any = setting(either(choice("auto", "all"), count(2)), "auto")
+    """Rows among which they are searched: "all", or so many at random. "auto" is "all" if n_neighbors is a number."""
     neighbor_index: str = setting(choice("auto", "exact", "pynndescent"), "auto")
     """How neighbours are searched: "exact", "pynndescent", or "auto"."""
     lags: Any = setting(either(AUTO, rows("views", needed=LAGS_NEEDED)))

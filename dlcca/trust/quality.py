@@ -68,6 +68,7 @@ class Checks:
     """Checks of the kernel and of the coordinates; None if a check was not possible."""
 
     pieces: int = 1  # connected components of the kernel
+    stray: float | None = None  # share of the landmarks outside the largest, if these do not make a coordinate
     far: float = 0.0  # share of the rows that lie far from every landmark
     seen: float | None = None  # effective number of landmarks with weight in the typical row
     could_see: int = 0  # the most that it could have
@@ -238,9 +239,14 @@ def _below_edge(share: float, edge: float) -> list[str]:
     ]
 
 
+def _few_stray(checks: Checks) -> bool:
+    """Whether nearly all landmarks are in one component: the others are outliers."""
+    return checks.stray is not None and checks.stray < FEWEST_CARRIERS
+
+
 def _of_kernel(checks: Checks) -> list[str]:
     found = []
-    if checks.pieces > 1:
+    if checks.pieces > 1 and not _few_stray(checks):
         found.append(
             f"the kernel falls into at least {checks.pieces} separate pieces (connected components), and the first "
             "coordinates only separate them. Raise n_links or bandwidth."
@@ -315,6 +321,11 @@ def _notes(common: Common | None, checks: Checks, m: int) -> list[str]:
                 f"of {q} coordinates {_listed(others)} follow{'s' * (len(others) == 1)} from earlier ones (harmonics); "
                 f"independent: {_listed(checks.independent)}."
             )
+    if checks.pieces > 1 and _few_stray(checks):
+        found.append(
+            f"{checks.stray:.1%} of the landmarks are not connected with the others: outliers, or a part of the data "
+            "that is unlike the rest. They do not make a coordinate of their own."
+        )
     if checks.outliers:
         found.append(
             f"{checks.outliers} slower coordinate{'s' * (checks.outliers > 1)} dominated by less than "

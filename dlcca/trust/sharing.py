@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.numerics.distances import squared_distances
 from dlcca.numerics.landmarks import evenly
-from dlcca.numerics.neighbors import joint_space
 from dlcca.numerics.windows import roomy, time_windows
 from dlcca.settings.fit import Settings
 from dlcca.trust.components import all_steps, first_step, leading, n_directions
@@ -42,9 +40,6 @@ from dlcca.trust.view_sets import adjusted, rest_test
 BATCH_ENTRIES = 1 << 22
 #: With fewer surrogates no p-value is below `LEVEL`.
 FEWEST_SURROGATES = 19
-#: Distances to landmarks that are computed at most for the strength of rows that are in no neighborhood.
-STRENGTH_ENTRIES = 1 << 27
-
 #: Views of which all pairs are tested if there is nothing common to all; of more there would be too many.
 MOST_VIEWS = 8
 
@@ -171,7 +166,8 @@ def bases_of(
     if given is not None:
         return windows_bases(arrays, given)
     if settings.neighborhoods.kind == "knn":
-        return knn_bases(arrays, k)
+        among = settings.neighborhoods.neighbor_rows
+        return knn_bases(arrays, k, None if isinstance(among, str) else int(among))
     n = len(arrays[0])
     rows = np.arange(n) if segments is None else np.flatnonzero(roomy(segments, k))
     rows = rows[evenly(len(rows), min(len(rows), WINDOW_SAMPLES))]
@@ -238,28 +234,3 @@ def between_landmarks(found: NDArray, rows: NDArray[np.int64], strength: NDArray
     found = found.copy()
     found[alone] = np.interp(alone, rows[order], strength[order])
     return found
-
-
-def strength_of_rows(
-    arrays: Sequence[NDArray],
-    rows: NDArray[np.int64],
-    neighbors: NDArray[np.int64],
-    strength: NDArray,
-    settings: Settings,
-) -> NDArray[np.float64]:
-    """The common strength of every row, (n,): the mean over the neighborhoods that it belongs to.
-
-    For a row in none it is interpolated between the landmarks before and after it in time; with nearest neighbours, it
-    is that of the nearest landmark.
-    """
-    n = len(arrays[0])
-    found = strength_in_neighborhoods(n, [neighbors], [strength])
-    alone = np.flatnonzero(np.isnan(found))
-    by_state = isinstance(settings.neighborhoods.kind, str) and settings.neighborhoods.kind == "knn"
-    if by_state and len(alone) * len(rows) <= STRENGTH_ENTRIES:
-        scaled = joint_space(arrays)
-        for first in range(0, len(alone), 1024):
-            some = alone[first : first + 1024]
-            D = np.maximum.reduce([squared_distances(X[some], X[rows]) for X in scaled])
-            found[some] = strength[D.argmin(axis=1)]
-    return between_landmarks(found, rows, strength)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,41 +136,46 @@ def windows_bases(views: Sequence[NDArray], neighbors: NDArray[np.int64]) -> tup
     return bases, len(some)
 
 
-def knn_measure(views: Sequence[NDArray], k: int) -> tuple[Measure, int]:
+def knn_measure(views: Sequence[NDArray], k: int, among: int | None = None) -> tuple[Measure, int]:
     """Statistics in the k nearest neighbours in all views jointly, which change with the shifts; see `windows_measure`.
 
     The neighborhoods are those of random rows, not of landmarks, which are chosen in the joint space of aligned views.
     """
-    bases, places = knn_bases(views, k)
+    bases, places = knn_bases(views, k, among)
     return lambda shifts: first_step(bases(shifts)), places
 
 
-def knn_bases(views: Sequence[NDArray], k: int) -> tuple[Bases, int]:
-    """The bases of each view in its neighborhoods, which are searched for any shifts of the views; and the places."""
+def knn_bases(views: Sequence[NDArray], k: int, among: int | None = None) -> tuple[Bases, int]:
+    """The bases of each view in its neighborhoods, which are searched for any shifts of the views; and the places.
+
+    ``among`` is the number of random rows that neighbours are searched among, as in the fit; None for all.
+    """
     rows = sampled_rows(len(views[0]))
     scaled = joint_space([narrowed(X[rows]) for X in views])
     n = len(rows)
     k = min(k, n)
-    at = np.sort(np.random.default_rng(1).choice(n, min(n, KNN_SAMPLES), replace=False))
-    first = _distances(scaled[0], at)
+    rng = np.random.default_rng(1)
+    at = np.sort(rng.choice(n, min(n, KNN_SAMPLES), replace=False))
+    subset = slice(None) if among is None or among >= n else np.sort(rng.choice(n, among, replace=False))
+    first = _distances(scaled[0], at, subset)
     most = n_directions(k)
 
     def bases(shifts: Sequence[int]) -> list[Basis]:
         moved = [np.roll(X, s, axis=0) if s else X for X, s in zip(scaled, shifts, strict=True)]
-        parts = [_distances(moved[0], at) if shifts[0] else first, *(_distances(X, at) for X in moved[1:])]
+        parts = [_distances(moved[0], at, subset) if shifts[0] else first]
+        parts += [_distances(X, at, subset) for X in moved[1:]]
         near = np.argpartition(np.maximum.reduce(parts), k - 1, axis=1)[:, :k]
-        return [basis(leading(X[near], most).scores) for X in moved]
+        return [basis(leading(X[subset][near], most).scores) for X in moved]
 
     return bases, n
 
 
-def _distances(X: NDArray, at: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Squared distances (m, n) of some rows to all; single precision ranks neighbours well enough, twice as fast."""
-    X = X.astype(np.float32)
-    lengths = np.einsum("nd,nd->n", X, X)
-    D = X[at] @ (-2 * X.T)
-    D += lengths
-    D += lengths[at, None]
+def _distances(X: NDArray, at: NDArray[np.int64], subset: Any) -> NDArray[np.float32]:
+    """Squared distances (m, s) of some rows to a subset, in single precision, which ranks neighbours well enough."""
+    points, X = X[at].astype(np.float32), X[subset].astype(np.float32)
+    D = points @ (-2 * X.T)
+    D += np.einsum("nd,nd->n", X, X)
+    D += np.einsum("nd,nd->n", points, points)[:, None]
     return D
 
 

@@ -14,7 +14,10 @@ from dlcca.errors import SettingsError
 from dlcca.fitting import gram, lanczos, landmarks, pipeline, runner, spectrum
 from dlcca.storage import cache
 from dlcca.storage.blocks import Blocks
-from tests.fitting.jobs import KNN, TIME, embedding, job_on, recordings, small_job, written
+from tests.fitting.jobs import KNN as KNN_OPTIONS
+from tests.fitting.jobs import TIME, embedding, job_on, recordings, small_job, written
+
+KNN = {**KNN_OPTIONS, "coordinates": "diffusion"}  # which Lanczos solves for
 
 #: Name -> number of views, and the options of the fit.
 KINDS = {

@@ -55,6 +55,7 @@ def result_of(case: tuple[str, str, str, str]) -> dict[str, Any]:
         neighborhoods=neighborhoods,
         window=8,
         n_neighbors=32,
+        coordinates="diffusion",
         landmarks=80,
         random_state=0,
     )

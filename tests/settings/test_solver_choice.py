@@ -7,7 +7,7 @@ from dlcca.numerics.fusion import gram_pairs
 from dlcca.settings.auto import choose, gram_matrices, gram_seconds, lanczos_seconds
 from dlcca.settings.fit import Settings
 
-KNN = {"neighborhoods": "knn", "fusion": "alternating", "n_links": 32}
+KNN = {"neighborhoods": "knn", "fusion": "alternating", "n_links": 32, "coordinates": "diffusion"}
 
 
 def solver(n, K, **options):

@@ -111,16 +111,28 @@ def test_digits_are_found_to_be_common_to_their_features(seed):
 
 
 def test_a_coordinate_of_one_outlier_gives_way_and_is_told_of():
-    model = LocalCCA(n_components=5, **KNN).fit(beats(20))
+    model = LocalCCA(n_components=5, coordinates="diffusion", **KNN).fit(beats(20))
     assert min(model.quality_["carriers"]) >= 0.01
     assert "1 slower coordinate dominated by less than 1% of the samples replaced by others" in "".join(model.notes_)
     assert model.n_common_ >= 1
 
 
+@pytest.mark.parametrize("artefact", [0, 5])
+def test_an_outlier_makes_no_potential_coordinate(artefact):
+    views = [X.copy() for X in beats(20)]
+    for X in views:
+        X[100] += artefact * np.ptp(X, axis=0)  # one row of each view far outside
+    model = LocalCCA(n_components=5, **KNN).fit(views)
+    assert model.settings_.spectrum.coordinates == "potential"
+    assert min(model.quality_["carriers"]) >= 0.01
+    assert model.n_common_ >= 1
+    assert any("not connected with the others" in note for note in model.notes_) == (artefact > 0)
+
+
 def test_where_there_is_nothing_better_it_is_warned_of(monkeypatch):
     monkeypatch.setattr("dlcca.fitting.spectrum.SPARE", 0)
     with pytest.warns(Untrusted, match="coordinate 1: less than 1% of the samples hold half of its variance"):
-        model = LocalCCA(n_components=5, **KNN).fit(beats(20))
+        model = LocalCCA(n_components=5, coordinates="diffusion", **KNN).fit(beats(20))
     assert model.quality_["carriers"][0] < 0.01
     assert 0 not in model.quality_["independent_coordinates"]
 
@@ -161,8 +173,9 @@ def test_a_bandwidth_at_its_end_is_told(bandwidth, word):
 
 def test_too_few_landmarks_are_told_by_half_of_them():
     views, _truth = simulate.swiss_roll(2000, random_state=0)
-    few = fitted(views, landmarks=16, n_links=8, **KNN)
-    many = fitted(views, landmarks=1000, **KNN)
+    old = {"n_neighbors": 64, "coordinates": "diffusion", **KNN}
+    few = fitted(views, landmarks=16, n_links=8, **old)
+    many = fitted(views, landmarks=1000, **old)
     assert min(few.quality_["told_by_half"]) < 0.9
     assert min(many.quality_["told_by_half"]) > 0.95
 
