@@ -56,6 +56,8 @@ chaos: $(VENV)/dev.stamp
 suite: $(VENV)/dev.stamp
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python -m tests.suite \
 		--page docs/explanation/suite.md
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python -m tests.suite.growth \
+		--page docs/explanation/growth.md
 
 docs: $(VENV)/docs.stamp
 	$(BIN)/python -m sphinx -W --keep-going -E -q -b html docs docs/_build/html

@@ -24,7 +24,7 @@ PICTURE: dict[str, set[str] | None] = {
     "simulate": {"errors", "numerics"},
     "model": {"errors", "numerics"},
     "baselines": {"errors", "numerics", "views"},
-    "trust": {"errors", "model", "numerics", "settings", "views"},
+    "trust": {"baselines", "errors", "model", "numerics", "settings", "views"},
     "storage": {"errors", "model", "settings"},
     "engine": {"errors", "numerics", "settings", "storage"},
     "clusters": {"errors", "settings", "storage"},

@@ -17,7 +17,7 @@ from dlcca.fitting.half_fits import from_halves, half_fit, rows_for_halves
 from dlcca.fitting.job import Job
 from dlcca.model import Model
 from dlcca.numerics.landmarks import evenly
-from dlcca.trust.assess import SOME_ROWS, checks_of
+from dlcca.trust.assess import SOME_ROWS, checks_of, linear_cca_r2
 from dlcca.trust.quality import Checks
 from dlcca.views import Views
 
@@ -32,11 +32,13 @@ SPLITS, LANDMARKS_OF_HALF = 1, 200
 def compute(job: Job, stage: Blocks, block: int) -> None:
     model, some = model_of(job), evenly(job.n, min(job.n, SOME_ROWS))
     arrays = [job.read(v, some) for v in range(job.K)]
-    half = half_fit(model, arrays, model.coordinates(arrays), job.settings)
+    E = model.coordinates(arrays)
+    half = half_fit(model, arrays, E, job.settings)
     pieces, stray = spectrum.connected_components(job)
     found = checks_of(model, arrays, _many(job), half, pieces)
     stray = stray if potential.is_needed(job) else None
     found = replace(found, again=_again(job, model), outliers=spectrum.outliers(job), stray=stray)
+    found = replace(found, linear=linear_cca_r2(arrays, E))
     plain = {
         name: np.asarray(x).tolist() if name in ARRAYS and x is not None else x for name, x in asdict(found).items()
     }

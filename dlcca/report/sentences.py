@@ -44,6 +44,7 @@ MEANINGS = {
     ),
     "told_by_half": ("R² with half of the landmarks", "R² of each coordinate from a fit with every other landmark"),
     "from_halves": ("reproduced on half of the samples", "share of each coordinate on which fits to two halves agree"),
+    "linear_cca_r2": ("R² of linear CCA", "held-out R² of the coordinates from as many variates of plain linear CCA"),
     "eigengap": ("gap after the last coordinate", "relative difference to the next eigenvalue"),
     "independent_coordinates": ("independent coordinates", "those that are no function of earlier ones"),
     "carriers": ("concentration", "share of the rows that have half of the variance of each coordinate"),

@@ -7,18 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.errors import DataError, SettingsError
 from dlcca.model import Model, fused_rows
 from dlcca.numerics.distances import squared_distances
 from dlcca.numerics.kernels import landmarks_seen
 from dlcca.numerics.landmarks import evenly, nearest_distances
 from dlcca.trust.quality import Checks
+from dlcca.trust.scores import at_unit_variance, blocked_folds, variable_score
 from dlcca.trust.select_coordinates import FEWEST_CARRIERS, carriers, independent
+from dlcca.trust.surrogates import narrowed
 
 #: R² of the coordinates predicted by a fit with half of the landmarks, the same with one coordinate more, the eigengap.
 Half = tuple[NDArray, NDArray, float]
 
 #: Rows in which the kernel is checked.
 SOME_ROWS = 1024
+#: Linear CCA for comparison: channels (principal components of a wider view) and ridge.
+LINEAR_CHANNELS, LINEAR_RIDGE = 64, 0.01
 #: A row is far from all landmarks if the nearest is farther than so many times the spacing of landmarks.
 FAR = 3.0
 
@@ -47,6 +52,26 @@ def checks_of(model: Model, arrays: list[NDArray], embedding: NDArray, half: Hal
         independent=independent(embedding, carried >= FEWEST_CARRIERS),
         carriers=carried,
     )
+
+
+def linear_cca_r2(arrays: list[NDArray], embedding: NDArray) -> float | None:
+    """Held-out R² of coordinates (s, q), predicted by nearest neighbours from as many variates of linear CCA.
+
+    Near 1, plain linear CCA of the whole recording finds the same. None for one view, or where linear CCA is not
+    defined.
+    """
+    from dlcca.baselines.cca import linear_cca
+
+    if len(arrays) < 2:
+        return None
+    views = [narrowed(np.asarray(X, np.float64), LINEAR_CHANNELS) for X in arrays]
+    q = min(embedding.shape[1], sorted(X.shape[1] for X in views)[-2])
+    try:
+        variates = linear_cca(views, q, ridge=LINEAR_RIDGE).embedding
+    except (DataError, SettingsError):
+        return None
+    found = variable_score(at_unit_variance(variates), embedding, blocked_folds(len(embedding)))
+    return found if np.isfinite(found) else None
 
 
 def kernels_of(model: Model, arrays: list[NDArray]) -> list[Any]:

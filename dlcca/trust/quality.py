@@ -26,6 +26,8 @@ NO_ROOM = 0.7
 LEAST_RECALL = 0.95
 #: Smallest acceptable R² of the first coordinate predicted by a fit with half of the landmarks.
 LEAST_TOLD = 0.5
+#: Plain linear CCA finds the same coordinates if its variates explain them with this R².
+LINEAR_DOES = 0.9
 #: Eigenvalues closer than this, relative to the distance from 1, are nearly equal.
 LEAST_GAP = 0.05
 #: Largest acceptable share of rows far from every landmark.
@@ -79,6 +81,7 @@ class Checks:
     carriers: NDArray | None = None  # (q,) share of the rows that hold half of a coordinate's variance
     outliers: int = 0  # slower coordinates that were left out because they are dominated by outliers
     again: NDArray | None = None  # (q,) share of each coordinate that fits to halves of the rows reproduce
+    linear: float | None = None  # R² of the coordinates predicted from the variates of plain linear CCA
 
 
 @dataclass(frozen=True)
@@ -196,6 +199,8 @@ def _measures(common: Common | None, checks: Checks) -> dict[str, Any]:
         found["told_by_half"] = [float(x) for x in checks.told]
     if checks.gap is not None:
         found["eigengap"] = checks.gap
+    if checks.linear is not None:
+        found["linear_cca_r2"] = checks.linear
     if checks.independent is not None:
         found["independent_coordinates"] = checks.independent
     if checks.carriers is not None:
@@ -321,6 +326,11 @@ def _notes(common: Common | None, checks: Checks, m: int) -> list[str]:
                 f"of {q} coordinates {_listed(others)} follow{'s' * (len(others) == 1)} from earlier ones (harmonics); "
                 f"independent: {_listed(checks.independent)}."
             )
+    if checks.linear is not None and checks.linear >= LINEAR_DOES and common is not None and common.found:
+        found.append(
+            f"plain linear CCA would have done: its variates explain R² = {checks.linear:.2f} of the coordinates "
+            "(dlcca.baselines.linear_cca(views, n_components))."
+        )
     if checks.pieces > 1 and _few_stray(checks):
         found.append(
             f"{checks.stray:.1%} of the landmarks are not connected with the others: outliers, or a part of the data "

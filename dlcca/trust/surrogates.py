@@ -179,9 +179,9 @@ def _distances(X: NDArray, at: NDArray[np.int64], subset: Any) -> NDArray[np.flo
     return D
 
 
-def narrowed(X: NDArray) -> NDArray:
+def narrowed(X: NDArray, most: int = MOST_CHANNELS) -> NDArray:
     """A view (n, d), or its leading principal components if it has many channels."""
-    return X if X.shape[1] <= MOST_CHANNELS else leading(X[None], MOST_CHANNELS).scores[0]
+    return X if X.shape[1] <= most else leading(X[None], most).scores[0]
 
 
 def sampled_rows(n: int) -> NDArray[np.int64]:
