@@ -65,37 +65,54 @@ def _refuse_other_form(job: IngestJob, stage: Blocks) -> None:
 def compute(job: IngestJob, stage: Blocks, block: int) -> None:
     """Read, compute and write one block of windows."""
     first, last = job.bounds(block)
-    extracted = [extract(job, samples, part) for samples in read(job, first, last) for part in samples.parts]
-    reason, pieces = validity.marked(job, first, last), []
-    parts: dict[str, tuple[int, NDArray]] = {}
+    tracks: dict[tuple[int, int], list[Extracted]] = {(v, k): [] for v, k, _ in job.tracks}
+    for samples in read(job, first, last):
+        for part in samples.parts:
+            tracks[part.v, part.k].append(extract(job, samples, part))
+    reason = validity.marked(job, first, last)
+    pieces = np.full((last - first, len(tracks)), -1, np.int32)  # the piece of each window; -1 without samples
     facts: dict[str, Any] = {input_integrity.CHECKSUMS: []}  # of arrays; files are compared by their sizes and times
-    for v, view in enumerate(job.views):
-        features = []
-        for k in range(len(view.tracks)):
-            pieces_here = sorted((one for one in extracted if one.part.is_of(v, k)), key=lambda one: one.part.number)
-            track = TrackBlock(job, v, k, first, last, pieces_here)
-            reason = validity.worse(reason, track.reason)
-            pieces.append(track.piece)
-            features.append(track.features())
-            facts[f"{v}_{k}"] = track.facts()
-        F = _side_by_side(features, job.dims[v], last - first, job.stored_as(v))
+    for at, ((v, k), extracted) in enumerate(tracks.items()):
+        extracted.sort(key=lambda one: one.part.number)
+        of_track = np.full(last - first, Reason.GAP, np.uint8)
+        for one in extracted:
+            of_track[one.part.rows], pieces[one.part.rows, at] = one.reason, one.part.number
+        reason = validity.worse(reason, of_track)
+        facts[f"{v}_{k}"] = _facts(job, v, k, extracted)
+    parts: dict[str, tuple[int, NDArray]] = {}
+    for v in range(len(job.views)):
+        F = _side_by_side(job, v, last - first, [one for (u, _), some in tracks.items() if u == v for one in some])
         if F is not None:
             parts[job.place_of_drafts(v)] = (first, F)
-    facts |= {"reason": packed(reason), "piece": packed(np.stack(pieces, axis=1))}
-    stage.write(block, parts, facts)
+    stage.write(block, parts, facts | {"reason": packed(reason), "piece": packed(pieces)})
 
 
-def _side_by_side(features: list[NDArray | None], dims: list[int], w: int, dtype: np.dtype) -> NDArray | None:
-    """The features of all tracks of a view, (w, d); None if there are no samples in any."""
-    if all(F is None for F in features):
-        return None
-    if len(features) == 1:
-        return features[0]
-    return np.hstack([_empty(w, d, dtype) if F is None else F for F, d in zip(features, dims, strict=True)])
+def _side_by_side(job: IngestJob, v: int, w: int, extracted: Sequence[Extracted]) -> NDArray | None:
+    """The features of all tracks of a view, (w, d), blank where there are no samples; None if there are none at all."""
+    computed = [(one.part, one.features) for one in extracted if one.features is not None]
+    shape, dtype = (w, sum(job.dims[v])), job.stored_as(v)
+    if not computed or computed[0][1].shape == shape:
+        return computed[0][1] if computed else None
+    whole = np.full(shape, blank(dtype), dtype)
+    edges = np.cumsum([0, *job.dims[v]])
+    for part, F in computed:
+        whole[part.rows, edges[part.k] : edges[part.k + 1]] = F
+    return whole
 
 
-def _empty(w: int, d: int, dtype: np.dtype) -> NDArray:
-    return np.full((w, d), blank(dtype), dtype)
+def _facts(job: IngestJob, v: int, k: int, extracted: Sequence[Extracted]) -> dict[str, Any]:
+    """What later stages need of a track besides the features."""
+    channels = len(job.views[v].tracks[k].channels)
+    largest, smallest = np.full((2, channels), np.nan, np.float32)
+    for one in extracted:
+        largest, smallest = np.fmax(largest, one.extremes[0]), np.fmin(smallest, one.extremes[1])
+    good = [one.good for one in extracted if one.good is not None]
+    return {
+        "suspects": [suspect for one in extracted for suspect in one.suspects],
+        "edges": [{"piece": one.part.number, "own": list(one.part.own), **one.edges} for one in extracted if one.edges],
+        "extremes": packed(np.stack([largest, smallest])),
+        **summary_of_block(good, job.views[v].recipe.scaling, channels, job.n_blocks),
+    }
 
 
 # Reading.
@@ -116,9 +133,13 @@ class Part:
     windows: NDArray[np.int64]  # (w,), consecutive
     spans: NDArray[np.int64]  # (w, 2) samples of the piece: from, to
     own: tuple[int, int]  # samples that belong to this block and to no other: from, to
+    first: int  # window of the block
 
-    def is_of(self, v: int, k: int) -> bool:
-        return (self.v, self.k) == (v, k)
+    @property
+    def rows(self) -> slice:
+        """Where its windows are among those of the block."""
+        begin = int(self.windows[0]) - self.first if len(self.windows) else 0
+        return slice(begin, begin + len(self.windows))
 
     @property
     def low(self) -> int:
@@ -151,7 +172,7 @@ def parts_of(job: IngestJob, first: int, last: int) -> Iterator[Part]:
                 np.arange(first, last), job.step_s, job.window_s, track.rate, piece, between=recipe.resample == "linear"
             )
             own = _own(job, track, piece, first, last)
-            part = Part(v, k, track, recipe, feature, digital, number, piece, here, spans, own)
+            part = Part(v, k, track, recipe, feature, digital, number, piece, here, spans, own, first)
             if part.high > part.low:
                 yield part
 
@@ -336,64 +357,3 @@ def _features(job: IngestJob, samples: Samples | None, part: Part, X: NDArray) -
         )
         F[some] = part.feature.unscaled(windows.taken(X, at - part.low, between=part.between), gain)
     return F
-
-
-@dataclass(frozen=True)
-class TrackBlock:
-    """A block of a track: what was computed of its pieces, together."""
-
-    job: IngestJob
-    v: int
-    k: int
-    first: int  # window
-    last: int
-    extracted: list[Extracted]
-
-    def _joined(self, whole: NDArray, parts: Sequence[Any]) -> NDArray:
-        """An array of all windows of the block, with what each piece has of it."""
-        for one, part in zip(self.extracted, parts, strict=True):
-            if len(one.part.windows):
-                begin = int(one.part.windows[0]) - self.first
-                whole[begin : begin + len(one.part.windows)] = part
-        return whole
-
-    @property
-    def reason(self) -> NDArray[np.uint8]:
-        """(w,), GAP where there are no samples."""
-        return self._joined(
-            np.full(self.last - self.first, Reason.GAP, np.uint8), [one.reason for one in self.extracted]
-        )
-
-    @property
-    def piece(self) -> NDArray[np.int32]:
-        """The number of the piece of each window, (w,); -1 where there are no samples."""
-        none = np.full(self.last - self.first, -1, np.int32)
-        return self._joined(none, [one.part.number for one in self.extracted])
-
-    def features(self) -> NDArray | None:
-        """(w, d), blank where there are no samples; None if there are none at all."""
-        w, parts = self.last - self.first, [one.features for one in self.extracted]
-        computed = [F for F in parts if F is not None]
-        if not computed or len(computed[0]) == w:
-            return computed[0] if computed else None
-        return self._joined(_empty(w, computed[0].shape[1], computed[0].dtype), parts)
-
-    def facts(self) -> dict[str, Any]:
-        """What later stages need besides the features."""
-        view = self.job.views[self.v]
-        channels = len(view.tracks[self.k].channels)
-        largest, smallest = np.full((2, channels), np.nan, np.float32)
-        for one in self.extracted:
-            largest, smallest = np.fmax(largest, one.extremes[0]), np.fmin(smallest, one.extremes[1])
-        edges = [
-            {"piece": one.part.number, "own": list(one.part.own), **one.edges}
-            for one in self.extracted
-            if one.edges is not None
-        ]
-        good = [one.good for one in self.extracted if one.good is not None]
-        return {
-            "suspects": [suspect for one in self.extracted for suspect in one.suspects],
-            "edges": edges,
-            "extremes": packed(np.stack([largest, smallest])),
-            **summary_of_block(good, view.recipe.scaling, channels, self.job.n_blocks),
-        }

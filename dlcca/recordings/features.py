@@ -7,9 +7,9 @@ samples are read once. A kind of feature is a class with the methods of `Feature
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,10 @@ BANDS = {"delta": (1.0, 4.0), "theta": (4.0, 8.0), "alpha": (8.0, 13.0), "beta":
 Band = tuple[str, float, float]
 
 
-class Feature(Protocol):
-    """The methods of every kind of feature."""
+class Feature(ABC):
+    """A kind of feature."""
 
+    @abstractmethod
     def unscaled(self, X: NDArray, gain: NDArray | None = None) -> NDArray:
         """Numbers (w, d) of w windows X (w, s, c) of s samples of c channels.
 
@@ -39,15 +40,21 @@ class Feature(Protocol):
         the value of 1, and raw samples stay integers. An offset of a channel matters to raw samples only.
         """
 
+    @abstractmethod
+    def columns(self, center: NDArray, scale: NDArray) -> Columns | None:
+        """How each column is scaled, which can be done whenever rows are read; None if columns are not independent."""
+
     def scaled(self, F: NDArray, center: NDArray, scale: NDArray) -> NDArray:
         """The features (w, d) of ``(X - center) / scale``, from what `unscaled` returned; center and scale (c,)."""
+        columns = self.columns(center, scale)
+        assert columns is not None
+        return columns.scaled(F.copy())
 
-    def columns(self, center: NDArray, scale: NDArray) -> Columns | None:
-        """The same as a scaling of each column, which can be done whenever rows are read; None if it is not one."""
-
+    @abstractmethod
     def width(self, channels: int) -> int:
         """How many features there are, d."""
 
+    @abstractmethod
     def names(self, channels: Sequence[str]) -> list[str]:
         """What each of the d features is, in words."""
 
@@ -117,18 +124,8 @@ def side_by_side(parts: Sequence[Columns]) -> Columns:
     return Columns.from_array(np.concatenate([part.as_array() for part in parts], axis=1))
 
 
-class _ByColumns:
-    """Features that are scaled column by column."""
-
-    def columns(self, center: NDArray, scale: NDArray) -> Columns:
-        raise NotImplementedError
-
-    def scaled(self, F: NDArray, center: NDArray, scale: NDArray) -> NDArray:
-        return self.columns(center, scale).scaled(F.copy())
-
-
 @dataclass(frozen=True)
-class RawSamples(_ByColumns):
+class RawSamples(Feature):
     """Some samples of each window, one after another, all channels of a sample together.
 
     With the places 0, ..., s-1 these are raw windows. With places at a distance of a delay τ, counted back from the end
@@ -188,7 +185,7 @@ class RawSamples(_ByColumns):
 
 
 @dataclass(frozen=True)
-class BandPower(_ByColumns):
+class BandPower(Feature):
     """The logarithm of the power of each channel in each band, in units squared."""
 
     rate: float
@@ -267,7 +264,7 @@ def given_bands(bands: Mapping[str, Sequence[float]], samples: int, rate: float)
 
 
 @dataclass(frozen=True)
-class Spectrogram(_ByColumns):
+class Spectrogram(Feature):
     """The logarithm of the spectral density in segments of a window, each half a segment after the one before.
 
     The zero frequency is left out: it is the mean of a segment, which is subtracted first.
@@ -332,7 +329,7 @@ class Spectrogram(_ByColumns):
 
 
 @dataclass(frozen=True)
-class Covariances:
+class Covariances(Feature):
     r"""The matrix logarithm of the covariance of the channels in a window (log-Euclidean coordinates).
 
     With :math:`C` the covariance (c, c) of the window and :math:`\rho` the ridge, the features are the upper triangle

@@ -150,7 +150,7 @@ def _feature_names(job: IngestJob, v: int) -> list[str]:
 
 
 def _ignored(job: IngestJob) -> list[str]:
-    names = validity.ignored_channels(job)
+    names = job.stage("clock").facts(0)["overlooked"]
     listed = f"{', '.join(names[:10])}{' and more' if len(names) > 10 else ''}"
     return [f"flat or saturated throughout, and used all the same: {listed}."] if names else []
 

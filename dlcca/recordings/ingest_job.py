@@ -148,14 +148,6 @@ def make_job(
         raise DataError(
             f"the files span {end / 86400:.0f} days, which is {n} windows of {step_s:g} s; do their start times agree?"
         )
-    features = [_features(view, window_s) for view in line.views]
-    for view, made in zip(line.views, features, strict=True):
-        d = sum(f.width(len(track.channels)) for f, track in zip(made, view.tracks, strict=True))
-        if view.recipe.pca_components > d:
-            raise SettingsError(
-                f"view {view.name!r}: pca_components = {view.recipe.pca_components}, but it has {d} features; at most "
-                f"{d} are possible."
-            )
     bad = tuple((first, last) for first, last, text in line.marks if text.strip().lower().startswith("bad"))
     job = IngestJob(
         address=address,
@@ -169,6 +161,12 @@ def make_job(
         opener=opener,
         scaling_from=scaling_from,
     )
+    for view, dims in zip(job.views, job.dims, strict=True):
+        if view.recipe.pca_components > sum(dims):
+            raise SettingsError(
+                f"view {view.name!r}: pca_components = {view.recipe.pca_components}, but it has {sum(dims)} features; "
+                f"at most {sum(dims)} are possible."
+            )
     return replace(job, rows=_windows_of_block(job)), line
 
 

@@ -95,14 +95,11 @@ def _file_signature(path: str) -> str:
 
 def changed(stage: Blocks, view: str, first: int, last: int) -> DataError:
     """The error for a block of a view that is not what was read before."""
+    remedy = "dlcca run --from scan" if stage.name == "scan" else "into another store"
     return DataError(
         f"view {view!r} has changed in rows {first} to {last - 1} since stage {stage.name!r} of {stage.address} read "
-        f"it; results of both would be mixed. Restore it as it was, or begin again: {_remedy(stage)}."
+        f"it; results of both would be mixed. Restore it as it was, or begin again: {remedy}."
     )
-
-
-def _remedy(stage: Blocks) -> str:
-    return "dlcca run --from scan" if stage.name == "scan" else "into another store"
 
 
 def recorded(stage: Blocks) -> dict[str, Any] | None:

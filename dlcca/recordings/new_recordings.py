@@ -73,7 +73,7 @@ def _names(path: str, recipe: ViewRecipe, opener: Opener) -> set[str]:
         if not recipe.reader_options:
             raise
         return set()
-    return {channel.name for signal in recording.signals for channel in signal.channels}
+    return {channel.name for channel in recording.channels}
 
 
 def _told(names: Sequence[str], most: int = 12) -> str:

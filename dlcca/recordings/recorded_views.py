@@ -8,6 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from dlcca.errors import DataError, SettingsError, StoreFileError
 from dlcca.model import Recordings
 from dlcca.recordings import ingest, new_recordings
 from dlcca.recordings.formats import fif
-from dlcca.recordings.formats.recording import Signal
+from dlcca.recordings.formats.recording import Recording, Signal
 from dlcca.recordings.timeline import File, Opener, found
 from dlcca.recordings.view_array import view_array
 from dlcca.settings.recipe import ViewRecipe
@@ -115,7 +116,7 @@ def from_mne(
     try:
         if scratch is None:
             places.refuse_store(place, store.FORM, inputs=[file for file in raw.filenames if file], setting="out")
-        opener = _Opener(raw)
+        opener = partial(_open_raw, raw)
         if model is None:
             job, line = ingest.prepared(place, _recipes(raw, views or {}, recipe), opener)
         else:
@@ -131,14 +132,9 @@ def from_mne(
     return made
 
 
-class _Opener:
-    """Opens the one recording that there is, a Raw."""
-
-    def __init__(self, raw: Any) -> None:
-        self.raw = raw
-
-    def __call__(self, path: str, **_: Any) -> Any:
-        return fif.recording_of_raw(self.raw, path=path)
+def _open_raw(raw: Any, path: str, **_: Any) -> Recording:
+    """Opens the one recording that there is."""
+    return fif.recording_of_raw(raw, path=path)
 
 
 def _recipes(raw: Any, views: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, ViewRecipe]:
@@ -169,7 +165,7 @@ def _channels(raw: Any, picks: Any, view: str) -> list[str]:
     return made
 
 
-def _like(model: Any, place: str, options: Mapping[str, Any], opener: _Opener) -> tuple[Any, Any]:
+def _like(model: Any, place: str, options: Mapping[str, Any], opener: Opener) -> tuple[Any, Any]:
     """A job that treats the Raw as the recordings of a model."""
     import zarr
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from itertools import pairwise
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.errors import DataError, SettingsError, suggest
+from dlcca.recordings.formats.metadata import grouped
 from dlcca.recordings.formats.recording import Channel, Recording, Signal
 from dlcca.settings.recipe import ViewRecipe
 from dlcca.storage import cache
@@ -35,38 +36,23 @@ class File:
     """A file: its path, the options of its reader, and its size and time, which show whether it has changed."""
 
     path: str
-    options: tuple[tuple[str, Any], ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
     stamp: tuple[int, int] = (0, 0)  # bytes, and when it was last written
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.stamp))  # options may be lists and tables
 
     @classmethod
     def at(cls, path: str, options: Mapping[str, Any]) -> File:
-        return cls(path, tuple(sorted((key, _hashable(value)) for key, value in options.items())), _stamp(path))
+        try:
+            found = os.stat(path)
+        except OSError:  # the reader reports it, or reads from elsewhere
+            return cls(path, dict(options))
+        return cls(path, dict(options), (found.st_size, found.st_mtime_ns))
 
     def open(self, opener: Opener) -> Recording:
         """The recording, which stays open: a worker reads many blocks of one file."""
-        options = {key: _from_hashable(value) for key, value in self.options}
-        return cache.get(("recording", opener, self), lambda: opener(self.path, **options), keep=OPEN_FILES)
-
-
-def _hashable(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return ("{}", tuple(sorted((key, _hashable(item)) for key, item in value.items())))
-    return ("[]", tuple(_hashable(item) for item in value)) if isinstance(value, list | tuple) else value
-
-
-def _from_hashable(value: Any) -> Any:
-    if isinstance(value, tuple):
-        kind, items = value
-        return {k: _from_hashable(v) for k, v in items} if kind == "{}" else [_from_hashable(item) for item in items]
-    return value
-
-
-def _stamp(path: str) -> tuple[int, int]:
-    try:
-        found = os.stat(path)
-    except OSError:  # the reader reports it, or reads from elsewhere
-        return 0, 0
-    return found.st_size, found.st_mtime_ns
+        return cache.get(("recording", opener, self), lambda: opener(self.path, **self.options), keep=OPEN_FILES)
 
 
 @dataclass(frozen=True)
@@ -202,7 +188,7 @@ def _starts(files: Mapping[str, list[File]], opener: Opener, notes: list[str]) -
                     f"{file.path} has no start time, and its place among the files of view "
                     f"{name!r} is another than in the view before. Give both views the same files."
                 )
-            end = start + _length(file.open(opener))
+            end = start + file.open(opener).end_s
         if undated and (len(group) > 1 or known):
             notes.append(
                 f"view {name!r}: {undated[0].path} has no start time; "
@@ -229,7 +215,7 @@ def _one_after_another(
     moved = dict(starts)
     for name, group in files.items():
         for one, other in pairwise(sorted(group, key=lambda file: starts[file])):
-            over = moved[one] + _length(one.open(opener)) - moved[other]
+            over = moved[one] + one.open(opener).end_s - moved[other]
             most = _most_overlap(recipes[name], one.open(opener), other.open(opener))
             if not _is_rounding(over, one.open(opener), most):
                 continue
@@ -251,11 +237,7 @@ def _most_overlap(recipe: ViewRecipe, one: Recording, other: Recording) -> float
 def _is_rounding(over: float, one: Recording, most: float) -> bool:
     """Whether files overlap by a sample or more, and by less than is allowed."""
     fastest = max((signal.rate for signal in one.signals), default=0.0)
-    return fastest > 0 and 1 / fastest < over < min(most, _length(one))
-
-
-def _length(recording: Recording) -> float:
-    return max((signal.start_s + signal.duration_s for signal in recording.signals), default=0.0)
+    return fastest > 0 and 1 / fastest < over < min(most, one.end_s)
 
 
 def _tracks(
@@ -263,30 +245,23 @@ def _tracks(
 ) -> list[Track]:
     """The channels of a view in groups that were sampled together, with their pieces in the order of time."""
     holding = [file for file in files if file.open(opener).signals]  # a file may hold nothing but annotations
-    every = {
-        channel.name: channel
-        for file in reversed(holding)
-        for signal in file.open(opener).signals
-        for channel in signal.channels
-    }
-    first = [channel for file in holding[:1] for signal in file.open(opener).signals for channel in signal.channels]
-    channels = list(dict.fromkeys([*first, *every.values()]))
-    names = chosen(channels, recipe.channels, f"view {name!r}")
+    known: dict[str, Channel] = {}
+    for channel in (channel for file in holding for channel in file.open(opener).channels):
+        known.setdefault(channel.name, channel)
+    names = chosen(list(known.values()), recipe.channels, f"view {name!r}")
     where = {channel: _found_in(channel, holding, opener) for channel in names}
     for file in holding:
         lacking = [channel for channel, places in where.items() if not any(f == file for f, _, _ in places)]
         if lacking:
             others = next(f.path for f, _, _ in where[lacking[0]])
-            there = there_are([c for signal in file.open(opener).signals for c in signal.channels])
+            there = there_are(file.open(opener).channels)
             raise DataError(
                 f"view {name!r}: {file.path} lacks channel{'s' * (len(lacking) > 1)} "
                 f"{', '.join(map(repr, lacking))}, which {others} has. {there} Choose channels that all "
                 "files have, or leave this file out."
             )
-    groups: dict[tuple[tuple[File, int], ...], list[str]] = {}
-    for channel, places in where.items():
-        groups.setdefault(tuple((file, signal) for file, signal, _ in places), []).append(channel)
-    return [_track(name, members, where, every, starts, opener) for members in groups.values()]
+    groups = grouped(where, lambda channel: tuple((file, signal) for file, signal, _ in where[channel]))
+    return [_track(name, members, where, known, starts, opener) for members in groups]
 
 
 def _found_in(channel: str, files: list[File], opener: Opener) -> list[tuple[File, int, int]]:

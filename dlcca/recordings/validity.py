@@ -384,11 +384,6 @@ def _segments(rows: NDArray[np.int64], piece: NDArray[np.int32], n: int) -> NDAr
     return segment
 
 
-def ignored_channels(job: IngestJob) -> list[str]:
-    """The names of the channels whose faults were ignored."""
-    return list(job.stage("clock").facts(0)["overlooked"])
-
-
 def _none_valid(job: IngestJob, facts: Facts, reason: NDArray[np.uint8]) -> DataError:
     """The error for recordings without a valid window, with the channels that have most faults."""
     counts = ", ".join(f"{count} {Reason(why).name.lower()}" for why, count in sorted(Counter(reason.tolist()).items()))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError, suggest
-from dlcca.recordings.formats.clock import TIME_NAMES, Clock, Sampling, TimeColumn, time_unit
+from dlcca.recordings.formats.clock import TIME_NAMES, Clock, TimeColumn, time_unit
 from dlcca.recordings.formats.metadata import (
     KNOWN,
     Metadata,
@@ -28,7 +28,7 @@ from dlcca.recordings.formats.metadata import (
     plain_key,
     text_of,
 )
-from dlcca.recordings.formats.recording import Channel, Digital, ProcessLocal, Recording, Source, SourceSignal
+from dlcca.recordings.formats.recording import Channel, Digital, ProcessLocal, Recording, Sampling, Source, SourceSignal
 
 
 @dataclass(frozen=True)
@@ -128,16 +128,18 @@ class Member:
         return self.name.rpartition("/")[0]
 
     @property
+    def groups(self) -> list[str]:
+        """The group that it is in, and those above; the last one is "", the file."""
+        parts = self.name.split("/")[:-1]
+        return ["/".join(parts[:depth]) for depth in range(len(parts), -1, -1)]
+
+    @property
     def leaf(self) -> str:
         return self.name.rpartition("/")[2]
 
     @property
     def is_text(self) -> bool:
         return self.dtype.kind in "USTO"
-
-    @property
-    def is_coordinate(self) -> bool:
-        return self.dims == (self.leaf,) and bool(self.leaf)
 
 
 def channel_names(member: Member, width: int, given: Sequence[str], *, alone: bool) -> list[str]:
@@ -206,135 +208,6 @@ def scaling(attributes: Mapping[str, Any]) -> Scaling:
     return Scaling(1.0 if factor is None else factor, 0.0 if offset is None else offset, missing)
 
 
-_WORDS_AT_MOST = 65536  # a longer array of texts is data, and not the names of channels
-_SAMPLE_AXES = (*TIME_NAMES, "sample", "samples", "frame", "frames")
-
-
-class Surroundings:
-    """The arrays of a file and the attributes of its groups; the group "" is the file itself."""
-
-    def __init__(
-        self,
-        path: str,
-        members: Sequence[Member],
-        groups: Mapping[str, Mapping[str, Any]],
-        given: Metadata,
-        time_axis: int | None,
-    ) -> None:
-        self.path, self.given, self.time_axis = path, given, time_axis
-        self.members = {member.name: member for member in members}
-        self.groups = {group: dict(attributes) for group, attributes in groups.items()}
-        self.words = {member.name for member in members if self._is_word(member)}
-
-    def _is_word(self, member: Member) -> bool:
-        """Scalars and lists of texts beside arrays are taken as attributes of their group."""
-        attributes = self.groups.setdefault(member.group, {})
-        size = int(np.prod(member.shape))
-        if member.is_text and size <= _WORDS_AT_MOST:
-            attributes.setdefault(member.leaf, texts(member))
-            return True
-        if not member.name or member.is_text:
-            return False
-        if not member.shape or (size == 1 and (plain_key(member.leaf) in KNOWN or says_rate(member.leaf))):
-            attributes.setdefault(member.leaf, np.asarray(member.opened.array()[...]).reshape(-1)[0])
-            return True
-        return False
-
-    def others(self) -> list[Member]:
-        """Arrays that say nothing about others."""
-        silent = (m for m in self.members.values() if m.name not in self.words and not m.is_coordinate)
-        return [member for member in silent if not self._is_clock(member)]
-
-    # Metadata of one array.
-
-    def own(self, member: Member) -> Metadata:
-        """Facts about one array alone: its attributes, those named after it, those of its group."""
-        facts = _fitting(declared(member.attributes, called(member)), member)
-        start = f"{member.leaf}_"
-        named = {key.removeprefix(start): v for key, v in self.groups[member.group].items() if key.startswith(start)}
-        facts = facts.over(_fitting(declared(named, called(member)), member))
-        if not facts.names:  # "ecg_leads" names the channels of "ecg", whatever leads are
-            lists = [tuple(v) for v in named.values() if isinstance(v, list) and len(v) in widths(member)]
-            facts = replace(facts, names=lists[0] if lists else ())
-        group = member.group
-        while group:
-            facts = facts.over(_fitting(declared(self.groups.get(group, {}), f"group {group!r}"), member))
-            group = group.rpartition("/")[0]
-        return facts
-
-    def of_all(self, member: Member) -> Metadata:
-        """What the file says of all its arrays, as far as it fits this one."""
-        return _fitting(declared(self.groups.get("", {}), repr(self.path)), member)
-
-    # Its axes and its clock.
-
-    def axis(self, member: Member) -> int:
-        """Which axis is time: as given, by the names of the axes, as the names of channels fit, else the first."""
-        if self.time_axis is not None:
-            return min(self.time_axis, len(member.shape) - 1)
-        for axis, dim in enumerate(member.dims[:2]):
-            if plain_key(dim) in _SAMPLE_AXES or is_time(self.coordinate(member, dim)):
-                return axis
-        if len(member.shape) != 2:
-            return 0
-        n, d = member.shape
-        names = self.given.over(self.own(member)).over(self.of_all(member)).names
-        return 1 if len(names) == n != d else 0
-
-    def length(self, member: Member) -> int:
-        return member.shape[self.axis(member)]
-
-    def coordinate(self, member: Member, dim: str) -> Member | None:
-        """The array with the places along an axis, beside the member or above it."""
-        group = member.group
-        while True:
-            found = self.members.get(f"{group}/{dim}" if group else dim)
-            if found is not None and found is not member and len(found.shape) == 1:
-                return found
-            if not group:
-                return None
-            group = group.rpartition("/")[0]
-
-    def coordinate_names(self, member: Member) -> tuple[str, ...]:
-        """Names of channels from the coordinate of the other axis, as xarray writes it."""
-        if len(member.dims) != 2:
-            return ()
-        found = self.coordinate(member, member.dims[1 - self.axis(member)])
-        if found is None or found.dtype.kind not in "biufUSTO":
-            return ()
-        return tuple(texts(found))
-
-    def clock_of(self, member: Member) -> Member | None:
-        """The array with the times of the samples, where there is one."""
-        axis = self.axis(member)
-        if member.dims:
-            found = self.coordinate(member, member.dims[axis])
-            if is_time(found):
-                return found
-        for other in self.members.values():
-            beside = other is not member and other.group == member.group
-            if beside and self._is_clock(other) and other.shape[0] == member.shape[axis]:
-                return other
-        return None
-
-    def _is_clock(self, member: Member) -> bool:
-        """A 1-D array that is called time, in a file that has others, or that holds times."""
-        if len(member.shape) != 1 or member.shape[0] < 2 or len(self.members) == 1:
-            return False
-        return member.dtype.kind in "Mm" or (member.dtype.kind in "iuf" and plain_key(member.leaf) in TIME_NAMES)
-
-
-def _fitting(facts: Metadata, member: Member) -> Metadata:
-    """Facts without names and units of other arrays: lists that do not have one entry for each channel."""
-    fits = widths(member)
-    names = facts.names if len(facts.names) in fits else ()
-    units = facts.units if len(facts.units) in {1, *fits} else ()
-    return replace(facts, names=names, units=units)
-
-
-_ROWS = 1 << 20  # of an array of times, read at once
-
-
 @dataclass(frozen=True)
 class ArrayOptions:
     """The options of every file of arrays; what they say goes before what the file says."""
@@ -366,25 +239,31 @@ def array_reader(opener: Callable[..., Recording]) -> Callable[..., Recording]:
     return opener
 
 
-def recording_of_arrays(
-    path: str,
-    format: str,
-    members: Sequence[Member],
-    groups: Mapping[str, Mapping[str, Any]],
-    options: ArrayOptions,
-    notes: Sequence[str] = (),
-) -> Recording:
-    """The recording in some arrays, with the attributes of their groups ("" is the file itself)."""
-    around = Surroundings(path, members, groups, options.facts, options.time_axis)
-    return _Container(path, format, around, options, notes).recording()
+_WORDS_AT_MOST = 65536  # a longer array of texts is data, and not the names of channels
+_SAMPLE_AXES = (*TIME_NAMES, "sample", "samples", "frame", "frames")
+_ROWS = 1 << 20  # of an array of times, read at once
 
 
-class _Container:
-    def __init__(self, path: str, format: str, around: Surroundings, options: ArrayOptions, notes: Sequence[str]):
-        self.path, self.format, self.around, self.options = path, format, around, options
-        self.notes = list(notes)
+class ArrayFile:
+    """The arrays of a file and the attributes of its groups; the group "" is the file itself."""
+
+    def __init__(
+        self,
+        path: str,
+        format: str,
+        members: Sequence[Member],
+        groups: Mapping[str, Mapping[str, Any]],
+        options: ArrayOptions,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self.path, self.format, self.options, self.notes = path, format, options, list(notes)
+        self.given = options.facts
+        self.members = {member.name: member for member in members}
+        self.groups = {group: dict(attributes) for group, attributes in groups.items()}
+        self.words = {member.name for member in members if self._is_word(member)}
 
     def recording(self) -> Recording:
+        """The recording in the arrays that are samples."""
         chosen = self._chosen()
         signals: list[SourceSignal] = []
         starts: list[datetime | None] = []
@@ -394,25 +273,117 @@ class _Container:
             starts += [start] * len(made)
         return Recording(self.path, self.format, tuple(signals), _one_start(signals, starts), notes=tuple(self.notes))
 
+    def _is_word(self, member: Member) -> bool:
+        """Scalars and lists of texts beside arrays are taken as attributes of their group."""
+        attributes = self.groups.setdefault(member.group, {})
+        size = int(np.prod(member.shape))
+        if member.is_text and size <= _WORDS_AT_MOST:
+            attributes.setdefault(member.leaf, texts(member))
+            return True
+        if not member.name or member.is_text:
+            return False
+        if not member.shape or (size == 1 and (plain_key(member.leaf) in KNOWN or says_rate(member.leaf))):
+            attributes.setdefault(member.leaf, np.asarray(member.opened.array()[...]).reshape(-1)[0])
+            return True
+        return False
+
+    def others(self) -> list[Member]:
+        """Arrays that say nothing about others."""
+        silent = [member for member in self.members.values() if member.name not in self.words]
+        return [m for m in silent if not self._is_clock(m) and not (m.leaf and m.dims == (m.leaf,))]  # a coordinate
+
+    # Metadata of one array.
+
+    def own(self, member: Member) -> Metadata:
+        """Facts about one array alone: its attributes, those named after it, those of its group."""
+        facts = _fitting(declared(member.attributes, called(member)), member)
+        start = f"{member.leaf}_"
+        named = {key.removeprefix(start): v for key, v in self.groups[member.group].items() if key.startswith(start)}
+        facts = facts.over(_fitting(declared(named, called(member)), member))
+        if not facts.names:  # "ecg_leads" names the channels of "ecg", whatever leads are
+            lists = [tuple(v) for v in named.values() if isinstance(v, list) and len(v) in widths(member)]
+            facts = replace(facts, names=lists[0] if lists else ())
+        for group in member.groups[:-1]:
+            facts = facts.over(_fitting(declared(self.groups.get(group, {}), f"group {group!r}"), member))
+        return facts
+
+    def of_all(self, member: Member) -> Metadata:
+        """What the file says of all its arrays, as far as it fits this one."""
+        return _fitting(declared(self.groups.get("", {}), repr(self.path)), member)
+
+    # Its axes and its clock.
+
+    def axis(self, member: Member) -> int:
+        """Which axis is time: as given, by the names of the axes, as the names of channels fit, else the first."""
+        if self.options.time_axis is not None:
+            return min(self.options.time_axis, len(member.shape) - 1)
+        for axis, dim in enumerate(member.dims[:2]):
+            if plain_key(dim) in _SAMPLE_AXES or is_time(self.coordinate(member, dim)):
+                return axis
+        if len(member.shape) != 2:
+            return 0
+        n, d = member.shape
+        names = self.given.over(self.own(member)).over(self.of_all(member)).names
+        return 1 if len(names) == n != d else 0
+
+    def length(self, member: Member) -> int:
+        return member.shape[self.axis(member)]
+
+    def coordinate(self, member: Member, dim: str) -> Member | None:
+        """The array with the places along an axis, beside the member or above it."""
+        for group in member.groups:
+            found = self.members.get(f"{group}/{dim}".lstrip("/"))
+            if found is not None and found is not member and len(found.shape) == 1:
+                return found
+        return None
+
+    def coordinate_names(self, member: Member) -> tuple[str, ...]:
+        """Names of channels from the coordinate of the other axis, as xarray writes it."""
+        if len(member.dims) != 2:
+            return ()
+        found = self.coordinate(member, member.dims[1 - self.axis(member)])
+        if found is None or found.dtype.kind not in "biufUSTO":
+            return ()
+        return tuple(texts(found))
+
+    def clock_of(self, member: Member) -> Member | None:
+        """The array with the times of the samples, where there is one."""
+        axis = self.axis(member)
+        if member.dims:
+            found = self.coordinate(member, member.dims[axis])
+            if is_time(found):
+                return found
+        for other in self.members.values():
+            beside = other is not member and other.group == member.group
+            if beside and self._is_clock(other) and other.shape[0] == member.shape[axis]:
+                return other
+        return None
+
+    def _is_clock(self, member: Member) -> bool:
+        """A 1-D array that is called time, in a file that has others, or that holds times."""
+        if len(member.shape) != 1 or member.shape[0] < 2 or len(self.members) == 1:
+            return False
+        return member.dtype.kind in "Mm" or (member.dtype.kind in "iuf" and plain_key(member.leaf) in TIME_NAMES)
+
     # Which arrays are samples.
 
     @functools.cached_property
     def _candidates(self) -> dict[str, Member]:
-        return {member.name: member for member in self.around.others() if not fault(member)}
+        return {member.name: member for member in self.others() if not fault(member)}
 
     @functools.cached_property
     def _common(self) -> int:
         """The length that most numbers have: what the file says of all its arrays is meant for these."""
         sizes: Counter[int] = Counter()
         for member in self._candidates.values():
-            sizes[self.around.length(member)] += int(np.prod(member.shape))
+            sizes[self.length(member)] += int(np.prod(member.shape))
         return sizes.most_common(1)[0][0]
 
     def _chosen(self) -> list[Member]:
         if self.options.array is not None:
             wanted = [self.options.array] if isinstance(self.options.array, str) else list(self.options.array)
             return [self._named(name.strip("/")) for name in wanted]
-        faults = [f"{called(member)} {fault(member)}" for member in self.around.others() if fault(member)]
+        faults = [f"{called(member)} {fault(member)}" for member in self.others() if fault(member)]
         if not self._candidates:
             found = "; ".join(faults) or "no array is one of numbers"
             raise DataError(f"{self.path!r} holds no samples: {found}. Real numbers, (samples, channels), are needed.")
@@ -422,7 +393,7 @@ class _Container:
     def _named(self, name: str) -> Member:
         if name in self._candidates:
             return self._candidates[name]
-        member = self.around.members.get(name)
+        member = self.members.get(name)
         if member is None:
             raise SettingsError(f"array = {name!r} is not in {self.path!r}; {suggest(name, self._candidates)}")
         why = fault(member) or "holds times, or says something about other arrays"
@@ -432,8 +403,8 @@ class _Container:
         """Arrays with a rate of their own, and of the others those of the length that most numbers have."""
         kept = []
         for member in self._candidates.values():
-            n = self.around.length(member)
-            if n == self._common or self.around.own(member).rate or self.around.clock_of(member) is not None:
+            n = self.length(member)
+            if n == self._common or self.own(member).rate or self.clock_of(member) is not None:
                 kept.append(member)
             else:
                 self.notes.append(
@@ -447,51 +418,56 @@ class _Container:
     def _signals(self, member: Member, *, alone: bool) -> tuple[tuple[SourceSignal, ...], datetime | None]:
         """One signal for each stretch between breaks, and when the array begins."""
         facts = self._facts(member)
-        sampling, start = self._sampling(member, facts)
+        sampling = self._sampling(member, facts)
         channels = self._channels(member, facts, alone=alone)
-        axis, scale = self.around.axis(member), scaling(member.attributes)
+        axis, scale = self.axis(member), scaling(member.attributes)
         source = ArraySource(self.path, self.format, member.opened, len(channels), axis, scale)
         signals = sampling.signals(source, channels, start_s=facts.start_s, drift_ppm=facts.drift_ppm)
         if len(signals) > 1:
             self.notes.append(f"breaks in the times of {called(member)}, which are kept: {len(signals) - 1}")
-        return signals, facts.start if facts.start is not None else start
+        return signals, facts.start or sampling.start
 
     def _facts(self, member: Member) -> Metadata:
-        own, every = self.around.own(member), self.around.of_all(member)
-        if self.around.length(member) != self._common:
+        own, every = self.own(member), self.of_all(member)
+        if self.length(member) != self._common:
             every = replace(every, rate=None)
         found = own.over(every)
-        wanted = self.options.facts
-        if wanted.rate is not None and found.rate is not None and wanted.rate != found.rate:
-            self.notes.append(f"{called(member)} is read at {wanted.rate:g} Hz as given; it says {found.rate:g} Hz")
-        return wanted.over(found)
+        if self.given.rate is not None and found.rate is not None and self.given.rate != found.rate:
+            self.notes.append(f"{called(member)} is read at {self.given.rate:g} Hz as given; it says {found.rate:g} Hz")
+        return self.given.over(found)
 
-    def _sampling(self, member: Member, facts: Metadata) -> tuple[Sampling, datetime | None]:
+    def _sampling(self, member: Member, facts: Metadata) -> Sampling:
         """Rate and breaks, from the times of the samples where the file has them, else as declared."""
-        clock, n = self.around.clock_of(member), self.around.length(member)
+        clock, n = self.clock_of(member), self.length(member)
         if clock is None:
             if facts.rate is None:
                 what = f"{self.path!r} does not say how often {called(member)} was sampled"
                 raise SettingsError(f"{what}: give rate, in samples per second.")
-            return Sampling.even(facts.rate, n), None
-        column = time_column(clock)
+            return Sampling.even(facts.rate, n)
         times = Clock(f"{clock.name!r} of {self.path!r}", rate=facts.rate, row="entry", base=0)
-        for first in range(0, n, _ROWS):
-            times.feed(column.seconds(np.asarray(clock.opened.array()[first : first + _ROWS])))
-        sampling = times.sampling()
-        self.notes += [*column.notes, *sampling.notes]
-        return sampling, column.start
+        blocks = (np.asarray(clock.opened.array()[first : first + _ROWS]) for first in range(0, n, _ROWS))
+        sampling = time_column(clock).sampling(times, blocks)
+        self.notes += sampling.notes
+        return sampling
 
     def _channels(self, member: Member, facts: Metadata, *, alone: bool) -> tuple[Channel, ...]:
-        n = self.around.length(member)
+        n = self.length(member)
         width = int(np.prod(member.shape)) // n
-        given = facts.names or self.around.coordinate_names(member)
+        given = facts.names or self.coordinate_names(member)
         if len(member.shape) == 2 and width > n and not given and not member.dims:
             self.notes.append(
                 f"{called(member)} is read as {n} samples of {width} channels; give time_axis="
-                f"{1 - self.around.axis(member)} if it is the other way round"
+                f"{1 - self.axis(member)} if it is the other way round"
             )
         return channels_of(called(member), width, channel_names(member, width, given, alone=alone), facts.units)
+
+
+def _fitting(facts: Metadata, member: Member) -> Metadata:
+    """Facts without names and units of other arrays: lists that do not have one entry for each channel."""
+    fits = widths(member)
+    names = facts.names if len(facts.names) in fits else ()
+    units = facts.units if len(facts.units) in {1, *fits} else ()
+    return replace(facts, names=names, units=units)
 
 
 def _one_start(signals: Sequence[SourceSignal], starts: Sequence[datetime | None]) -> datetime | None:

@@ -8,22 +8,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.clock import Stretch
+from dlcca.recordings.formats.checks import check_choice, check_complete, check_file, check_sidecar
 from dlcca.recordings.formats.fif import channels_of, open_raw, recording_of_raw
-from dlcca.recordings.formats.metadata import kind_of
-from dlcca.recordings.formats.recording import Annotation, Channel, Recording, check_choice, check_file, check_sidecar
+from dlcca.recordings.formats.metadata import decoded, kind_of
+from dlcca.recordings.formats.recording import Annotation, Channel, Recording, Stretch
 
 FORMAT = "BrainVision"
 
 _BYTES = {"INT_16": 2, "INT_32": 4, "IEEE_FLOAT_32": 4}
-_VOLTS = ("V", "mV", "µV", "uV", "nV")
 
 
 def open(path: str, *, truncated: str = "refuse") -> Recording:
@@ -36,7 +35,7 @@ def open(path: str, *, truncated: str = "refuse") -> Recording:
     check_choice("truncated", truncated, ("refuse", "keep"))
     check_file(path, FORMAT)
     vhdr = _header_of(path)
-    text = _text(vhdr)
+    text = decoded(Path(vhdr).read_bytes())
     notes = _check(vhdr, text, truncated)
     raw, warned = open_raw(vhdr, FORMAT, lambda mne: mne.io.read_raw_brainvision(vhdr, verbose="WARNING"))
     rate = float(raw.info["sfreq"])
@@ -68,14 +67,6 @@ def _header_of(path: str) -> str:
     raise DataError(
         f"{path!r} is described by a header, and {os.path.basename(stem)}.vhdr is not beside it: name the .vhdr file."
     )
-
-
-def _text(path: str) -> str:
-    data = Path(path).read_bytes()
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:  # older recorders
-        return data.decode("latin-1")
 
 
 def _value(text: str, key: str) -> str:
@@ -121,13 +112,13 @@ def _check_length(data: str, size: int, frame: int, points: int, truncated: str,
     if left == 0 and points in (-1, n):
         return []
     declared = f", and its header declares {points}" if points >= 0 else ""
-    found = f"{data!r} holds {n} whole samples of every channel and {left} bytes more{declared}"
+    found = f"holds {n} whole samples of every channel and {left} bytes more{declared}"
     if order == "VECTORIZED":
         # One channel after the other: when the length is wrong, so is the place of every channel but the first.
-        raise DataError(f"{found}: channel by channel, the rest cannot be found again. Copy or export it again.")
-    if truncated == "keep":
-        return [f"{n} whole samples of every channel were read; {left} bytes were left out{declared}"]
-    raise DataError(f"{found}. Copy or export it again, or set truncated = 'keep' to read the {n}.")
+        raise DataError(
+            f"{data!r} {found}; channel by channel, the rest cannot be found again. Copy or export it again."
+        )
+    return check_complete(data, truncated, found, f"the {n} samples")
 
 
 def _units(text: str) -> list[str]:
@@ -147,21 +138,15 @@ def _named(channels: Sequence[Channel], units: Sequence[str]) -> list[Channel]:
     ]
 
 
-@dataclass(frozen=True)
-class _Segment:
-    """Where a recorder was started or went on after a pause."""
-
-    first: int
-    when: datetime | None
-
-
-def _segments(vhdr: str, text: str) -> list[_Segment]:
+def _segments(vhdr: str, text: str) -> list[tuple[int, datetime | None]]:
+    """Where a recorder was started or went on after a pause: the sample, and when it was taken."""
     name = _value(text, "MarkerFile")
     path = _beside(vhdr, name)
     if not name or not os.path.isfile(path):
         return []
-    marks = re.findall(r"^Mk\d+=New Segment,[^,]*,(\d+),[^,]*,[^,\r\n]*(?:,(\d{20}))?", _text(path), re.MULTILINE)
-    return [_Segment(int(position) - 1, _when(date)) for position, date in marks]
+    markers = decoded(Path(path).read_bytes())
+    marks = re.findall(r"^Mk\d+=New Segment,[^,]*,(\d+),[^,]*,[^,\r\n]*(?:,(\d{20}))?", markers, re.MULTILINE)
+    return [(int(position) - 1, _when(date)) for position, date in marks]
 
 
 def _when(date: str) -> datetime | None:
@@ -171,24 +156,26 @@ def _when(date: str) -> datetime | None:
         return None
 
 
-def _stretches(segments: Sequence[_Segment], n: int, rate: float) -> tuple[list[Stretch], list[Annotation], list[str]]:
+def _stretches(
+    segments: Sequence[tuple[int, datetime | None]], n: int, rate: float
+) -> tuple[list[Stretch], list[Annotation], list[str]]:
     """The samples between pauses, with the times of their segments where the file has them.
 
     A pause of unknown length is marked as bad, so that nothing reaches across it.
     """
-    starts = [segment for segment in segments if 0 < segment.first < n]
-    first = next((segment.when for segment in segments if segment.first == 0), None)
-    stretches = [Stretch(0, starts[0].first if starts else n, 0.0)]
+    begun = next((when for first, when in segments if first == 0), None)
+    later = [(first, when) for first, when in segments if 0 < first < n]
+    edges = [0, *(first for first, _ in later), n]
+    stretches = [Stretch(0, edges[1], 0.0)]
     marked = []
-    for i, segment in enumerate(starts):
-        end = starts[i + 1].first if i + 1 < len(starts) else n
+    for (first, when), end in zip(later, edges[2:], strict=True):
         before = stretches[-1].start_s + stretches[-1].n / rate
-        start_s = (segment.when - first).total_seconds() if segment.when and first else before
+        start_s = (when - begun).total_seconds() if when and begun else -np.inf
         # Clocks are read in microseconds and samples start when they are ready: half a sample is no pause.
-        if not (segment.when and first) or start_s < before - 0.5 / rate:
+        if start_s < before - 0.5 / rate:
             start_s = before
             marked.append(Annotation(before - 0.5 / rate, 1 / rate, "BAD_pause of unknown length"))
-        stretches.append(Stretch(segment.first, end - segment.first, start_s))
+        stretches.append(Stretch(first, end - first, start_s))
     notes = [f"{len(marked)} pauses of unknown length were marked, and read as if they took no time"] if marked else []
     return stretches, marked, notes
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.formats.recording import Channel, Source, SourceSignal, check_choice
+from dlcca.recordings.formats.checks import check_choice
+from dlcca.recordings.formats.recording import Sampling, Stretch
 
 TIME_NAMES = ("time", "times", "t", "timestamp", "timestamps", "datetime", "date_time", "date", "clock")
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -30,42 +31,6 @@ def time_unit(text: object) -> str | None:
         if candidate in UNITS:
             return candidate
     return None
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """Samples that follow each other without a break."""
-
-    first: int  # row of its first sample
-    n: int
-    start_s: float
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """When the rows of a source were taken."""
-
-    rate: float
-    stretches: tuple[Stretch, ...]
-    notes: tuple[str, ...] = ()
-
-    @classmethod
-    def even(cls, rate: float, n: int, start_s: float = 0.0) -> Sampling:
-        """All n rows at one rate, without a break."""
-        return cls(rate, (Stretch(0, n, start_s),))
-
-    def signals(
-        self,
-        source: Source,
-        channels: Sequence[Channel],
-        *,
-        start_s: float | None = None,
-        drift_ppm: float | None = None,
-    ) -> tuple[SourceSignal, ...]:
-        """One signal for each stretch of the rows of a source."""
-        rest = tuple(channels), self.rate
-        begin, drift = start_s or 0.0, drift_ppm or 0.0
-        return tuple(SourceSignal(source, *rest, s.n, s.first, begin + s.start_s, drift) for s in self.stretches)
 
 
 class TimeColumn:
@@ -98,6 +63,13 @@ class TimeColumn:
             missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
             return self._since_first(values, scale, missing)
         return values.astype(np.float64) * scale
+
+    def sampling(self, clock: Clock, blocks: Iterable[NDArray[Any]]) -> Sampling:
+        """Rate, breaks and start, from all values in portions."""
+        for values in blocks:
+            clock.feed(self.seconds(values))
+        found = clock.sampling()
+        return replace(found, start=self.start, notes=(*self.notes, *found.notes))
 
     def _since_first(self, values: NDArray[Any], scale: float, missing: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Differences are taken before rounding: nanoseconds since 1970 do not fit into a float."""

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.formats.clock import Clock, Sampling, TimeColumn
-from dlcca.recordings.formats.metadata import declared, from_options
-from dlcca.recordings.formats.recording import Recording, check_file, optional
-from dlcca.recordings.formats.tables import Column, Table, choose_time, declared_sampling
+from dlcca.recordings.formats.checks import check_file, optional
+from dlcca.recordings.formats.clock import TimeColumn
+from dlcca.recordings.formats.metadata import declared, decoded, from_options
+from dlcca.recordings.formats.recording import Recording
+from dlcca.recordings.formats.tables import Column, Table
 
 FORMAT = "CSV"
 
@@ -43,9 +44,6 @@ class Dialect:
     offset: int  # of the first row, in bytes
     line: int  # number of the first row in the file, from 1
     attributes: dict[str, Any] = field(default_factory=dict)  # "key: value" above the header
-
-    def fields(self, line: str) -> list[str]:
-        return next(csv.reader([line], delimiter=self.delimiter), [])
 
     def number(self, text: str) -> float | None:
         """The number that a field holds, NaN if it is missing, None if it is neither."""
@@ -98,7 +96,7 @@ def _lines(path: str, skip_rows: int) -> tuple[list[tuple[int, str]], list[int],
     attributes: dict[str, Any] = {}
     place = 3 if head[:3] == b"\xef\xbb\xbf" else 0
     for i, line in enumerate(head[place:].splitlines(keepends=True)):
-        text = _decoded(line).rstrip("\r\n")
+        text = decoded(line).rstrip("\r\n")
         cut_off = not whole and place + len(line) == len(head)
         if i >= skip_rows and text.strip() and not cut_off:
             if not lines and text.lstrip().startswith(_PREAMBLE):
@@ -110,13 +108,6 @@ def _lines(path: str, skip_rows: int) -> tuple[list[tuple[int, str]], list[int],
                 offsets.append(place)
         place += len(line)
     return lines, offsets, attributes
-
-
-def _decoded(line: bytes) -> str:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError:
-        return line.decode("latin-1")
 
 
 def _delimiter(lines: list[tuple[int, str]]) -> str:
@@ -152,8 +143,8 @@ Parsed = tuple[NDArray[np.float64], list[str | None]]
 class CsvTable(Table):
     """Columns of numbers; `indexed` must run through once, and notes the place where each block begins."""
 
-    def __init__(self, path: str, dialect: Dialect) -> None:
-        self.path, self.format, self.dialect = path, FORMAT, dialect
+    def __init__(self, path: str, dialect: Dialect, time_format: str | None = None) -> None:
+        self.path, self.format, self.dialect, self.time_format = path, FORMAT, dialect, time_format
         self.offsets = [dialect.offset]  # in bytes, of blocks, and the end
         self.edges = [0]  # their first rows, and the end
         self.lines = [dialect.line]  # their first lines in the file, and the end
@@ -172,6 +163,31 @@ class CsvTable(Table):
                 yield values, texts
         if not self.edges[-1]:
             raise DataError(f"{self.path!r} has no rows.")
+
+    def index(self, channels: Sequence[Column]) -> None:
+        for _ in self.indexed([column.place for column in channels], None):
+            pass
+
+    def times(self, time: Column, channels: Sequence[Column], seconds: TimeColumn) -> Iterator[NDArray[Any]]:
+        places = [column.place for column in channels]
+        if time.is_time:
+            for _, texts in self.indexed(places, time.place):
+                yield self._stamps(time.name, texts, seconds)
+        else:
+            for values, _ in self.indexed([*places, time.place], None):
+                yield values[:, -1]
+
+    def _stamps(self, name: str, texts: Sequence[str | None], seconds: TimeColumn) -> NDArray[np.datetime64]:
+        """The time stamps of the last block, in UTC where they have a time zone."""
+        found = []
+        for row, text in enumerate(texts, start=self.edges[-2] + 1):
+            stamp = stamp_of(text or "", self.time_format)
+            if stamp is None:
+                where = f"{self.path!r}: row {row}, time column {name!r}"
+                raise DataError(f"{where}: {text!r} is not a time stamp. Correct it, or give time_format.")
+            seconds.zoned = stamp.tzinfo is not None
+            found.append(stamp.astimezone(UTC).replace(tzinfo=None) if stamp.tzinfo else stamp)
+        return np.array(found, dtype="datetime64[us]")
 
     def read_block(self, block: int, places: Sequence[int]) -> NDArray[np.float64]:
         with builtins.open(self.path, "rb") as file:
@@ -274,54 +290,8 @@ def open(
     dialect = read_dialect(path, delimiter=delimiter, decimal=decimal, header=header, skip_rows=skip_rows)
     # Names and units are those of the header, whatever lines above it say.
     facts = requested.over(replace(declared(dialect.attributes, repr(path)), names=(), units=()))
-    numeric, stamps, notes = _kinds(path, dialect, time_format, time_column)
-    clock = choose_time(path, [*numeric, *stamps], stamps, time_column)
-    channels = [column for column in numeric if column is not clock]
-    notes += [f"column {column.name!r} holds more times: left out" for column in stamps if column is not clock]
-    table = CsvTable(path, dialect)
-    sampling, begun, more = _index(table, channels, clock, clock in stamps, facts.rate, time_unit, time_format)
-    return table.recording(channels, sampling, facts, facts.start or begun, [*notes, *more])
-
-
-def _index(
-    table: CsvTable,
-    channels: Sequence[Column],
-    time: Column | None,
-    stamped: bool,
-    rate: float | None,
-    time_unit: str | None,
-    time_format: str | None,
-) -> tuple[Sampling, datetime | None, list[str]]:
-    """Run through the file once: rate and breaks from its time column, or as declared."""
-    places = [column.place for column in channels]
-    if time is None:
-        for _ in table.indexed(places, None):
-            pass
-        return declared_sampling(table.path, table.edges[-1], rate, channels), None, []
-    clock = Clock(f"time column {time.name!r} of {table.path!r}", rate=rate)
-    column = TimeColumn(time.name, time_unit or (None if stamped else time.time_unit))
-    blocks = table.indexed(places, time.place) if stamped else table.indexed([*places, time.place], None)
-    for values, texts in blocks:
-        if stamped:
-            clock.feed(column.seconds(_stamps(table, time, texts, clock.n, time_format, column)))
-        else:
-            clock.feed(column.seconds(values[:, -1]))
-    return clock.sampling(), column.start, column.notes
-
-
-def _stamps(
-    table: CsvTable, time: Column, texts: Sequence[str | None], first_row: int, format: str | None, column: TimeColumn
-) -> NDArray[np.datetime64]:
-    """Time stamps of a block, in UTC where they have a time zone."""
-    found = []
-    for i, text in enumerate(texts):
-        stamp = stamp_of(text or "", format)
-        if stamp is None:
-            where = f"{table.path!r}: row {first_row + i + 1}, time column {time.name!r}"
-            raise DataError(f"{where}: {text!r} is not a time stamp. Correct it, or give time_format.")
-        column.zoned = stamp.tzinfo is not None
-        found.append(stamp.astimezone(UTC).replace(tzinfo=None) if stamp.tzinfo else stamp)
-    return np.array(found, dtype="datetime64[us]")
+    columns, notes = _columns(path, dialect, time_format, time_column)
+    return CsvTable(path, dialect, time_format).recording(columns, facts, notes, time_column, time_unit)
 
 
 def stamp_of(text: str, format: str | None) -> datetime | None:
@@ -332,12 +302,12 @@ def stamp_of(text: str, format: str | None) -> datetime | None:
         return None
 
 
-def _kinds(
+def _columns(
     path: str, dialect: Dialect, time_format: str | None, time_column: str | bool | None
-) -> tuple[list[Column], list[Column], list[str]]:
-    """Columns of numbers, columns of time stamps, and what was left out."""
+) -> tuple[list[Column], list[str]]:
+    """Columns of numbers, then those of time stamps; and what was left out."""
     sample = _sample(path, dialect)
-    numeric, stamps, notes = [], [], []
+    columns, notes = [], []
     for place, header in enumerate(dialect.header):
         column = Column.of(place, header)
         found = [row[place] for row in sample if place < len(row) and row[place].strip() not in MISSING]
@@ -346,15 +316,15 @@ def _kinds(
         if not header.strip() and place == 0 and found == [str(i) for i in range(len(found))]:
             notes.append("the first column has no name and numbers the rows: left out")
         elif not found or any(dialect.number(text) is not None for text in found):
-            numeric.append(column)
+            columns.append(column)
         elif any(stamp_of(text, time_format) is not None for text in found):
-            stamps.append(column)
+            columns.append(replace(column, is_time=True))
         elif column.name == time_column:
             needed = "ISO 8601 (give time_format)" if time_format is None else f"time_format = {time_format!r}"
             raise SettingsError(f"{path!r}: time column {column.name!r} holds {found[0]!r}, which is not {needed}.")
         else:
             notes.append(f"column {column.name!r} holds text ({found[0]!r}) and no numbers: left out")
-    return numeric, stamps, notes
+    return sorted(columns, key=lambda column: column.is_time), notes
 
 
 def _sample(path: str, dialect: Dialect) -> list[list[str]]:

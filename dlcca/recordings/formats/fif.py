@@ -18,17 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.clock import Stretch
-from dlcca.recordings.formats.recording import (
-    Annotation,
-    Channel,
-    Recording,
-    Signal,
-    check_file,
-    check_span,
-    optional,
-    refusing,
-)
+from dlcca.recordings.formats.checks import check_file, optional, refusing
+from dlcca.recordings.formats.recording import Annotation, Channel, Recording, Sampling, Source, Stretch
+
+FORMAT = "FIF"
 
 Raw = Any  # mne.io.BaseRaw: MNE has no types
 
@@ -44,6 +37,7 @@ _NOISE = (
     "Internal Active",
     "Invalid tag",
 )
+_DEPRECATION = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
 _UNITS = {
     "V": "V",
     "T": "T",
@@ -57,26 +51,20 @@ _UNITS = {
 }
 
 
-class RawSignal(Signal):
-    """Channels of a Raw over one stretch, read by MNE on demand; `unit_size` is that of each unit in MNE's."""
+@dataclass
+class RawSource(Source):
+    """Channels of a Raw, read by MNE on demand."""
 
-    def __init__(self, raw: Raw, channels: Sequence[Channel], stretch: Stretch, unit_size: NDArray[np.float64]) -> None:
-        self.channels = tuple(channels)
-        self.rate = float(raw.info["sfreq"])
-        self.n = stretch.n
-        self.start_s = stretch.start_s
-        self._raw = raw
-        self._first = stretch.first
-        self._unit_size = unit_size
+    raw: Raw
+    path: str
+    format: str
+    unit_size: NDArray[np.float64]  # of the unit of each channel, in MNE's
+    is_library = False
 
-    def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float64]:
-        check_span(self, first, last)
-        columns = list(columns)
-        if first == last or not columns:
-            return np.empty((last - first, len(columns)))
-        data = self._raw[columns, self._first + first : self._first + last][0]
-        if (self._unit_size != 1).any():
-            data /= self._unit_size[columns, None]
+    def rows(self, first: int, last: int, columns: list[int]) -> NDArray[np.float64]:
+        data = self.raw[columns, first:last][0]
+        if (self.unit_size != 1).any():
+            data /= self.unit_size[columns, None]
         return np.asarray(data.T)
 
 
@@ -109,16 +97,18 @@ def recording_of_raw(
         raise DataError(
             f"{path!r} holds {len(raw.ch_names)} channels of {raw.n_times} samples, and at least 1 of each is needed."
         )
-    _check_rate(raw, path)
+    rate = float(raw.info["sfreq"])
+    if not (np.isfinite(rate) and rate > 0):
+        raise DataError(f"{path!r} says that its rate is {rate:g} Hz; a number above 0 is needed. Export it again.")
     _check_scales(raw, path)
     stretches = between_skips(raw) if stretches is None else stretches
     channels = channels_of(raw) if channels is None else channels
-    unit_size = np.ones(len(channels)) if unit_size is None else unit_size
+    source = RawSource(raw, path, format, np.ones(len(channels)) if unit_size is None else unit_size)
     when = raw.info["meas_date"]
     return Recording(
         path=path,
         format=format,
-        signals=tuple(RawSignal(raw, channels, stretch, unit_size) for stretch in stretches),
+        signals=Sampling(rate, stretches).signals(source, channels),
         start=None if when is None else when + timedelta(seconds=raw.first_time),
         annotations=annotations_of(raw),
         notes=tuple(notes),
@@ -143,25 +133,15 @@ def annotations_of(raw: Raw) -> tuple[Annotation, ...]:
 def between_skips(raw: Raw) -> list[Stretch]:
     """The samples between breaks in the acquisition, at which nothing was recorded."""
     rate = float(raw.info["sfreq"])
-    kept = np.ones(raw.n_times, bool) if any(_is_skip(mark) for mark in raw.annotations) else None
-    if kept is None:
+    skips = [mark for mark in raw.annotations if str(mark["description"]).upper() == SKIP]
+    if not skips:
         return [Stretch(0, int(raw.n_times), 0.0)]
-    for mark in raw.annotations:
-        if _is_skip(mark):
-            first = round((mark["onset"] - raw.first_time) * rate)
-            kept[max(first, 0) : max(first + round(mark["duration"] * rate), 0)] = False
+    kept = np.ones(raw.n_times, bool)
+    for mark in skips:
+        first = round((mark["onset"] - raw.first_time) * rate)
+        kept[max(first, 0) : max(first + round(mark["duration"] * rate), 0)] = False
     edges = np.flatnonzero(np.diff(np.concatenate([[False], kept, [False]])))
     return [Stretch(int(a), int(b - a), a / rate) for a, b in zip(edges[::2], edges[1::2], strict=True)]
-
-
-def _is_skip(mark: Any) -> bool:
-    return str(mark["description"]).upper() == SKIP
-
-
-def _check_rate(raw: Raw, path: str) -> None:
-    rate = float(raw.info["sfreq"])
-    if not (np.isfinite(rate) and rate > 0):
-        raise DataError(f"{path!r} says that its rate is {rate:g} Hz; a number above 0 is needed. Export it again.")
 
 
 def _check_scales(raw: Raw, path: str) -> None:
@@ -194,15 +174,9 @@ def _heard() -> Iterator[list[str]]:
             yield messages
     finally:
         log.handlers = handlers
-    texts = dict.fromkeys(str(warning.message) for warning in caught if not _is_deprecation(warning.category))
+    texts = dict.fromkeys(str(warning.message) for warning in caught if not issubclass(warning.category, _DEPRECATION))
     messages += [text for text in texts if not any(noise.lower() in text.lower() for noise in _NOISE)]
 
-
-def _is_deprecation(category: type[Warning]) -> bool:
-    return issubclass(category, DeprecationWarning | PendingDeprecationWarning | FutureWarning)
-
-
-FORMAT = "FIF"
 
 _TAG = struct.Struct(">iiii")  # kind, type, bytes, and where the next tag is: 0 right behind, -1 nowhere
 _ROLE, _NUMBER, _NAME = 115, 117, 118  # kinds of tags that name another file

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.arrays import ArrayOptions, Member, Opened, array_reader, recording_of_arrays
-from dlcca.recordings.formats.recording import Recording, check_file, optional, refusing
+from dlcca.recordings.formats.arrays import ArrayFile, ArrayOptions, Member, Opened, array_reader
+from dlcca.recordings.formats.checks import check_file, optional, refusing
+from dlcca.recordings.formats.recording import Recording
 
 FORMAT = "HDF5"
 
@@ -34,20 +35,16 @@ def open(path: str, **options: Any) -> Recording:
         file.visititems(visit)
     if not members:
         raise DataError(f"{path!r} holds no datasets.")
-    return recording_of_arrays(path, FORMAT, members, groups, wanted)
+    return ArrayFile(path, FORMAT, members, groups, wanted).recording()
 
 
 def _member(path: str, name: str, dataset: Any) -> Member:
-    shape = () if dataset.shape is None else dataset.shape
-    dtype = np.dtype("O") if _holds_text(dataset) else dataset.dtype
-    opened = Opened(functools.partial(_dataset, path, name))
-    return Member(name, shape, dtype, opened, _attributes(dataset), _dims(dataset))
-
-
-def _holds_text(dataset: Any) -> bool:
     import h5py
 
-    return h5py.check_string_dtype(dataset.dtype) is not None
+    shape = () if dataset.shape is None else dataset.shape
+    dtype = dataset.dtype if h5py.check_string_dtype(dataset.dtype) is None else np.dtype("O")
+    opened = Opened(functools.partial(opened_dataset, path, name))
+    return Member(name, shape, dtype, opened, _attributes(dataset), _dims(dataset))
 
 
 def _dims(dataset: Any) -> tuple[str, ...]:
@@ -63,7 +60,7 @@ def _dims(dataset: Any) -> tuple[str, ...]:
     return tuple(found) if all(found) else ()
 
 
-def _dataset(path: str, name: str) -> Any:
+def opened_dataset(path: str, name: str) -> Any:
     """A dataset of a file that stays open as long as the dataset is kept."""
     import h5py
 

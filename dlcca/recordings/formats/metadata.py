@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from dlcca.errors import DataError, SettingsError
 from dlcca.recordings.formats.clock import UNIX_S
 from dlcca.recordings.formats.recording import Channel
 from dlcca.settings.schema import is_number
+
+Item = TypeVar("Item")
 
 RATE: tuple[str, ...] = ("rate", "fs", "sfreq", "sampling_rate", "sample_rate", "sampling_frequency")
 RATE += ("sample_frequency", "sampling_freq", "samplerate", "samplingrate", "srate", "nominal_srate")
@@ -57,7 +59,7 @@ def declared(attributes: Mapping[str, Any], where: str) -> Metadata:
         rate = 1 / interval
     if rate is not None and not (math.isfinite(rate) and rate > 0):
         raise DataError(f"{where} says that its rate is {rate}; a positive number of samples per second is needed.")
-    start, start_s = _moment(first(START)), number(first(START_S))
+    start, start_s = moment(first(START)), number(first(START_S))
     if start is None and start_s is None:
         start_s = number(first(START))
     return Metadata(rate, start, start_s, number(first(DRIFT)), _words(first(NAMES)), _words(first(UNITS)))
@@ -79,17 +81,12 @@ def from_options(
         raise SettingsError(f"rate = {rate} is not positive; give samples per second.")
     if isinstance(names, str):
         raise SettingsError(f"names = {names!r} is one text; give a list with a name for each channel.")
+    begun = moment(start)
+    if start is not None and begun is None:
+        raise SettingsError(f"start = {start!r} is not a date and time; write it like '2024-05-31T22:30:00'.")
     units = () if unit is None else (unit,) if isinstance(unit, str) else tuple(unit)
     rate = None if rate is None else float(rate)
-    return Metadata(rate, start_option(start), start_s, drift_ppm, tuple(names or ()), units)
-
-
-def start_option(start: Any) -> datetime | None:
-    """The option `start` as a moment, or an error that says how to write one."""
-    moment = _moment(start)
-    if start is not None and moment is None:
-        raise SettingsError(f"start = {start!r} is not a date and time; write it like '2024-05-31T22:30:00'.")
-    return moment
+    return Metadata(rate, begun, start_s, drift_ppm, tuple(names or ()), units)
 
 
 def plain_key(key: str) -> str:
@@ -109,6 +106,14 @@ def text_of(value: Any) -> Any:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
+def decoded(text: bytes) -> str:
+    """Text in UTF-8, or in Latin-1 as older programs write it."""
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError:
+        return text.decode("latin-1")
+
+
 def number(value: Any) -> float | None:
     """A number, also as text or as an array with one entry; None for anything else."""
     value = text_of(value)
@@ -121,7 +126,7 @@ def number(value: Any) -> float | None:
     return float(array.reshape(-1)[0]) if array.size == 1 else None
 
 
-def _moment(value: Any) -> datetime | None:
+def moment(value: Any) -> datetime | None:
     """A moment from a datetime, a text in ISO 8601, a NumPy time or Unix seconds; None for anything else."""
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.reshape(-1)[0]
@@ -228,3 +233,11 @@ def distinct(labels: Sequence[str]) -> tuple[list[str], list[str]]:
     shared = [label for label in counts if counts[label] > 1]
     notes = [f"{counts[label]} channels are called {label!r}; they were numbered from {label}-0" for label in shared]
     return names, notes
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Hashable]) -> list[list[Item]]:
+    """The items of one key together, in the order in which they come first."""
+    groups: dict[Hashable, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return list(groups.values())

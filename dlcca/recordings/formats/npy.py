@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.arrays import ArrayOptions, Member, Opened, array_reader, recording_of_arrays
-from dlcca.recordings.formats.recording import Recording, check_file, refusing
+from dlcca.recordings.formats.arrays import ArrayFile, ArrayOptions, Member, Opened, array_reader
+from dlcca.recordings.formats.checks import check_file, refusing
+from dlcca.recordings.formats.recording import Recording
 
 FORMAT = "NumPy"
 
@@ -23,12 +24,14 @@ def open(path: str, **options: Any) -> Recording:
     wanted = ArrayOptions(**options)
     check_file(path, FORMAT)
     with refusing(path, FORMAT):
-        if _begins_with(path, b"PK"):
+        with builtins.open(path, "rb") as file:
+            is_archive = file.read(2) == b"PK"
+        if is_archive:
             members, notes = _members(path)
         else:
             mapped = _mapped(path)
             members, notes = [Member("", mapped.shape, mapped.dtype, Opened(functools.partial(_mapped, path)))], []
-    return recording_of_arrays(path, FORMAT, members, {"": {}}, wanted, notes)
+    return ArrayFile(path, FORMAT, members, {"": {}}, wanted, notes).recording()
 
 
 def _mapped(path: str) -> NDArray[Any]:
@@ -91,11 +94,6 @@ def _data_offset(path: str, entry: zipfile.ZipInfo) -> int:
         file.seek(entry.header_offset + 26)
         lengths = np.frombuffer(file.read(4), "<u2")
     return entry.header_offset + 30 + int(lengths.sum())
-
-
-def _begins_with(path: str, mark: bytes) -> bool:
-    with builtins.open(path, "rb") as file:
-        return file.read(len(mark)) == mark
 
 
 def _whole(path: str, member: str) -> NDArray[Any]:

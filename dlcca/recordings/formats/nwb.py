@@ -6,8 +6,10 @@ Series of text and tables of intervals are annotations.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,18 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.clock import Clock, Stretch
+from dlcca.recordings.formats.arrays import ArraySource, Opened
+from dlcca.recordings.formats.checks import check_file, optional, refusing
+from dlcca.recordings.formats.clock import Clock
+from dlcca.recordings.formats.hdf5 import opened_dataset
 from dlcca.recordings.formats.metadata import distinct, kind_of
-from dlcca.recordings.formats.recording import (
-    Annotation,
-    Channel,
-    Recording,
-    Signal,
-    check_file,
-    check_span,
-    optional,
-    refusing,
-)
+from dlcca.recordings.formats.recording import Annotation, Channel, Recording, Sampling, SourceSignal
 
 FORMAT = "NWB"
 
@@ -45,7 +41,7 @@ def open(path: str) -> Recording:
 
 
 def _recording(path: str, file: Any, pynwb: Any) -> Recording:
-    signals: list[NwbSignal] = []
+    signals: list[SourceSignal] = []
     annotations: list[Annotation] = []
     notes: list[str] = []
     for item in _in_order(file.objects.values()):
@@ -72,45 +68,34 @@ def _recording(path: str, file: Any, pynwb: Any) -> Recording:
     )
 
 
-class NwbSignal(Signal):
-    """A series over one stretch. Holds no open file: may be pickled, and read from many threads."""
+@dataclass
+class NwbSource(ArraySource):
+    """The samples of a series, in the unit that it declares."""
 
-    def __init__(self, series: Any, channels: Sequence[Channel], rate: float, stretch: Stretch) -> None:
-        self.channels = tuple(channels)
-        self.rate = rate
-        self.n = stretch.n
-        self.start_s = stretch.start_s
-        self._first = stretch.first
-        self._file, self._name = str(series.data.file.filename), str(series.data.name)
-        gains = getattr(series, "channel_conversion", None)
-        self._gain = float(series.conversion) * (np.ones(len(channels)) if gains is None else np.asarray(gains[:]))
-        self._bias = float(series.offset or 0)
+    gain: NDArray[np.float64] = field(default_factory=lambda: np.ones(1))  # of each channel
+    bias: float = 0.0
+    digital = None
 
-    def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float64]:
-        check_span(self, first, last)
-        columns = list(columns)
-        if first == last or not columns:
-            return np.empty((last - first, len(columns)))
-        h5py = optional("h5py", "nwb", FORMAT)
-        rows = slice(self._first + first, self._first + last)
-        with refusing(self._file, FORMAT), h5py.File(self._file, "r") as file:
-            data = file[self._name]
-            low, high = min(columns), max(columns) + 1
-            # One slab and then the choice: HDF5 is slow at picking columns.
-            slab = data[rows] if data.shape[1:] in ((), (high - low,)) else data[rows, low:high]
-        slab = slab.reshape(last - first, -1)
-        chosen = slab if columns == list(range(low, high)) else slab[:, [column - low for column in columns]]
-        gain = self._gain[columns]
-        samples = chosen * (gain[0] if (gain == gain[0]).all() else gain)  # by one number is thrice as fast
-        if self._bias:
-            samples += self._bias
+    def rows(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float64]:
+        gain = self.gain[columns]
+        samples = self.stored(first, last, columns) * (gain[0] if (gain == gain[0]).all() else gain)  # thrice as fast
+        if self.bias:
+            samples += self.bias
         return np.asarray(samples)
+
+
+def _source(series: Any, width: int) -> NwbSource:
+    path, name = str(series.data.file.filename), str(series.data.name)
+    gains = getattr(series, "channel_conversion", None)
+    gain = float(series.conversion) * (np.ones(width) if gains is None else np.asarray(gains[:]))
+    opened = Opened(functools.partial(opened_dataset, path, name))
+    return NwbSource(path, FORMAT, opened, width, gain=gain, bias=float(series.offset or 0))
 
 
 def _in_order(items: Any) -> list[Any]:
     """The objects of a file, by their place in it, so that the channels have the same order each time."""
     placed = [item for item in items if getattr(item, "container_source", None)]
-    return sorted(placed, key=lambda item: _place(item))
+    return sorted(placed, key=_place)
 
 
 def _place(item: Any) -> str:
@@ -121,22 +106,18 @@ def _place(item: Any) -> str:
     return "/".join(reversed(names))
 
 
-def _signals(series: Any) -> tuple[list[NwbSignal], str]:
+def _signals(series: Any) -> tuple[tuple[SourceSignal, ...], str]:
     """The signals of a series, one for each stretch without a break, or why it has none."""
     reason = _unusable(series)
-    if reason:
-        return [], f"series {series.name!r} was left out: {reason}"
-    channels = _channels(series)
-    if series.rate is not None:
-        rate = float(series.rate)
-        stretches: Sequence[Stretch] = [Stretch(0, len(series.data), float(series.starting_time or 0))]
-    else:
+    if not reason:
         try:
-            sampling = _clock(series).sampling()
+            sampling = _sampling(series)
         except DataError as error:
-            return [], f"series {series.name!r} was left out: {str(error).split(' Resample')[0].split(' Correct')[0]}"
-        rate, stretches = sampling.rate, sampling.stretches
-    return [NwbSignal(series, channels, rate, stretch) for stretch in stretches], ""
+            reason = str(error).split(" Resample")[0].split(" Correct")[0]
+    if reason:
+        return (), f"series {series.name!r} was left out: {reason}"
+    channels = _channels(series)
+    return sampling.signals(_source(series, len(channels)), channels), ""
 
 
 def _unusable(series: Any) -> str:
@@ -161,11 +142,13 @@ def _unusable(series: Any) -> str:
     return ""
 
 
-def _clock(series: Any) -> Clock:
+def _sampling(series: Any) -> Sampling:
+    if series.rate is not None:
+        return Sampling.even(float(series.rate), len(series.data), float(series.starting_time or 0))
     clock = Clock("its clock", row="sample")
     for first in range(0, len(series.timestamps), _TIMES):
         clock.feed(np.asarray(series.timestamps[first : first + _TIMES], float))
-    return clock
+    return clock.sampling()
 
 
 def _channels(series: Any) -> list[Channel]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import accumulate
 from typing import Any
@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.clock import Clock, Sampling, TimeColumn
+from dlcca.recordings.formats.checks import check_file, optional, refusing
+from dlcca.recordings.formats.clock import TimeColumn
 from dlcca.recordings.formats.metadata import Metadata, declared, from_options, text_of
-from dlcca.recordings.formats.recording import Recording, check_file, optional, refusing
-from dlcca.recordings.formats.tables import Column, Table, choose_time, declared_sampling
+from dlcca.recordings.formats.recording import Recording
+from dlcca.recordings.formats.tables import Column, Table
 
 FORMAT = "Parquet"
 
@@ -47,18 +48,9 @@ def open(
     if not n:
         raise DataError(f"{path!r} has columns and no rows.")
     facts = requested.over(_facts(path, schema.metadata or {}))
-    numeric, stamps, others = _kinds(schema)
-    clock = choose_time(path, [*stamps, *numeric], stamps, time_column)
+    columns, notes = _columns(schema, time_column)
     table = ParquetTable(path, schema.names, [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)])
-    notes = [f"column {column.name!r} holds {schema.types[column.place]} and no numbers: left out" for column in others]
-    notes += [f"column {column.name!r} holds more times: left out" for column in stamps if column is not clock]
-    channels = [column for column in numeric if column is not clock and not _is_index(column, schema)]
-    if clock is None:
-        sampling, begun = declared_sampling(path, n, facts.rate, channels), None
-    else:
-        sampling, begun, more = _times(path, file, schema, clock, time_unit, facts.rate)
-        notes += more
-    return table.recording(channels, sampling, facts, facts.start or begun, notes)
+    return table.recording(columns, facts, notes, time_column, time_unit)
 
 
 class ParquetTable(Table):
@@ -75,11 +67,21 @@ class ParquetTable(Table):
 
     def read_block(self, block: int, places: Sequence[int]) -> NDArray[np.floating]:
         """Float32 where it holds all columns exactly, else float64."""
-        if self._file is None:
-            self._file = optional("pyarrow.parquet", "parquet", FORMAT).ParquetFile(self.path)
-        table = self._file.read_row_group(block, columns=[self.names[place] for place in dict.fromkeys(places)])
+        table = self._opened().read_row_group(block, columns=[self.names[place] for place in dict.fromkeys(places)])
         columns = [_numbers(table.column(self.names[place])) for place in places]
         return np.stack(columns, axis=1, dtype=np.result_type(np.float32, *columns))
+
+    def times(self, time: Column, channels: Sequence[Column], seconds: TimeColumn) -> Iterator[NDArray[Any]]:
+        with refusing(self.path, FORMAT):
+            for batch in self._opened().iter_batches(batch_size=1 << 18, columns=[self.names[time.place]]):
+                values = batch.column(0)
+                seconds.zoned = getattr(values.type, "tz", None) is not None
+                yield values.to_numpy(zero_copy_only=False)
+
+    def _opened(self) -> Any:
+        if self._file is None:
+            self._file = optional("pyarrow.parquet", "parquet", FORMAT).ParquetFile(self.path)
+        return self._file
 
 
 def _numbers(column: Any) -> NDArray[Any]:
@@ -92,28 +94,24 @@ def _numbers(column: Any) -> NDArray[Any]:
     return column.to_numpy()
 
 
-def _kinds(schema: Any) -> tuple[list[Column], list[Column], list[Column]]:
-    """Columns of numbers, of times, and of anything else."""
-    import pyarrow as pa
+def _columns(schema: Any, time_column: str | bool | None) -> tuple[list[Column], list[str]]:
+    """Columns of time stamps, then those of numbers; and what was left out."""
+    from pyarrow import types
 
-    kinds: tuple[list[Column], list[Column], list[Column]] = ([], [], [])
+    is_number = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    columns, notes = [], []
     for place, field in enumerate(schema):
-        column = Column.of(place, field.name)
         known = declared({text_of(k): text_of(v) for k, v in (field.metadata or {}).items()}, f"column {field.name!r}")
-        column = Column(place, column.name, known.units[0] if known.units else column.unit)
-        is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        if is_number or pa.types.is_boolean(field.type) or pa.types.is_decimal(field.type):
-            kinds[0].append(column)
-        elif pa.types.is_timestamp(field.type) or pa.types.is_duration(field.type):
-            kinds[1].append(column)
+        is_time = types.is_timestamp(field.type) or types.is_duration(field.type)
+        column = Column.of(place, field.name, known.units[0] if known.units else "", is_time=is_time)
+        if is_time:
+            columns.append(column)
+        elif any(fits(field.type) for fits in is_number):
+            is_index = column.name.startswith("__index_level_")  # with which pandas numbers its rows
+            columns += [] if is_index and column.name != time_column else [column]
         else:
-            kinds[2].append(column)
-    return kinds
-
-
-def _is_index(column: Column, schema: Any) -> bool:
-    """Whether pandas wrote it as the numbers of its rows."""
-    return column.name.startswith("__index_level_") and schema.names[column.place] == column.name
+            notes.append(f"column {column.name!r} holds {field.type} and no numbers: left out")
+    return sorted(columns, key=lambda column: not column.is_time), notes
 
 
 def _facts(path: str, metadata: Mapping[bytes, bytes]) -> Metadata:
@@ -125,19 +123,3 @@ def _facts(path: str, metadata: Mapping[bytes, bytes]) -> Metadata:
     with contextlib.suppress(ValueError, AttributeError, TypeError):
         facts = facts.over(declared(json.loads(pairs.get("PANDAS_ATTRS", "{}")), repr(path)))
     return Metadata(facts.rate, facts.start, facts.start_s, facts.drift_ppm)  # names and units belong to the columns
-
-
-def _times(
-    path: str, file: Any, schema: Any, clock: Column, unit: str | None, rate: float | None
-) -> tuple[Sampling, datetime | None, list[str]]:
-    """Rate and breaks from the time column, read in batches."""
-    import pyarrow as pa
-
-    name, kind = schema.names[clock.place], schema.types[clock.place]
-    zoned = pa.types.is_timestamp(kind) and kind.tz is not None
-    column = TimeColumn(clock.name, unit or clock.time_unit, zoned=zoned)
-    times = Clock(f"time column {clock.name!r} of {path!r}", rate=rate)
-    with refusing(path, FORMAT):
-        for batch in file.iter_batches(batch_size=1 << 18, columns=[name]):
-            times.feed(column.seconds(batch.column(0).to_numpy(zero_copy_only=False)))
-    return times.sampling(), column.start, column.notes

@@ -1,14 +1,10 @@
-"""What every reader returns, a recording whose samples stay in the file until they are read, and what readers share."""
+"""What every reader returns: a recording, whose samples stay in the file until they are read."""
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.errors import DataError, DlccaError, SettingsError, suggest
+from dlcca.errors import DataError
+from dlcca.recordings.formats.checks import refusing
 
 
 @dataclass(frozen=True)
@@ -77,6 +74,13 @@ def values_of(X: NDArray, digital: Digital | None) -> NDArray[np.float32]:
     return X if digital is None or X.dtype.kind == "f" else digital.values(X)
 
 
+def int24(data: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """Little-endian integers of three bytes, (..., 3) to (...)."""
+    wide = np.zeros((*data.shape[:-1], 4), np.uint8)
+    wide[..., 1:] = data
+    return wide.view("<i4")[..., 0] >> 8  # the shift brings the sign along
+
+
 class Signal(ABC):
     """Channels that were sampled together: one rate, one start.
 
@@ -131,14 +135,20 @@ class ProcessLocal:
 
 
 class Source(ABC):
-    """Rows of numbers in a file, one for each sample and one column for each channel; it can be pickled."""
+    """The samples of a file, one row for each, across all breaks; one column for each channel. It can be pickled."""
 
     path: str
     format: str
+    is_library = True  # whether a library reads it, whose errors are turned into a `DataError`
 
     @abstractmethod
     def rows(self, first: int, last: int, columns: list[int]) -> NDArray[np.floating]:
-        """Rows first to last (not included) of some columns, (last - first, len(columns))."""
+        """Rows first to last (not included) of some columns, (last - first, len(columns)); never none of either."""
+
+    def single(self, first: int, last: int, columns: list[int]) -> NDArray[np.float32]:
+        """The same in single precision, C-contiguous; infinity for what is beyond its range."""
+        with np.errstate(over="ignore"):
+            return np.asarray(self.rows(first, last, columns), dtype=np.float32, order="C")
 
     @property
     def digital(self) -> Digital | None:
@@ -165,6 +175,9 @@ class SourceSignal(Signal):
     def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
         return self._read(self.source.rows, np.dtype(np.float32), first, last, columns)
 
+    def read_single(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float32]:
+        return self._read(self.source.single, np.dtype(np.float32), first, last, columns)
+
     @property
     def digital(self) -> Digital | None:
         return self.source.digital
@@ -177,8 +190,45 @@ class SourceSignal(Signal):
         check_span(self, first, last)
         if first == last or not len(columns):
             return np.empty((last - first, len(columns)), empty)
-        with refusing(self.source.path, self.source.format):
+        with refusing(self.source.path, self.source.format) if self.source.is_library else nullcontext():
             return rows(self.first_row + first, self.first_row + last, [int(column) for column in columns])
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Samples that follow each other without a break."""
+
+    first: int  # row of its first sample
+    n: int
+    start_s: float
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """When the rows of a source were taken."""
+
+    rate: float
+    stretches: Sequence[Stretch]
+    notes: tuple[str, ...] = ()
+    start: datetime | None = None  # of the recording, where the times say it
+
+    @classmethod
+    def even(cls, rate: float, n: int, start_s: float = 0.0) -> Sampling:
+        """All n rows at one rate, without a break."""
+        return cls(rate, (Stretch(0, n, start_s),))
+
+    def signals(
+        self,
+        source: Source,
+        channels: Sequence[Channel],
+        *,
+        start_s: float | None = None,
+        drift_ppm: float | None = None,
+    ) -> tuple[SourceSignal, ...]:
+        """One signal for each stretch of the rows of a source."""
+        rest = tuple(channels), self.rate
+        begin, drift = start_s or 0.0, drift_ppm or 0.0
+        return tuple(SourceSignal(source, *rest, s.n, s.first, begin + s.start_s, drift) for s in self.stretches)
 
 
 @dataclass(frozen=True)
@@ -193,60 +243,14 @@ class Recording:
     notes: tuple[str, ...] = ()  # what the reader ignored or corrected
     sidecars: tuple[str, ...] = ()  # files beside the one at `path` that are read too
 
+    @property
+    def channels(self) -> list[Channel]:
+        return [channel for signal in self.signals for channel in signal.channels]
 
-def check_file(path: str, format: str) -> int:
-    """Size in bytes of a file that exists and holds something; anything else is refused."""
-    if os.path.isdir(path):
-        raise DataError(f"{path!r} is a directory, and {format} is one file: name the file in it.")
-    if not os.path.exists(path):
-        raise DataError(f"there is no file {path!r}: check the name, or the directory that it is relative to.")
-    size = os.path.getsize(path)
-    if size == 0:
-        raise DataError(f"{path!r} is empty (0 bytes), and {format} begins with a header: copy or export it again.")
-    return size
-
-
-def check_sidecar(path: str, named_by: str, holds: str) -> int:
-    """Size in bytes of a file that another one names and cannot do without."""
-    if not os.path.isfile(path):
-        raise DataError(
-            f"{named_by!r} keeps its {holds} in {os.path.basename(path)!r}, which is not beside it: "
-            "put both files into one directory, under the names they were written with."
-        )
-    return os.path.getsize(path)
-
-
-def optional(package: str, extra: str, format: str) -> Any:
-    """The imported package, or an error that names the extra which brings it."""
-    if sys.modules.get(package) is not None:
-        return sys.modules[package]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a package about its own dependencies
-            return importlib.import_module(package)
-    except ImportError as error:
-        top = package.split(".")[0]
-        raise SettingsError(f"reading {format} needs {top}: pip install 'dlcca[{extra}]' ({error}).") from error
-
-
-@contextmanager
-def refusing(path: str, format: str) -> Iterator[None]:
-    """Turn whatever a library raises about a file into a `DataError` that names the file."""
-    try:
-        yield
-    except DlccaError:
-        raise
-    except Exception as error:  # libraries of formats raise all kinds: struct.error, KeyError, AssertionError, ...
-        found = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise DataError(
-            f"{path!r} cannot be read as {format} ({found}): check that it is one and complete, or export it again."
-        ) from error
-
-
-def check_choice(name: str, value: str, known: Sequence[str]) -> None:
-    """Refuse an unknown value of an option."""
-    if value not in known:
-        raise SettingsError(f"{name} = {value!r} is not known; {suggest(value, known)}")
+    @property
+    def end_s(self) -> float:
+        """Of its last sample, after its start."""
+        return max((signal.start_s + signal.duration_s for signal in self.signals), default=0.0)
 
 
 def check_span(signal: Signal, first: int, last: int) -> None:

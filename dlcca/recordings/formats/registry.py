@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from dlcca.errors import SettingsError, suggest
-from dlcca.recordings.formats.recording import Recording, refusing
+from dlcca.recordings.formats.checks import refusing
+from dlcca.recordings.formats.recording import Recording
 from dlcca.settings.schema import LARGEST, is_count
 
 #: Module of this folder -> the endings that it opens. It is imported when it is needed.
@@ -130,7 +131,7 @@ def _check_options(path: str, opener: Callable[..., Recording], format: str, opt
             nearest = suggest(option, known) if known else "it takes none."
             raise SettingsError(f"{option!r} is not an option of the {format} reader ({path!r}); {nearest}")
         annotation = parameters[option].annotation
-        if option != "start":  # which has many forms: see start_option
+        if option != "start":  # which has many forms: see `metadata.moment`
             named = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
             _check_type(option, options[option], named)
 

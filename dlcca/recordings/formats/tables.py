@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 import threading
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError, suggest
-from dlcca.recordings.formats.clock import TIME_NAMES, Sampling, time_unit
+from dlcca.recordings.formats.clock import TIME_NAMES, Clock, TimeColumn, time_unit
 from dlcca.recordings.formats.metadata import Metadata, channels_of, distinct, plain_key
-from dlcca.recordings.formats.recording import ProcessLocal, Recording, Source
+from dlcca.recordings.formats.recording import ProcessLocal, Recording, Sampling, Source
 
 _UNIT = re.compile(r"^(?P<name>.*?)\s*[\[(]\s*(?P<unit>[^\[\]()]*?)\s*[\])]$")
 
@@ -28,14 +27,15 @@ class Column:
     place: int
     name: str
     unit: str = ""
+    is_time: bool = False  # whether it holds time stamps or time differences
 
     @classmethod
-    def of(cls, place: int, header: str) -> Column:
+    def of(cls, place: int, header: str, unit: str = "", *, is_time: bool = False) -> Column:
         """ "acc_x (m/s2)" and "acc_x [m/s2]" are acc_x in m/s2."""
         found = _UNIT.match(header.strip())
         if found is None or not found["name"]:
-            return cls(place, header.strip())
-        return cls(place, found["name"], found["unit"])
+            return cls(place, header.strip(), unit, is_time)
+        return cls(place, found["name"], unit or found["unit"], is_time)
 
     @property
     def time_unit(self) -> str | None:
@@ -43,9 +43,7 @@ class Column:
         return time_unit(self.unit) if self.unit else time_unit(plain_key(self.name).rpartition("_")[2])
 
 
-def choose_time(
-    path: str, columns: Sequence[Column], stamps: Sequence[Column], requested: str | bool | None
-) -> Column | None:
+def choose_time(path: str, columns: Sequence[Column], requested: str | bool | None) -> Column | None:
     """The time column: the requested one, else by its name, else the first that holds time stamps; False: none."""
     if requested is False:
         return None
@@ -58,7 +56,7 @@ def choose_time(
         name, _, end = plain_key(column.name).rpartition("_")
         if plain_key(column.name) in TIME_NAMES or (name in TIME_NAMES and time_unit(end)):
             return column
-    return stamps[0] if stamps else None
+    return next((column for column in columns if column.is_time), None)
 
 
 class Table(ProcessLocal, Source):
@@ -89,32 +87,51 @@ class Table(ProcessLocal, Source):
                 parts.append(self._kept[1][max(0, first - edge) : last - edge])
             return np.concatenate(parts)
 
+    @abstractmethod
+    def times(self, time: Column, channels: Sequence[Column], seconds: TimeColumn) -> Iterator[NDArray[Any]]:
+        """The values of the time column, in portions."""
+
+    def index(self, channels: Sequence[Column]) -> None:
+        """Find the blocks of a table that has no time column."""
+
     def recording(
         self,
         columns: Sequence[Column],
-        sampling: Sampling,
         metadata: Metadata,
-        start: datetime | None,
         notes: Sequence[str],
+        time_column: str | bool | None,
+        unit: str | None,
     ) -> Recording:
-        """The recording in some columns, one signal for each stretch between breaks."""
-        if not columns:
+        """The recording in columns of numbers and times, one signal for each stretch between breaks."""
+        time = choose_time(self.path, columns, time_column)
+        others = [column for column in columns if column is not time]
+        channels = [column for column in others if not column.is_time]
+        more = [f"column {column.name!r} holds more times: left out" for column in others if column.is_time]
+        sampling = self._sampling(time, channels, metadata.rate, unit)
+        if not channels:
             raise DataError(f"{self.path!r} has no column of numbers besides its time.")
-        self.places = [column.place for column in columns]
-        names, renamed = distinct(metadata.names or [column.name for column in columns])
-        units = metadata.units or [column.unit for column in columns]
-        channels = channels_of(repr(self.path), len(columns), names, units)
-        signals = sampling.signals(self, channels, start_s=metadata.start_s, drift_ppm=metadata.drift_ppm)
+        self.places = [column.place for column in channels]
+        names, renamed = distinct(metadata.names or [column.name for column in channels])
+        units = metadata.units or [column.unit for column in channels]
+        made = channels_of(repr(self.path), len(channels), names, units)
+        signals = sampling.signals(self, made, start_s=metadata.start_s, drift_ppm=metadata.drift_ppm)
         breaks = [f"breaks in its times, which are kept: {len(signals) - 1}"] if len(signals) > 1 else []
-        return Recording(self.path, self.format, signals, start, notes=(*notes, *renamed, *sampling.notes, *breaks))
+        all_notes = (*notes, *more, *sampling.notes, *renamed, *breaks)
+        return Recording(self.path, self.format, signals, metadata.start or sampling.start, notes=all_notes)
 
-
-def declared_sampling(path: str, n: int, rate: float | None, columns: Sequence[Column]) -> Sampling:
-    """Rows without a time column, at the rate that was declared."""
-    if rate is None:
-        found = ", ".join(column.name for column in columns[:8])
-        raise SettingsError(
-            f"{path!r} does not say when its rows were taken (columns: {found}{', ...' if len(columns) > 8 else ''}): "
-            "give rate, in samples per second, or time_column."
-        )
-    return Sampling.even(rate, n)
+    def _sampling(
+        self, time: Column | None, channels: Sequence[Column], rate: float | None, unit: str | None
+    ) -> Sampling:
+        """Rate and breaks from the time column, or as declared."""
+        if time is not None:
+            seconds = TimeColumn(time.name, unit or time.time_unit)
+            clock = Clock(f"time column {time.name!r} of {self.path!r}", rate=rate)
+            return seconds.sampling(clock, self.times(time, channels, seconds))
+        self.index(channels)
+        if rate is None:
+            found = ", ".join(column.name for column in channels[:8])
+            raise SettingsError(
+                f"{self.path!r} does not say when its rows were taken (columns: {found}"
+                f"{', ...' if len(channels) > 8 else ''}): give rate, in samples per second, or time_column."
+            )
+        return Sampling.even(rate, self.edges[-1])

@@ -6,25 +6,17 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.formats.clock import Clock, Sampling, Stretch
-from dlcca.recordings.formats.metadata import from_options, start_option
-from dlcca.recordings.formats.recording import (
-    Channel,
-    ProcessLocal,
-    Recording,
-    Signal,
-    check_choice,
-    check_file,
-    check_span,
-    optional,
-    refusing,
-)
+from dlcca.recordings.formats.checks import check_choice, check_complete, check_file, optional, refusing
+from dlcca.recordings.formats.clock import Clock
+from dlcca.recordings.formats.metadata import from_options, moment
+from dlcca.recordings.formats.recording import Channel, ProcessLocal, Recording, Sampling, Source
 
 FORMAT = "video"
 
@@ -164,7 +156,7 @@ class Frames(ProcessLocal):
             key = earlier
         if frame is None or found > i:
             raise DataError(f"{self.path!r}: frame {i} cannot be decoded; the first that can is {found}. Convert it.")
-        self._decoded, self._next = _put_back((found, frame), self._decoded), found
+        self._decoded, self._next = chain([(found, frame)], self._decoded), found
 
     def _seek(self, key: int) -> None:
         av = optional("av", "video", FORMAT)
@@ -220,11 +212,6 @@ class Frames(ProcessLocal):
         return self._reformatter.reformat(frame, format=wanted).to_ndarray()
 
 
-def _put_back(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
-
-
 _PROJECTION_BYTES = 1 << 28  # a projection up to this size is kept; a larger one is made anew for each batch of frames
 _PIXELS = 1 << 14  # rows of the projection made at once
 _BATCH_BYTES = 1 << 26  # of frames that are projected together
@@ -237,7 +224,7 @@ class Shrinking:
     height: int
     width: int
     colours: int  # 1 or 3
-    roi: tuple[int, int, int, int] | None = None  # top, bottom, left, right; bottom and right not included
+    roi: tuple[int, ...] | None = None  # top, bottom, left, right; bottom and right not included
     scale: int = 1  # pixels along the side of a block that is averaged
 
     def __post_init__(self) -> None:
@@ -252,7 +239,7 @@ class Shrinking:
             raise SettingsError(f"scale = {self.scale} leaves no pixel of {there}: make it smaller.")
 
     @property
-    def bounds(self) -> tuple[int, int, int, int]:
+    def bounds(self) -> tuple[int, ...]:
         return (0, self.height, 0, self.width) if self.roi is None else self.roi
 
     @property
@@ -284,7 +271,7 @@ class Shrinking:
         return [f"{i}.{j}{letters[c]}" for i in range(rows) for j in range(columns) for c in range(colours)]
 
 
-class Projection:
+class Projection(ProcessLocal):
     r"""A random projection from D numbers to d: :math:`y = x R`, entries of R normal with variance 1/d.
 
     Distances are kept up to a factor of about :math:`1 \pm 1/\sqrt{2d}`. R is made in blocks of rows, each from the
@@ -293,10 +280,10 @@ class Projection:
 
     def __init__(self, D: int, d: int, seed: int) -> None:
         self.D, self.d, self.seed = D, d, seed
-        self._kept: list[NDArray[np.float32]] | None = None
+        self._reset()
 
-    def __getstate__(self) -> dict[str, object]:
-        return {"D": self.D, "d": self.d, "seed": self.seed, "_kept": None}
+    def _reset(self) -> None:
+        self._kept: list[NDArray[np.float32]] | None = None
 
     @property
     def batch(self) -> int:
@@ -352,9 +339,13 @@ def open(
     rate : frames per second, if not those of the container
     truncated : "refuse", or "keep" to read what is there of a video that is cut off
     """
-    _check(scale=scale, projection=projection, seed=seed, roi=roi)
+    for name, value, least in (("scale", scale, 1), ("projection", projection, 1), ("seed", seed, 0)):
+        if value is not None and value < least:
+            raise SettingsError(f"{name} = {value!r} is not a whole number from {least} on.")
+    if roi is not None and len(roi) != 4:
+        raise SettingsError(f"roi = {roi!r} is not four whole numbers: top, bottom, left, right.")
     check_choice("truncated", truncated, ("refuse", "keep"))
-    wanted = from_options(rate=rate).rate
+    wanted = from_options(rate=rate, start=start)
     check_file(path, FORMAT)
     optional("av", "video", FORMAT)
     with refusing(path, FORMAT):
@@ -362,45 +353,22 @@ def open(
     if not (index.n and index.width and index.height):
         raise DataError(f"{path!r} holds no frames that can be decoded.")
     notes = _check_complete(path, index, truncated)
-    shrinking = Shrinking(index.height, index.width, 3 if colour else 1, None if roi is None else _four(roi), scale)
-    reader = _Reader(
-        path, index, shrinking, None if projection is None else Projection(shrinking.size, projection, seed)
-    )
-    sampling, more = _sampling(path, index, wanted)
-    reader.check_ends()
-    channels = reader.channels()
-    signals = tuple(
-        VideoSignal(reader, channels, sampling.rate, stretch.n, stretch.first, stretch.start_s)
-        for stretch in sampling.stretches
-    )
-    begun = start_option(start) if start is not None else _moment(index.begun)
+    shrinking = Shrinking(index.height, index.width, 3 if colour else 1, None if roi is None else tuple(roi), scale)
+    random = None if projection is None else Projection(shrinking.size, projection, seed)
+    source = VideoSource(path, index, shrinking, random)
+    sampling, more = _sampling(path, index, wanted.rate)
+    source.check_ends()
+    signals = sampling.signals(source, source.channels())
     if not index.seekable:
         more.append("its frames cannot be sought: a read that does not follow the last one begins at the first frame")
-    return Recording(path, FORMAT, signals, start=begun, notes=(*notes, *more))
+    return Recording(path, FORMAT, signals, wanted.start or moment(index.begun), notes=(*notes, *more))
 
 
-class VideoSignal(Signal):
-    """Frames without a break between them."""
-
-    def __init__(
-        self, reader: _Reader, channels: tuple[Channel, ...], rate: float, n: int, first_frame: int, start_s: float
-    ) -> None:
-        self.reader, self.channels, self.rate, self.n = reader, channels, rate, n
-        self.first_frame, self.start_s = first_frame, start_s
-
-    def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
-        check_span(self, first, last)
-        rows = self.reader.read(self.first_frame + first, self.first_frame + last)
-        chosen = np.asarray(columns, np.intp)
-        whole = len(chosen) == rows.shape[1] and (chosen == np.arange(len(chosen))).all()
-        return rows if whole else rows[:, chosen]
-
-
-class _Reader(ProcessLocal):
+class VideoSource(ProcessLocal, Source):
     """Frames of a file made small, (k, channels); those read last are kept for the read that overlaps them."""
 
     def __init__(self, path: str, index: FrameIndex, shrinking: Shrinking, projection: Projection | None) -> None:
-        self.path, self.shrinking, self.projection = path, shrinking, projection
+        self.path, self.format, self.shrinking, self.projection = path, FORMAT, shrinking, projection
         self.frames = Frames(path, index, colour=shrinking.colours == 3)
         self._reset()
 
@@ -422,17 +390,15 @@ class _Reader(ProcessLocal):
         names = self.shrinking.names() if self.projection is None else [f"projection.{i}" for i in range(self.width)]
         return tuple(Channel(name, kind="video") for name in names)
 
-    def read(self, first: int, last: int) -> NDArray[np.float32]:
-        """Frames first to last, (last - first, width)."""
+    def rows(self, first: int, last: int, columns: list[int]) -> NDArray[np.float32]:
         with self._lock:
             out = np.empty((last - first, self.width), np.float32)
             kept = self._kept(first, last)
             out[: len(kept)] = kept
-            with refusing(self.path, FORMAT):
-                self._decode(first + len(kept), last, out[len(kept) :])
+            self._decode(first + len(kept), last, out[len(kept) :])
             most = max(1, _KEPT_BYTES // (4 * self.width))
             self._first, self._rows = max(first, last - most), out[-most:].copy()
-            return out
+            return out if columns == list(range(self.width)) else out[:, columns]
 
     def _kept(self, first: int, last: int) -> NDArray[np.float32]:
         """The beginning of the requested frames, if it was read last."""
@@ -475,21 +441,6 @@ class _Reader(ProcessLocal):
             return False
 
 
-def _check(*, scale: int, projection: int | None, seed: int, roi: Sequence[int] | None) -> None:
-    for name, value, least in (("scale", scale, 1), ("projection", projection, 1), ("seed", seed, 0)):
-        if value is None and name == "projection":
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise SettingsError(f"{name} = {value!r} is not a whole number from {least} on.")
-    if roi is not None and (len(roi) != 4 or not all(isinstance(edge, int | np.integer) for edge in roi)):
-        raise SettingsError(f"roi = {roi!r} is not four whole numbers: top, bottom, left, right.")
-
-
-def _four(roi: Sequence[int]) -> tuple[int, int, int, int]:
-    top, bottom, left, right = (int(edge) for edge in roi)
-    return top, bottom, left, right
-
-
 def _check_complete(path: str, index: FrameIndex, truncated: str) -> list[str]:
     """Refuse a video with fewer frames than its container says, or with frames that are cut off."""
     found = []
@@ -502,10 +453,7 @@ def _check_complete(path: str, index: FrameIndex, truncated: str) -> list[str]:
         found.append(f"{index.damaged} of its frames are cut off or damaged")
     if not found:
         return []
-    what = " and ".join(found)
-    if truncated == "refuse":
-        raise DataError(f"{path!r} is truncated: {what}. Copy it again, or give truncated='keep' to read the others.")
-    return [f"truncated: {what}; the others were kept"]
+    return check_complete(path, truncated, f"is truncated: {' and '.join(found)}", "the other frames")
 
 
 def _missing_at_end(index: FrameIndex) -> float:
@@ -519,21 +467,13 @@ def _missing_at_end(index: FrameIndex) -> float:
 
 def _sampling(path: str, index: FrameIndex, rate: float | None) -> tuple[Sampling, list[str]]:
     """The rate of the frames and the breaks between them, from the times at which they are shown."""
-    whole = (Stretch(0, index.n, 0.0),)
     if index.pts is None or index.n < 3 or rate is not None:
         named = rate or (index.rates[0] if index.rates else None)
         if named is None:
             raise SettingsError(f"{path!r} does not say how many frames it has in a second: give rate.")
-        return Sampling(named, whole), []
+        return Sampling.even(named, index.n), []
     clock = Clock(f"the time of the frames of {path!r}", nominal=index.rates, row="frame", base=0)
     clock.feed((index.pts - index.pts[0]) * index.tick_s)
     sampling = clock.sampling()
     breaks = len(sampling.stretches) - 1
     return sampling, [*sampling.notes, *([f"breaks between its frames, which are kept: {breaks}"] if breaks else [])]
-
-
-def _moment(text: str | None) -> datetime | None:
-    try:
-        return None if text is None else datetime.fromisoformat(text)
-    except ValueError:
-        return None

@@ -18,18 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.arrays import Opened
-from dlcca.recordings.formats.metadata import channels_of, from_options, start_option
-from dlcca.recordings.formats.recording import (
-    Channel,
-    Digital,
-    Recording,
-    Signal,
-    check_choice,
-    check_file,
-    check_span,
-    refusing,
-)
+from dlcca.recordings.formats.arrays import ArraySource, Opened, Scaling
+from dlcca.recordings.formats.checks import check_choice, check_complete, check_file, refusing
+from dlcca.recordings.formats.metadata import channels_of, from_options
+from dlcca.recordings.formats.recording import Recording, Sampling, int24
 
 FORMAT = "WAV"
 
@@ -37,7 +29,8 @@ _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
 _NAMES = {2: "ADPCM", 6: "A-law", 7: "mu-law", 17: "ADPCM", 85: "MP3"}
 _CHUNKS_AT_MOST = 10_000  # before the samples; a header has a handful
 _UNKNOWN = 0xFFFFFFFF  # a length that was not known when the header was written
-_DTYPES = {(_PCM, 8): "u1", (_PCM, 16): "<i2", (_PCM, 32): "<i4", (_FLOAT, 32): "<f4", (_FLOAT, 64): "<f8"}
+_DTYPES = {(_PCM, 8): "u1", (_PCM, 16): "<i2", (_PCM, 24): "V3", (_PCM, 32): "<i4"}
+_DTYPES |= {(_FLOAT, 32): "<f4", (_FLOAT, 64): "<f8"}
 
 
 def open(
@@ -57,16 +50,17 @@ def open(
     truncated : "refuse", or "keep" to read what is there of a file that is shorter than its header says
     """
     check_choice("truncated", truncated, ("refuse", "keep"))
-    facts = from_options(names=names, unit=unit)
+    facts = from_options(start=start, names=names, unit=unit)
     size = check_file(path, FORMAT)
     with refusing(path, FORMAT):
         head = _read_head(path, size)
     n, notes = _samples_present(path, head, size, truncated)
     called = facts.names or tuple(str(i) for i in range(head.channels))
     channels = channels_of(repr(path), head.channels, called, facts.units)
-    signal = WavSignal(path, head, Opened(functools.partial(_mapped, path, head, n)), channels, head.rate, n, integers)
-    begun = start_option(start) if start is not None else head.start
-    return Recording(path, FORMAT, (signal,), start=begun, notes=tuple(notes))
+    opened = Opened(functools.partial(_mapped, path, head, n))
+    source = WavSource(path, FORMAT, opened, head.channels, scaling=head.scaling(integers))
+    signals = Sampling.even(head.rate, n).signals(source, channels)
+    return Recording(path, FORMAT, signals, facts.start or head.start, notes=tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -86,59 +80,29 @@ class Head:
         """Bytes of one sample of all channels."""
         return self.channels * self.bits // 8
 
-
-@dataclass
-class WavSignal(Signal):
-    path: str
-    head: Head
-    opened: Opened
-    channels: tuple[Channel, ...]
-    rate: float
-    n: int
-    integers: bool
-
-    def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
-        return _values(self._stored(first, last, columns), self.head, self.integers)
-
-    @property
-    def digital(self) -> Digital | None:
-        """Those of 8 and of 16 bits."""
-        if self.head.coding != _PCM or self.head.bits > 16:
-            return None
-        gain = np.full(len(self.channels), 1.0 if self.integers else 2.0 ** (1 - self.head.bits))
-        dtype = np.dtype(_DTYPES[_PCM, self.head.bits]).newbyteorder("=")
-        return Digital(dtype, gain, gain * (-128 if self.head.bits == 8 else 0))
-
-    def read_digital(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.integer]:
-        stored = self._stored(first, last, columns)
-        return np.array(stored, dtype=stored.dtype.newbyteorder("="), order="C")
-
-    def _stored(self, first: int, last: int, columns: Sequence[int]) -> NDArray[Any]:
-        check_span(self, first, last)
-        with refusing(self.path, FORMAT):
-            return self.opened.array()[first:last][:, np.asarray(columns, np.intp)]
+    def scaling(self, integers: bool) -> Scaling:
+        """From integers to fractions of full scale, or to integers without their middle."""
+        unit = 1.0 if integers or self.coding == _FLOAT else 2.0 ** (1 - self.bits)
+        return Scaling(unit, -128 * unit if self.bits == 8 else 0.0)
 
 
-def _values(stored: NDArray[Any], head: Head, integers: bool) -> NDArray[np.floating]:
-    """Stored samples as numbers: float32 up to 24 bits, which it holds exactly, else float64."""
-    if head.coding == _FLOAT:
-        return np.array(stored, dtype=stored.dtype.newbyteorder("="))
-    if head.bits == 24:  # three bytes, the lowest first: put above an empty one they are 32 bits, with their sign
-        wide = np.zeros((*stored.shape[:-1], 4), np.uint8)
-        wide[..., 1:] = stored
-        whole = (wide.view("<i4")[..., 0] >> 8).astype(np.float32)
-    else:
-        whole = stored.astype(np.float64 if head.bits == 32 else np.float32)
-        whole -= 128 if head.bits == 8 else 0
-    return whole if integers else whole / whole.dtype.type(2 ** (head.bits - 1))
+class WavSource(ArraySource):
+    """Integers of three bytes are unpacked; up to 24 bits values are float32, which holds them exactly."""
+
+    def stored(self, first: int, last: int, columns: Sequence[int]) -> NDArray[Any]:
+        stored = super().stored(first, last, columns)
+        if stored.dtype.kind != "V":
+            return stored
+        return int24(np.ascontiguousarray(stored).view(np.uint8).reshape(*stored.shape, 3))
+
+    def rows(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
+        values = super().rows(first, last, columns)
+        return values.astype(np.float32, copy=False) if self.opened.array().itemsize < 4 else values
 
 
 def _mapped(path: str, head: Head, n: int) -> NDArray[Any]:
-    if n == 0:
-        return np.zeros((0, head.channels, 3) if head.bits == 24 else (0, head.channels), np.uint8)
-    if head.bits == 24:
-        return np.memmap(path, np.uint8, "r", head.offset, (n, head.channels, 3))
-    return np.memmap(path, np.dtype(_DTYPES[head.coding, head.bits]), "r", head.offset, (n, head.channels))
+    dtype = np.dtype(_DTYPES[head.coding, head.bits])
+    return np.memmap(path, dtype, "r", head.offset, (n, head.channels)) if n else np.zeros((0, head.channels), dtype)
 
 
 def _samples_present(path: str, head: Head, size: int, truncated: str) -> tuple[int, list[str]]:
@@ -149,10 +113,8 @@ def _samples_present(path: str, head: Head, size: int, truncated: str) -> tuple[
     promised, present = head.length // head.frame, min(head.length, there) // head.frame
     if present == promised:
         return promised, []
-    what = f"the header says {promised} samples, and the file holds {present}"
-    if truncated == "refuse":
-        raise DataError(f"{path!r} is truncated: {what}. Copy it again, or give truncated='keep' to read those.")
-    return present, [f"truncated: {what}; those were kept"]
+    found = f"is truncated: the header says {promised} samples, and the file holds {present}"
+    return present, check_complete(path, truncated, found, f"the {present} samples")
 
 
 def _read_head(path: str, size: int) -> Head:
@@ -196,7 +158,7 @@ def _head(path: str, found: dict[bytes, bytes], offset: int, length: int) -> Hea
     coding, channels, rate, _, _, bits = struct.unpack("<HHIIHH", found[b"fmt "][:16])
     if coding == _EXTENSIBLE and len(found[b"fmt "]) >= 26:
         coding = struct.unpack("<H", found[b"fmt "][24:26])[0]
-    if (coding, bits) != (_PCM, 24) and (coding, bits) not in _DTYPES:
+    if (coding, bits) not in _DTYPES:
         raise DataError(
             f"{path!r} holds {_NAMES.get(coding, f'coding {coding}')} of {bits} bits; integers of 8, 16, 24 or 32 bits "
             "and floats of 32 or 64 are read. Convert it first."

@@ -16,19 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.metadata import distinct, kinds_of
-from dlcca.recordings.formats.recording import (
-    Annotation,
-    Channel,
-    Recording,
-    Signal,
-    check_choice,
-    check_file,
-    check_sidecar,
-    check_span,
-    optional,
-    refusing,
-)
+from dlcca.recordings.formats.checks import check_choice, check_complete, check_file, check_sidecar, optional, refusing
+from dlcca.recordings.formats.metadata import distinct, grouped, kinds_of
+from dlcca.recordings.formats.recording import Annotation, Channel, Recording, Sampling, Source, SourceSignal
 
 FORMAT = "WFDB"
 
@@ -66,7 +56,11 @@ def open(path: str, *, annotators: Sequence[str] = ANNOTATORS, truncated: str = 
             Channel(name, unit, kind)
             for name, unit, kind in zip(names, described.units, kinds_of(described.sig_name), strict=True)
         ]
-        signals = [WfdbSignal(stem, header, described, channels, group, n) for group in _groups(described)]
+        signals: list[SourceSignal] = []
+        for group in grouped(range(len(channels)), lambda i: described.samps_per_frame[i]):
+            source = WfdbSource(stem, described, group)
+            sampling = Sampling.even(float(header.fs) * source.per_frame, n * source.per_frame)
+            signals += sampling.signals(source, [channels[i] for i in group])
         annotations = tuple(_annotations(package, stem, annotators, float(header.fs)))
     return Recording(
         path=path,
@@ -93,42 +87,32 @@ def _stem(path: str) -> str:
     return stem if ending.lower() in (".hea", ".dat") or not os.path.isfile(path + ".hea") else path
 
 
-class WfdbSignal(Signal):
+class WfdbSource(Source):
     """Channels of one rate, read by the wfdb package on demand; a frame is one sample of the slowest channels."""
 
-    def __init__(
-        self, stem: str, header: Any, described: Any, channels: Sequence[Channel], group: Sequence[int], n_frames: int
-    ) -> None:
-        self.channels = tuple(channels[i] for i in group)
-        self._per_frame = int(described.samps_per_frame[group[0]])
-        self.rate = float(header.fs) * self._per_frame
-        self.n = n_frames * self._per_frame
-        self._stem = stem
-        self._group = list(group)
+    def __init__(self, stem: str, described: Any, group: list[int]) -> None:
+        self.path, self.format = f"{stem}.hea", FORMAT
+        self.stem, self.group = stem, group
+        self.per_frame = int(described.samps_per_frame[group[0]])
         # Of one sample in each frame wfdb makes one array, which is quicker than a list of signals.
-        self._even = max(described.samps_per_frame) == 1
-        self._differences = "8" in described.fmt
+        self.even = max(described.samps_per_frame) == 1
+        self.differences = "8" in described.fmt
 
-    def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float64]:
-        check_span(self, first, last)
-        columns = list(columns)
-        if first == last or not columns:
-            return np.empty((last - first, len(columns)))
-        a, b = first // self._per_frame, -(-last // self._per_frame)
-        if self._differences:
-            a = 0  # format 8 stores steps: a level is known only from all the steps before it
+    def rows(self, first: int, last: int, columns: list[int]) -> NDArray[np.float64]:
+        # Format 8 stores steps: a level is known only from all the steps before it.
+        a = 0 if self.differences else first // self.per_frame
         wanted = sorted(set(columns))
-        samples = self._frames(a, b, [self._group[column] for column in wanted])
-        skip = first - a * self._per_frame
+        record = optional("wfdb", "wfdb", FORMAT).rdrecord(
+            self.stem,
+            sampfrom=a,
+            sampto=-(-last // self.per_frame),
+            channels=[self.group[column] for column in wanted],
+            smooth_frames=self.even,
+            return_res=64,
+        )
+        samples = np.asarray(record.p_signal) if self.even else np.stack(record.e_p_signal, axis=1)
+        skip = first - a * self.per_frame
         return samples[skip : skip + last - first, [wanted.index(column) for column in columns]]
-
-    def _frames(self, a: int, b: int, channels: list[int]) -> NDArray[np.float64]:
-        with refusing(self._stem + ".hea", FORMAT):
-            package = optional("wfdb", "wfdb", FORMAT)
-            record = package.rdrecord(
-                self._stem, sampfrom=a, sampto=b, channels=channels, smooth_frames=self._even, return_res=64
-            )
-            return np.asarray(record.p_signal) if self._even else np.stack(record.e_p_signal, axis=1)
 
 
 def _described(package: Any, stem: str, header: Any) -> Any:
@@ -156,14 +140,6 @@ def _segment(stem: str, name: str) -> str:
     return path
 
 
-def _groups(described: Any) -> list[list[int]]:
-    """The numbers of the channels, those of one rate together."""
-    groups: dict[int, list[int]] = {}
-    for i, per_frame in enumerate(described.samps_per_frame):
-        groups.setdefault(per_frame, []).append(i)
-    return list(groups.values())
-
-
 def _length(package: Any, stem: str, header: Any, truncated: str) -> tuple[int, list[str]]:
     """Frames to read, and what to say where the files hold another number than the header declares."""
     if getattr(header, "seg_name", None):
@@ -178,11 +154,9 @@ def _length(package: Any, stem: str, header: Any, truncated: str) -> tuple[int, 
     # A sample of 10 or 12 bits shares a byte with the next: one frame more may be nothing but the end of a byte.
     if present is None or declared <= present <= declared + 1:
         return declared, []
-    found = f"the files of samples hold {present} samples of each channel, and '{stem}.hea' declares {declared}"
+    found = f"declares {declared} samples of each channel, and the files of samples hold {present}"
     kept = min(present, declared)
-    if truncated == "keep":
-        return kept, [f"{found}; {kept} were read"]
-    raise DataError(f"{found}: get the record again, or set truncated = 'keep' to read the first {kept}.")
+    return kept, check_complete(f"{stem}.hea", truncated, found, f"the first {kept}")
 
 
 def _length_of_segments(package: Any, stem: str, header: Any) -> tuple[int, list[str]]:

@@ -13,10 +13,11 @@ import builtins
 import os
 import struct
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
+from operator import itemgetter
 from typing import BinaryIO
 from xml.etree import ElementTree
 
@@ -24,18 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.metadata import distinct, kind_of
-from dlcca.recordings.formats.recording import (
-    Annotation,
-    Channel,
-    Recording,
-    Signal,
-    check_choice,
-    check_file,
-    check_span,
-    refusing,
-)
+from dlcca.recordings.formats.checks import check_choice, check_complete, check_file, refusing
+from dlcca.recordings.formats.metadata import distinct, kind_of, moment
+from dlcca.recordings.formats.recording import Annotation, Channel, Recording, Source, SourceSignal
 
+FORMAT = "XDF"
 FILE_HEADER, STREAM_HEADER, SAMPLES, CLOCK_OFFSET, BOUNDARY, STREAM_FOOTER = range(1, 7)
 NUMBERS = {"int8": "<i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "float32": "<f4", "double64": "<f8"}
 
@@ -119,7 +113,7 @@ class Contents:
     notes: list[str]
 
 
-def walk(path: str, *, keep: bool) -> Contents:
+def walk(path: str, truncated: str) -> Contents:
     """Read every chunk once; of the samples, only places, times and texts are kept."""
     contents = Contents(None, {}, [])
     size = os.path.getsize(path)
@@ -133,12 +127,8 @@ def walk(path: str, *, keep: bool) -> Contents:
             try:
                 _take(file, size, contents)
             except (_Broken, struct.error, ElementTree.ParseError, ValueError, KeyError) as error:
-                found = f"the chunk at byte {begin} of {size} is broken or cut off ({error})"
-                if not keep:
-                    raise DataError(
-                        f"{path!r}: {found}. Copy it again, or set truncated = 'keep' to read what is before it."
-                    ) from error
-                contents.notes.append(f"{found}; what is before it was read")
+                found = f"has a chunk at byte {begin} of {size} that is broken or cut off ({error})"
+                contents.notes += check_complete(path, truncated, found, "the chunks before it")
                 break
     return contents
 
@@ -149,7 +139,9 @@ class _Broken(Exception):
 
 def _take(file: BinaryIO, size: int, contents: Contents) -> None:
     """Read one chunk and put what it says where it belongs."""
-    length = _varlen(file)
+    begin = file.tell()
+    length, width = _varlen(file.read(9), 0)
+    file.seek(begin + width)
     if length < 2 or file.tell() + length > size:
         raise _Broken(f"it declares {length} bytes, {size - file.tell()} are left")
     place = file.tell() + 6
@@ -177,38 +169,29 @@ def _take(file: BinaryIO, size: int, contents: Contents) -> None:
         _take_samples(stream, place, body)
 
 
-def _varlen(file: BinaryIO) -> int:
-    width = file.read(1)[0]
-    if width not in (1, 4, 8):
-        raise _Broken(f"its length is of {width} bytes, and 1, 4 or 8 are allowed")
-    data = file.read(width)
-    if len(data) < width:
-        raise _Broken("the file ends in its length")
-    return int.from_bytes(data, "little")
-
-
-def _varlen_at(body: bytes, at: int) -> tuple[int, int]:
+def _varlen(body: bytes, at: int) -> tuple[int, int]:
     """A number of variable width in a buffer, and where it ends."""
     width = body[at] if at < len(body) else 0
-    if width not in (1, 4, 8) or at + 1 + width > len(body):
-        raise _Broken("a number in it has a width that is none")
+    if width not in (1, 4, 8):
+        raise _Broken(f"a length in it is of {width} bytes, and 1, 4 or 8 are allowed")
+    if at + 1 + width > len(body):
+        raise _Broken("it ends within a length")
     return int.from_bytes(body[at + 1 : at + 1 + width], "little"), at + 1 + width
 
 
 def _take_samples(stream: Stream, place: int, body: bytes) -> None:
-    count, at = _varlen_at(body, 0)
+    count, at = _varlen(body, 0)
     if not count:
         return
     if stream.format == "string":
         stamps = _take_texts(stream, body, at, count)
     elif stream.format in NUMBERS:
         stamps, values = parse(body[at:], count, stream.n_channels, stream.format)
-        if stream.is_markers:
-            times = _filled(stamps, stream.last, stream.step)
-            stream.texts += [(float(time), str(value)) for time, value in zip(times, values[:, 0], strict=True)]
     else:
         raise _Broken(f"its samples are of format {stream.format!r}")
     times = _filled(stamps, stream.last, stream.step)
+    if stream.is_markers and stream.format != "string":
+        stream.texts += zip(times.tolist(), map(str, values[:, 0]), strict=True)
     _add_times(stream, times)
     stream.last = float(times[-1])
     stream.places.append(place + at)
@@ -218,8 +201,7 @@ def _take_samples(stream: Stream, place: int, body: bytes) -> None:
 
 def _take_texts(stream: Stream, body: bytes, at: int, count: int) -> NDArray[np.float64]:
     """Times of samples of text, NaN where not given; the texts are kept."""
-    stamps = np.full(count, np.nan)
-    last = stream.last
+    stamps, last = np.full(count, np.nan), stream.last
     for k in range(count):
         given = body[at] != 0
         if given:
@@ -228,7 +210,7 @@ def _take_texts(stream: Stream, body: bytes, at: int, count: int) -> NDArray[np.
         at += 9 if given else 1
         words = []
         for _ in range(stream.n_channels):
-            length, at = _varlen_at(body, at)
+            length, at = _varlen(body, at)
             if at + length > len(body):
                 raise _Broken("a text in it is longer than it")
             words.append(body[at : at + length].decode("utf-8", "replace"))
@@ -280,17 +262,6 @@ def _rows(n_channels: int, format: str) -> tuple[np.dtype, np.dtype]:
     return np.dtype([("width", "u1"), ("time", "<f8"), values]), np.dtype([("width", "u1"), values])
 
 
-def read_numbers(path: str, chunks: Iterator[tuple[int, int, int]], n_channels: int, format: str) -> Iterator[NDArray]:
-    """The values of chunks given by place, bytes and count."""
-    with builtins.open(path, "rb") as file:
-        for place, length, count in chunks:
-            file.seek(place)
-            data = file.read(length)
-            if len(data) < length:
-                raise DataError(f"{path!r} has become shorter since it was opened: open it again.")
-            yield parse(data, count, n_channels, format)[1]
-
-
 def _filled(stamps: NDArray[np.float64], last: float, step: float) -> NDArray[np.float64]:
     """Times of all samples: one that brings none follows the one before it by the nominal step."""
     given = ~np.isnan(stamps)
@@ -315,8 +286,6 @@ def _add_times(stream: Stream, times: NDArray[np.float64]) -> None:
         stream.pieces[-1].add(times[a:b])
 
 
-FORMAT = "XDF"
-
 _HUBER_S = 1e-4  # clock offsets farther than this from the line were delayed by the network, and count less
 
 
@@ -330,27 +299,29 @@ def open(path: str, *, truncated: str = "refuse") -> Recording:
     check_choice("truncated", truncated, ("refuse", "keep"))
     check_file(path, FORMAT)
     with refusing(path, FORMAT):
-        contents = walk(path, keep=truncated == "keep")
-        return _recording(path, contents, keep=truncated == "keep")
+        return _recording(path, walk(path, truncated), truncated)
 
 
-def _recording(path: str, contents: Contents, *, keep: bool) -> Recording:
+def _recording(path: str, contents: Contents, truncated: str) -> Recording:
     streams = list(contents.streams.values())
     if not streams:
         raise DataError(f"{path!r} holds no stream: record it again.")
-    notes = [*contents.notes, *(note for stream in streams for note in _doubts(path, stream, keep))]
+    notes = [*contents.notes, *(note for stream in streams for note in _doubts(path, stream, truncated))]
     sampled = [stream for stream in streams if not _why_not(stream)]
     names, renamed = _channel_names(sampled)
-    signals = [
-        XdfSignal(path, stream, clock, channels, piece)
-        for stream, clock, channels in zip(sampled, map(RecorderClock, sampled), names, strict=True)
-        for piece in stream.pieces
-    ]
-    marks = [mark for stream in streams if stream.is_markers for mark in _marks(stream)]
+    signals: list[SourceSignal] = []
+    for stream, channels in zip(sampled, names, strict=True):
+        source, clock = XdfSource(path, stream), RecorderClock(stream)
+        for piece in stream.pieces:
+            start, step = piece.line(stream.step)
+            drift = (step * clock.speed * stream.rate - 1) * 1e6
+            rest = stream.rate, piece.n, piece.first, clock.time(start), drift
+            signals.append(SourceSignal(source, tuple(channels), *rest))
+    marks = sorted((mark for stream in streams if stream.is_markers for mark in _marks(stream)), key=itemgetter(0))
     left_out = [f"stream {s.name!r} was left out: {_why_not(s)}" for s in streams if _why_not(s) and not s.is_markers]
     if not signals and not marks:
         raise DataError(f"{path!r} holds nothing that can be a view: {'; '.join(left_out) or 'its markers are none'}.")
-    begun = min((signal.start_s for signal in signals), default=min((mark.onset_s for mark in marks), default=0.0))
+    begun = min(signal.start_s for signal in signals) if signals else marks[0][0]
     for signal in signals:
         signal.start_s -= begun
     return Recording(
@@ -358,53 +329,42 @@ def _recording(path: str, contents: Contents, *, keep: bool) -> Recording:
         format=FORMAT,
         signals=tuple(signals),
         start=_start(contents),
-        annotations=tuple(sorted((Annotation(m.onset_s - begun, 0.0, m.text) for m in marks), key=_onset)),
+        annotations=tuple(Annotation(time - begun, 0.0, text) for time, text in marks),
         notes=(*notes, *left_out, *renamed),
     )
 
 
-def _onset(mark: Annotation) -> float:
-    return mark.onset_s
+class XdfSource(Source):
+    """The samples of one stream. Holds no open file: may be pickled, and read from many threads."""
 
+    is_library = False
 
-class XdfSignal(Signal):
-    """One stream between two breaks. Holds no open file: may be pickled, and read from many threads."""
+    def __init__(self, path: str, stream: Stream) -> None:
+        self.path, self.format = path, FORMAT
+        self.stored_as, self.n_channels = stream.format, stream.n_channels
+        self.places, self.lengths = stream.places, stream.lengths
+        self.edges = np.cumsum([0, *stream.counts])  # first samples of the chunks, and the end
 
-    def __init__(
-        self, path: str, stream: Stream, clock: RecorderClock, channels: Sequence[Channel], piece: Piece
-    ) -> None:
-        start, step = piece.line(stream.step)
-        self.channels = tuple(channels)
-        self.rate = stream.rate
-        self.n = piece.n
-        self.start_s = clock.time(start)
-        self.drift_ppm = (step * clock.speed * stream.rate - 1) * 1e6
-        self._path = path
-        self._format = stream.format
-        self._first = piece.first
-        self._places, self._lengths = np.array(stream.places), np.array(stream.lengths)
-        self._ends = np.cumsum(stream.counts)
-
-    def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float64]:
-        check_span(self, first, last)
-        columns = list(columns)
+    def rows(self, first: int, last: int, columns: list[int]) -> NDArray[np.float64]:
         out = np.empty((last - first, len(columns)))
-        if first == last or not columns:
-            return out
-        a, b = self._first + first, self._first + last
-        chunks = range(int(np.searchsorted(self._ends, a, "right")), int(np.searchsorted(self._ends, b, "left")) + 1)
-        counts = np.diff(self._ends, prepend=0)
-        places = ((int(self._places[c]), int(self._lengths[c]), int(counts[c])) for c in chunks)
-        for c, values in zip(chunks, read_numbers(self._path, places, len(self.channels), self._format), strict=True):
-            begin = int(self._ends[c]) - len(values)  # the number of its first sample in the stream
-            low, high = max(a, begin), min(b, begin + len(values))
-            out[low - a : high - a] = values[low - begin : high - begin, columns]
+        begin = int(np.searchsorted(self.edges, first, "right")) - 1
+        end = int(np.searchsorted(self.edges, last, "left"))
+        with builtins.open(self.path, "rb") as file:
+            for chunk in range(begin, end):
+                file.seek(self.places[chunk])
+                data = file.read(self.lengths[chunk])
+                if len(data) < self.lengths[chunk]:
+                    raise DataError(f"{self.path!r} has become shorter since it was opened: open it again.")
+                edge, count = int(self.edges[chunk]), int(self.edges[chunk + 1] - self.edges[chunk])
+                values = parse(data, count, self.n_channels, self.stored_as)[1]
+                low, high = max(first, edge), min(last, edge + count)
+                out[low - first : high - first] = values[low - edge : high - edge, columns]
         return out
 
 
-def _marks(stream: Stream) -> list[Annotation]:
+def _marks(stream: Stream) -> list[tuple[float, str]]:
     clock = RecorderClock(stream)
-    return [Annotation(clock.time(time), 0.0, text) for time, text in stream.texts]
+    return [(clock.time(time), text) for time, text in stream.texts]
 
 
 def _why_not(stream: Stream) -> str:
@@ -422,13 +382,11 @@ def _why_not(stream: Stream) -> str:
     return ""
 
 
-def _doubts(path: str, stream: Stream, keep: bool) -> list[str]:
+def _doubts(path: str, stream: Stream, truncated: str) -> list[str]:
     """Refuse a stream whose count or clock cannot be true; note what is odd about it."""
     if stream.declared is not None and stream.declared != stream.n:
-        found = f"stream {stream.name!r} holds {stream.n} samples, and its footer declares {stream.declared}"
-        if not keep:
-            raise DataError(f"{path!r}: {found}. Copy it again, or set truncated = 'keep' to read the {stream.n}.")
-        return [found]
+        found = f"holds {stream.n} samples of stream {stream.name!r}, and its footer declares {stream.declared}"
+        return check_complete(path, truncated, found, f"the {stream.n} samples")
     for before, after in zip(stream.pieces, stream.pieces[1:], strict=False):
         if after.origin < before.origin + 0.5 * (before.n - 1) * stream.step:
             raise DataError(
@@ -497,9 +455,7 @@ def _channel(stream: Stream, i: int, name: str) -> Channel:
 
 
 def _start(contents: Contents) -> datetime | None:
-    text = (contents.header.findtext("datetime") or "") if contents.header is not None else ""
-    try:
-        when = datetime.fromisoformat(text.strip())
-    except ValueError:
+    when = None if contents.header is None else moment(contents.header.findtext("datetime"))
+    if when is None:
         return None
     return when.astimezone(UTC) if when.tzinfo else when

@@ -12,16 +12,9 @@ from typing import Any
 import numpy as np
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.arrays import (
-    ArrayOptions,
-    ArraySource,
-    Member,
-    Opened,
-    array_reader,
-    is_time,
-    recording_of_arrays,
-)
-from dlcca.recordings.formats.recording import Recording, SourceSignal, check_file, refusing
+from dlcca.recordings.formats.arrays import ArrayFile, ArrayOptions, ArraySource, Member, Opened, array_reader, is_time
+from dlcca.recordings.formats.checks import check_file, refusing
+from dlcca.recordings.formats.recording import Recording, SourceSignal
 from dlcca.storage.files import signatures
 from dlcca.storage.inputs import check_complete
 
@@ -56,7 +49,7 @@ def open(path: str, *, missing_chunks: str = "refuse", **options: Any) -> Record
 
     clocks = [member for member in members if is_time(member) and member.shape and member.shape[0] > 1]
     notes = complete(clocks)
-    made = recording_of_arrays(path, FORMAT, members, groups, wanted)
+    made = ArrayFile(path, FORMAT, members, groups, wanted).recording()
     sources = [signal.source for signal in made.signals if isinstance(signal, SourceSignal)]
     used = [source.opened for source in sources if isinstance(source, ArraySource)]
     notes += complete([member for member in members if member.opened in used])

@@ -62,7 +62,7 @@ def test_samples_units_kinds_and_times_are_those_that_mne_has(raw, tmp_path):
 def test_nothing_is_loaded_until_it_is_asked_for(raw, tmp_path):
     (signal,) = fif.open(saved(raw, tmp_path)).signals
     signal.read(0, 10, [0])
-    assert not signal._raw.preload
+    assert not signal.source.raw.preload
     assert_array_equal(everything(pickle.loads(pickle.dumps(signal))), everything(signal))
 
 

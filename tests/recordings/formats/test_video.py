@@ -81,7 +81,7 @@ def test_reading_on_decodes_no_frame_twice(tmp_path, monkeypatch):
     path = written(tmp_path / "x.mp4", moving(100), "libx264", "yuv420p", options={"g": "50"})
     (signal,) = open_recording(path).signals
     sought, taken = [], []
-    frames = type(signal.reader.frames)
+    frames = type(signal.source.frames)
     seek, take = frames._seek, frames._take
     monkeypatch.setattr(frames, "_seek", lambda self, key: (sought.append(key), seek(self, key))[1])
     monkeypatch.setattr(frames, "_take", lambda self, i: (taken.append(i), take(self, i))[1])

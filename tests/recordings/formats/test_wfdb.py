@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dlcca.errors import DataError, SettingsError
 from dlcca.recordings.formats import wfdb
-from dlcca.recordings.formats.recording import optional
+from dlcca.recordings.formats.checks import optional
 from tests.support.recordings import shared
 
 package = optional("wfdb", "wfdb", "WFDB")
@@ -157,7 +157,7 @@ def test_a_signal_can_be_sent_to_another_process(written):
 def test_a_length_that_is_not_the_declared_one_is_refused(written, n):
     dat = Path(written[0]).with_suffix(".dat")
     dat.write_bytes((dat.read_bytes() * 2)[: n * 6])
-    with pytest.raises(DataError, match=rf"hold {n} samples of each channel, and .*night.hea' declares 1000"):
+    with pytest.raises(DataError, match=rf"night.hea' declares 1000 samples of each channel, and .* hold {n}"):
         wfdb.open(written[0])
     recording = wfdb.open(written[0], truncated="keep")
     assert recording.signals[0].n == min(n, 1000)

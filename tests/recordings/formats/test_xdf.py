@@ -268,7 +268,7 @@ def test_a_footer_that_lies_about_the_length_is_refused(tmp_path, count):
         tmp_path, file_header(), stream_header(1, "s", "EEG", 10, 1, "int16"),
         samples(1, np.zeros((20, 1)), np.arange(20) / 10, "int16"), footer(1, count),
     )  # fmt: skip
-    with pytest.raises(DataError, match=f"stream 's' holds 20 samples, and its footer declares {count}"):
+    with pytest.raises(DataError, match=f"holds 20 samples of stream 's', and its footer declares {count}"):
         xdf.open(path)
     assert xdf.open(path, truncated="keep").signals[0].n == 20
 

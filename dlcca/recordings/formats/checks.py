@@ -1,0 +1,75 @@
+"""Checks of files, packages and options that readers share; errors of libraries become errors that name the file."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from dlcca.errors import DataError, DlccaError, SettingsError, suggest
+
+
+def check_file(path: str, format: str) -> int:
+    """Size in bytes of a file that exists and holds something; anything else is refused."""
+    if os.path.isdir(path):
+        raise DataError(f"{path!r} is a directory, and {format} is one file: name the file in it.")
+    if not os.path.exists(path):
+        raise DataError(f"there is no file {path!r}: check the name, or the directory that it is relative to.")
+    size = os.path.getsize(path)
+    if size == 0:
+        raise DataError(f"{path!r} is empty (0 bytes), and {format} begins with a header: copy or export it again.")
+    return size
+
+
+def check_sidecar(path: str, named_by: str, holds: str) -> int:
+    """Size in bytes of a file that another one names and cannot do without."""
+    if not os.path.isfile(path):
+        raise DataError(
+            f"{named_by!r} keeps its {holds} in {os.path.basename(path)!r}, which is not beside it: "
+            "put both files into one directory, under the names they were written with."
+        )
+    return os.path.getsize(path)
+
+
+def optional(package: str, extra: str, format: str) -> Any:
+    """The imported package, or an error that names the extra which brings it."""
+    if sys.modules.get(package) is not None:
+        return sys.modules[package]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a package about its own dependencies
+            return importlib.import_module(package)
+    except ImportError as error:
+        top = package.split(".")[0]
+        raise SettingsError(f"reading {format} needs {top}: pip install 'dlcca[{extra}]' ({error}).") from error
+
+
+@contextmanager
+def refusing(path: str, format: str) -> Iterator[None]:
+    """Turn whatever a library raises about a file into a `DataError` that names the file."""
+    try:
+        yield
+    except DlccaError:
+        raise
+    except Exception as error:  # libraries of formats raise all kinds: struct.error, KeyError, AssertionError, ...
+        found = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise DataError(
+            f"{path!r} cannot be read as {format} ({found}): check that it is one and complete, or export it again."
+        ) from error
+
+
+def check_choice(name: str, value: str, known: Sequence[str]) -> None:
+    """Refuse an unknown value of an option."""
+    if value not in known:
+        raise SettingsError(f"{name} = {value!r} is not known; {suggest(value, known)}")
+
+
+def check_complete(path: str, truncated: str, found: str, kept: str) -> list[str]:
+    """Refuse a file whose length is not what it declares; or a note, if the option ``truncated`` is "keep"."""
+    if truncated == "keep":
+        return [f"it {found}; {kept} were read"]
+    raise DataError(f"{path!r} {found}. Copy or export it again, or set truncated = 'keep' to read {kept}.")
