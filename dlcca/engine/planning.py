@@ -90,8 +90,8 @@ class Sizes:
     shard_tasks: int  # in which indexes are made and asked; 0 by products
     merged_tasks: int  # in which parts of the neighbours are put together before the last step; 0 if they are few
     kept: int  # entries of a row of the kernel that are kept; 0 if rows are dense, and made again where needed
-    alternating: bool  # a kernel for each view, or one in all
-    potential: bool  # coordinates of transition probabilities, or eigenfunctions
+    per_view: bool  # a kernel for each view, or one in all
+    has_readout: bool  # whether coordinates are fitted to the eigenfunctions or Gram matrices of the landmarks
     used_views: tuple[int, ...]  # the views whose distances count
     metric_landmarks: int  # of a task of the stage "metric"
     solver: str  # "gram" or "lanczos"
@@ -111,7 +111,7 @@ class Sizes:
 
     @property
     def kernels(self) -> int:
-        return len(self.dims) if self.alternating else 1
+        return len(self.dims) if self.per_view else 1
 
     @property
     def pass_bytes(self) -> float:

@@ -19,7 +19,7 @@ from dlcca.numerics.kernels import QUANTILES, choose_bandwidth, kth_smallest, lo
 def kernel_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
     """Distances of a block in each kernel, some rows at a time."""
     if draft_model.is_sparse(job):
-        for v in draft_model.kernels(job):
+        for v in job.kernels:
             yield v, kernel.KERNEL.of(job).read(f"distances_{v}", block)
     else:
         yield from ((0, D) for D in kernel.dense_tiles(job, block))
@@ -38,14 +38,14 @@ def _find(job: Job, stage: Blocks, client: Any, tell: Tell | None) -> None:
 def _bandwidths(job: Job, client: Any, tell: Tell | None) -> list[float]:
     said = job.options["bandwidth"]
     if not isinstance(said, str):
-        return [float(said) for _ in draft_model.kernels(job)]
+        return [float(said) for _ in job.kernels]
     if job.in_memory:
         stage = kernel.KERNEL.of(job)
-        sigma = [choose_bandwidth(stage.read_all(f"distances_{v}"), said) for v in draft_model.kernels(job)]
+        sigma = [choose_bandwidth(stage.read_all(f"distances_{v}"), said) for v in job.kernels]
         quantiles.refuse_flat(sigma, job)
         return sigma
     distances = neighbor_distances if said == "neighbor" else kernel_distances
-    share, many = QUANTILES["median" if said == "slope" else said], len(draft_model.kernels(job))
+    share, many = QUANTILES["median" if said == "slope" else said], len(job.kernels)
     dense = not draft_model.is_sparse(job)
     sigma = quantiles.quantiles(job, distances, many, share, client, tell, dense=dense)
     if said == "slope":

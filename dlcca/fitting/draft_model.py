@@ -16,17 +16,7 @@ TILE_ENTRIES = 1 << 22
 
 
 def is_sparse(job: Job) -> bool:
-    return job.options["fusion"] == "alternating" or job.options["kernel"] == "sparse"
-
-
-def used_views(job: Job) -> list[int]:
-    """The views whose distances count."""
-    return [0] if job.options["fusion"] == "view" else list(range(job.K))
-
-
-def kernels(job: Job) -> list[int]:
-    """Numbers of the kernels: one for each view, or one in all."""
-    return list(range(job.K)) if job.options["fusion"] == "alternating" else [0]
+    return job.fusion.per_view or job.options["kernel"] == "sparse"
 
 
 def tile_rows(m: int) -> int:
@@ -48,7 +38,7 @@ def of_units(job: Job, units: Sequence[float]) -> Model:
 
 
 #: The options that `_read` looks at.
-_READ = ("fusion", "kernel", "n_links", "n_components")
+_READ = ("fusion", "kernel", "n_links", "n_components", "coordinates")
 
 
 def of_view(job: Job, view: int) -> Model:
@@ -67,5 +57,6 @@ def _read(job: Job, units: Sequence[float]) -> Model:
         weights=[],
         values=[],
         scale=np.ones(int(job.options["n_components"])),
+        reading=job.options["coordinates"],
         axes=axes.of(job) if axes.is_needed(job) else (),
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from dlcca.engine.planning import FILE_SELECTIONS, Sizes, StagePlan
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.fitting import bandwidth, draft_model, gram, kernel, landmarks, potential, spectrum, units
+from dlcca.fitting import bandwidth, draft_model, kernel, landmarks, readout, spectrum, units
 from dlcca.fitting.job import Job
 from dlcca.model import Model
-from dlcca.numerics.coordinates import extend
-from dlcca.numerics.kernels import relative_rows, sparse_rows
+from dlcca.numerics.kernels import Kernel, relative_rows, sparse_rows
 from dlcca.numerics.landmarks import Exclusion, coverage_radius, nearest_distances
-from dlcca.numerics.potential import features, potential_coordinates
 from dlcca.settings.fit import Settings
 
 #: Rows from which the coverage radius of the landmarks is measured, and the fewest; between these as many as have so
 #: many distances to the landmarks.
 REACH_ROWS, LEAST_REACH_ROWS, REACH_ENTRIES = 1 << 14, 1 << 10, 1 << 27
+#: Samples whose sparse kernel rows are held at a time.
+TILE_ROWS = 4096
 #: Of each block at least so many rows tell how far the landmarks reach.
 LEAST_LOOKED_AT = 128
 
@@ -30,8 +30,8 @@ LEAST_LOOKED_AT = 128
 def compute(job: Job, stage: Blocks, block: int) -> None:
     """Coordinates up to sign and scale, and the sums from which these follow."""
     first, _last = job.bounds(block)
-    read = _potential if potential.is_needed(job) else _sparse if draft_model.is_sparse(job) else _dense
-    E = read(job, block)
+    model = readout.model(job)
+    E = np.concatenate([job.coordinates.read(rows, model) for rows in _kernel_rows(job, block)])
     largest = E[np.argmax(np.abs(E), axis=0), np.arange(E.shape[1])]
     facts = {
         "squares": (E**2).sum(axis=0).tolist(),
@@ -65,7 +65,7 @@ def _nearest(job: Job, block: int) -> NDArray[np.float64]:
     found = np.full((rows_looked_at(job), job.K), np.nan)
     exclusion = Exclusion(some, landmarks.rows(job), rows_apart(job.settings))
     points = units.model(job).points
-    for v in draft_model.used_views(job):
+    for v in job.fusion.used_views(job.K):
         X = job.read(v, slice(first, first + len(some)))
         found[: len(some), v] = nearest_distances(X, points[v], exclusion)
     return found
@@ -74,42 +74,23 @@ def _nearest(job: Job, block: int) -> NDArray[np.float64]:
 def reaches(job: Job) -> NDArray[np.float64]:
     """How far the landmarks reach in every view, (K,); 0 in one that is not used."""
     found, points = COORDINATES.of(job).read_all("nearest"), units.model(job).points
-    used = draft_model.used_views(job)
+    used = job.fusion.used_views(job.K)
     return np.array([coverage_radius(found[:, v], points[v]) if v in used else 0.0 for v in range(job.K)])
 
 
-def _sparse(job: Job, block: int) -> NDArray:
-    readings = []
-    known = zip(bandwidth.sigmas(job), gram.weights(job), spectrum.values(job), strict=True)
-    for v, (sigma, b, V) in enumerate(known):
-        links, D = kernel.rows(job, v, block)
-        W = sparse_rows(relative_rows(D, sigma), links, landmarks.count(job))
-        readings.append(extend(W, b, V))
-    return np.mean(readings, axis=0)
-
-
-def _dense(job: Job, block: int) -> NDArray:
-    sigma, b, V = bandwidth.sigmas(job)[0], gram.weights(job)[0], spectrum.values(job)[0]
-    return np.concatenate([extend(relative_rows(D, sigma), b, V) for D in kernel.dense_tiles(job, block)])
-
-
-def _potential(job: Job, block: int) -> NDArray:
-    """Potential coordinates of a block, some rows at a time."""
-    arrivals, components = potential.result(job)
-    sigmas, m = bandwidth.sigmas(job), landmarks.count(job)
-    if draft_model.is_sparse(job):
-        kernels = [kernel.rows(job, v, block) for v in draft_model.kernels(job)]
-        parts = []
-        for first in range(0, len(kernels[0][0]), potential.TILE_ROWS):
-            rows = slice(first, first + potential.TILE_ROWS)
-            W = [
-                sparse_rows(relative_rows(D[rows], sigma), links[rows], m)
-                for (links, D), sigma in zip(kernels, sigmas, strict=True)
-            ]
-            parts.append(potential_coordinates([features(w, B) for w, B in zip(W, arrivals, strict=True)], components))
-        return np.concatenate(parts)
-    tiles = (relative_rows(D, sigmas[0]) for D in kernel.dense_tiles(job, block))
-    return np.concatenate([potential_coordinates([features(W, arrivals[0])], components) for W in tiles])
+def _kernel_rows(job: Job, block: int) -> Iterator[list[Kernel]]:
+    """Rows of every kernel, up to a factor of each row, of some samples of a block at a time."""
+    sigmas = bandwidth.sigmas(job)
+    if not draft_model.is_sparse(job):
+        yield from ([relative_rows(D, sigmas[0])] for D in kernel.dense_tiles(job, block))
+        return
+    kernels = [kernel.rows(job, v, block) for v in job.kernels]
+    for first in range(0, len(kernels[0][0]), TILE_ROWS):
+        rows = slice(first, first + TILE_ROWS)
+        yield [
+            sparse_rows(relative_rows(D[rows], sigma), links[rows], landmarks.count(job))
+            for (links, D), sigma in zip(kernels, sigmas, strict=True)
+        ]
 
 
 def sign_and_scale(job: Job) -> tuple[NDArray, NDArray]:
@@ -124,18 +105,11 @@ def sign_and_scale(job: Job) -> tuple[NDArray, NDArray]:
 def model_of(job: Job) -> Model:
     """The fitted model, which gives any sample its coordinates."""
     sign, scale = sign_and_scale(job)
-    draft, sigma = units.model(job), bandwidth.sigmas(job)
-    reading: dict[str, Any] = {}
-    if potential.is_needed(job):
-        arrivals, components = potential.result(job)
-        loadings = [V * sign for V in components.loadings]
-        reading = {"arrivals": arrivals, "components": replace(components, loadings=loadings)}
+    model = readout.model(job)
     return replace(
-        draft,
-        **reading,
-        units=np.array(sigma) if job.options["fusion"] == "alternating" else draft.units * sigma[0],
-        weights=gram.weights(job),
-        values=[V * sign for V in spectrum.values(job)],
+        model,
+        values=[V * sign for V in model.values],
+        readout=job.coordinates.signed(model.readout, sign),
         scale=scale,
         reach=reaches(job),
     )
@@ -157,7 +131,7 @@ def combine(job: Job, stage: Blocks, block: int) -> None:
     clear = np.abs(total["cubes"]) >= 1e-6 * total["sizes"]
     sign = np.where(np.where(clear, total["cubes"], largest) < 0, -1.0, 1.0)
     scale = np.ones_like(sign)
-    if job.options["fusion"] == "alternating" and not potential.is_needed(job):
+    if not (job.fusion.is_scaled or job.coordinates.is_scaled):
         size = np.sqrt(total["squares"] / job.n)
         scale = 1 / np.where(size > 0, size, 1)
     stage.write(block, {}, {"sign": sign.tolist(), "scale": scale.tolist()})
@@ -238,7 +212,7 @@ def _embedding_cost(sizes: Sizes) -> StagePlan:
 COORDINATES = Stage(
     "coordinates",
     compute,
-    after=[spectrum.SPECTRUM, potential.POTENTIAL],
+    after=[spectrum.SPECTRUM, readout.READOUT],
     constants=[LEAST_LOOKED_AT],
     n_blocks=lambda job: job.n_blocks,
     arrays=_raw_arrays,

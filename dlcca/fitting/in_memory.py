@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.fitting import bandwidth, embed, landmarks, metric, pipeline, potential, results, spectrum
+from dlcca.fitting import bandwidth, embed, landmarks, metric, pipeline, readout, results, spectrum
 from dlcca.fitting.auto_window import with_window
 from dlcca.fitting.chance_correlation import by_chance
 from dlcca.fitting.job import Job, refuse_early
@@ -58,10 +58,9 @@ def fit_views(
 def fit_of(job: Job, embedding: Any, quality: Quality, choices: Choices) -> Fit:
     """The results of a job whose stages are finished."""
     sigma = bandwidth.sigmas(job)
-    if job.options["diffusion_time"] == "auto":
-        time, reason = potential.diffusion_time(job), "by the number of states that can be distinguished"
-        settings = choices.settings.with_options(diffusion_time=time)
-        choices = replace(choices, settings=settings, reasons={**choices.reasons, "diffusion_time": reason})
+    for option, (value, reason) in readout.facts(job).get("chosen", {}).items():
+        settings = choices.settings.with_options(**{option: value})
+        choices = replace(choices, settings=settings, reasons={**choices.reasons, option: reason})
     return Fit(
         model=embed.model_of(job),
         embedding=embedding,

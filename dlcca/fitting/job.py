@@ -17,6 +17,8 @@ from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_of_bl
 from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
 from dlcca.fitting.chance_correlation import by_chance
 from dlcca.numerics import windows
+from dlcca.numerics.coordinates import COORDINATES, Diffusion
+from dlcca.numerics.fusion import FUSIONS, Fusion
 from dlcca.recordings import input_integrity as inputs
 from dlcca.recordings.view_array import ViewArray, is_view, view_array
 from dlcca.settings.auto import Choices, choose
@@ -157,6 +159,20 @@ class Job:
     @property
     def K(self) -> int:
         return len(self.sources)
+
+    @property
+    def fusion(self) -> Fusion:
+        return FUSIONS[self.options["fusion"]]
+
+    @property
+    def coordinates(self) -> Diffusion:
+        """How coordinates are read."""
+        return COORDINATES[self.options["coordinates"]]
+
+    @property
+    def kernels(self) -> list[int]:
+        """Numbers of the kernels: one for each view, or one in all."""
+        return self.fusion.kernels(self.K)
 
     @property
     def n_blocks(self) -> int:

@@ -25,7 +25,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     views = job.block(block)
     draft = units.model(job)
     parts: dict[str, tuple[int, NDArray]] = {}
-    if job.options["fusion"] == "alternating":
+    if job.fusion.per_view:
         for v, X in enumerate(views):
             links = link_stage.LINKS.of(job).read(f"links_{v}", block)
             parts[f"distances_{v}"] = (first, linked_distances(X, draft.points[v], draft.factors[v], links))
@@ -41,7 +41,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
 def rows(job: Job, kernel: int, block: int) -> tuple[NDArray[np.int32], NDArray]:
     """Links and distances (b, s) of a block of a sparse kernel."""
     stage = KERNEL.of(job)
-    links = link_stage.LINKS.of(job) if job.options["fusion"] == "alternating" else stage
+    links = link_stage.LINKS.of(job) if job.fusion.per_view else stage
     return links.read(f"links_{kernel}", block), stage.read(f"distances_{kernel}", block)
 
 
@@ -58,7 +58,7 @@ def dense_tiles(job: Job, block: int) -> Iterator[NDArray]:
 def _arrays(job: Job) -> Arrays:
     if not draft_model.is_sparse(job):
         return {"distances_0": ((job.n, landmarks.count(job)), job.dtype, job.rows)}
-    if job.options["fusion"] == "alternating":
+    if job.fusion.per_view:
         return {f"distances_{v}": ((job.n, link_stage.n_links(job)), job.dtype, job.rows) for v in range(job.K)}
     s = min(int(job.options["n_links"]), landmarks.count(job)) or 1
     return {"links_0": ((job.n, s), "int32", job.rows), "distances_0": ((job.n, s), job.dtype, job.rows)}
@@ -71,14 +71,14 @@ def _cost(sizes: Sizes) -> StagePlan:
     return StagePlan(
         "kernel",
         sizes.n_blocks if s else 0,
-        products=linked if sizes.alternating else sizes.dense_products,
-        selections=0 if sizes.alternating else 10.0 * n * sizes.m,
-        reads=sizes.pass_bytes + (n * s * 4.0 * kernels if sizes.alternating else 0),
-        writes=n * s * float(sizes.itemsize + (0 if sizes.alternating else 4)) * kernels,
+        products=linked if sizes.per_view else sizes.dense_products,
+        selections=0 if sizes.per_view else 10.0 * n * sizes.m,
+        reads=sizes.pass_bytes + (n * s * 4.0 * kernels if sizes.per_view else 0),
+        writes=n * s * float(sizes.itemsize + (0 if sizes.per_view else 4)) * kernels,
         memory=sizes.reading_bytes
         + b * s * (12.0 + 2.0 * sizes.itemsize * kernels)
         + sizes.model_bytes
-        + (0 if sizes.alternating else sizes.dense_tile),
+        + (0 if sizes.per_view else sizes.dense_tile),
     )
 
 

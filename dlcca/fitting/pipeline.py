@@ -19,7 +19,7 @@ from dlcca.fitting import (
     metric,
     neighborhood_rows,
     neighbors,
-    potential,
+    readout,
     scan,
     sharing,
     spectrum,
@@ -50,15 +50,17 @@ STAGES: tuple[Stage, ...] = (
     gram.COLUMNS,
     gram.GRAM,
     spectrum.SPECTRUM,
-    potential.POTENTIAL,
+    readout.READOUT,
     embed.COORDINATES,
     embed.SIGNS,
     embed.EMBEDDING,
     checks.CHECKS,
 )
 
-#: Names on disk in the order of the stages, each after what it leaves on the way.
-ON_DISK = tuple(name for stage in STAGES for name in (*stage.scratch, stage.name))
+
+def on_disk() -> list[str]:
+    """Names on disk in the order of the stages, each after what it leaves on the way."""
+    return [name for stage in STAGES for name in (*stage.scratch, stage.name)]
 
 
 def refuse_place(job: Job) -> None:

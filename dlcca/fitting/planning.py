@@ -20,6 +20,7 @@ from dlcca.fitting import (
     neighbors,
     pipeline,
     quantiles,
+    readout,
 )
 from dlcca.fitting.job import Job
 from dlcca.numerics.landmarks import CANDIDATES
@@ -81,15 +82,15 @@ def sizes_of(job: Job) -> Sizes:
         shard_tasks=neighbors.INDEX_QUERIES.n_blocks(job) if neighbors.is_queried(job) else 0,
         merged_tasks=neighbors.MERGED.n_blocks(job) if links.n_neighbors(job) and neighbors.n_spans(job) > 1 else 0,
         kept=(links.n_links(job) or min(int(job.options["n_links"]), m)) if sparse else 0,
-        alternating=job.options["fusion"] == "alternating",
-        potential=job.options["coordinates"] == "potential",
-        used_views=tuple(draft_model.used_views(job)),
+        per_view=job.fusion.per_view,
+        has_readout=bool(readout.shapes(job)),
+        used_views=tuple(job.fusion.used_views(job.K)),
         metric_landmarks=neighborhood_rows.per_task(job),
         solver=job.options["solver"],
         gram_groups=len(gram.groups(job)),
         gram_pairs=len(gram.pairs(job)),
         bandwidth_passes=_bandwidth_passes(job),
-        unit_passes=quantiles.passes(job, dense=True) if job.options["fusion"] == "average" else 0,
+        unit_passes=quantiles.passes(job, dense=True) if job.fusion.needs_units else 0,
         reach_rows=job.n_blocks * embed.rows_looked_at(job),
     )
 

@@ -12,7 +12,6 @@ from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import pipeline, results
 from dlcca.fitting.auto_window import chosen_job
 from dlcca.fitting.job import Job, array_sources, settled
-from dlcca.fitting.pipeline import ON_DISK
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings
 from dlcca.storage import event_log, lock
@@ -63,12 +62,13 @@ def run(job: Job, choices: Choices, client: Any = None, tell: Tell | None = None
 
 def forget(store: str, first: str) -> None:
     """Remove a stage and all later ones, so that they are done again."""
-    if first not in ON_DISK:
-        raise SettingsError(f"--from {first}: the stages are {', '.join(ON_DISK)}.")
+    names = pipeline.on_disk()
+    if first not in names:
+        raise SettingsError(f"--from {first}: the stages are {', '.join(names)}.")
     files = files_at(store)
     if files.get(ZARR_JSON) is not None:
         put_group(store, {})  # first: what the header tells of is finished no more
-    again = ON_DISK[ON_DISK.index(first) :]
+    again = names[names.index(first) :]
     if any(files.get(f"stages/{name}/stage.json") is not None for name in again):
         new_attempt(store)  # a worker that still computes a block of these stages is to write beside the new ones
     for name in reversed(again):  # so that nothing ever builds on what is gone
@@ -78,7 +78,7 @@ def forget(store: str, first: str) -> None:
 def forget_recordings(store: str) -> str:
     """Remove the views that were made of recordings; the stage from which all is to be done again."""
     files_at(store).remove("recordings")
-    return ON_DISK[0]
+    return pipeline.on_disk()[0]
 
 
 def progress(store: str) -> list[Progress]:
@@ -98,4 +98,4 @@ def damages(store: str) -> list[str]:
 
 def begun(store: str) -> list[Blocks]:
     """The stages of a run that have been begun, as they are on disk."""
-    return stages_on_disk(store, ON_DISK)
+    return stages_on_disk(store, pipeline.on_disk())

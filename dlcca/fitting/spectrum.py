@@ -14,10 +14,8 @@ from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.engine.work import Tell, do_missing
 from dlcca.errors import SettingsError
-from dlcca.fitting import bandwidth, draft_model, gram, lanczos, landmarks
+from dlcca.fitting import bandwidth, gram, lanczos, landmarks
 from dlcca.fitting.job import Job
-from dlcca.numerics.eigensolvers import largest_pairs
-from dlcca.numerics.fusion import landmark_values, solve_grams
 from dlcca.numerics.kernels import gram_components
 from dlcca.storage import cost
 from dlcca.trust.quality import CONNECTED
@@ -48,15 +46,9 @@ def _find(job: Job, stage: Blocks, client: Any, tell: Tell | None) -> None:
 
 def solve(job: Job, stage: Blocks, block: int) -> None:
     """The spectrum from the sum of all groups, in their order."""
-    grams, columns, roots = gram.totals(job)
-    q = n_solved(job)
+    grams, degrees = gram.totals(job)
     with threadpool_limits(limits=os.cpu_count()):  # the only task there is: the other workers of this machine wait
-        if job.options["fusion"] == "alternating":
-            S, onto, sizes = solve_grams(grams, q, job.n)
-            values = [landmark_values(t, C, size) for t, C, size in zip(onto, columns, sizes, strict=True)]
-        else:
-            S, vectors = largest_pairs(grams[0, 0], q + 1)
-            values = [gram.single_values(job, S, vectors, roots[0])]
+        S, values = job.fusion.from_grams(grams, n_solved(job), degrees)
     pieces = gram_components(grams) if (S[1:] > CONNECTED).any() else 1
     write(job, stage, S, values, pieces)
 
@@ -64,7 +56,7 @@ def solve(job: Job, stage: Blocks, block: int) -> None:
 def n_solved(job: Job) -> int:
     """Coordinates that are solved for: some more than are given (see `trust.select_coordinates`)."""
     q, m = int(job.options["n_components"]), landmarks.count(job)
-    return min(q + SPARE, m - 1) if job.options["fusion"] == "alternating" else q
+    return min(q + SPARE, m - 1) if job.fusion.has_spare else q
 
 
 def write(job: Job, stage: Blocks, S: NDArray, values: list[NDArray], pieces: int) -> None:
@@ -111,12 +103,12 @@ def n_connected_components(job: Job) -> int:
 def values(job: Job) -> list[NDArray[np.float64]]:
     """The values (m, q) of the landmarks in each kernel."""
     stage = SPECTRUM.of(job)
-    return [stage.read(f"values_{v}", 0) for v in draft_model.kernels(job)]
+    return [stage.read(f"values_{v}", 0) for v in job.kernels]
 
 
 def _arrays(job: Job) -> Arrays:
     m, q = landmarks.count(job), int(job.options["n_components"])
-    values = {f"values_{v}": ((m, q), "float64", m) for v in draft_model.kernels(job)}
+    values = {f"values_{v}": ((m, q), "float64", m) for v in job.kernels}
     return {**values, "eigenvalues": ((q + 1,), "float64", q + 1)}
 
 

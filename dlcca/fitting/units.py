@@ -1,4 +1,4 @@
-"""The unit of each view: its median distance, by which "average" fusion divides before it adds the views."""
+"""The unit of each view: its median distance, by which fusions that mix distances divide them first."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def _medians(job: Job) -> list[float]:
 
 def units(job: Job) -> list[float]:
     """What the distances in each view are divided by; 0 for a view that is not used."""
-    if job.options["fusion"] != "average":
-        used = draft_model.used_views(job)
+    if not job.fusion.needs_units:
+        used = job.fusion.used_views(job.K)
         return [1.0 if v in used else 0.0 for v in range(job.K)]
     return list(UNITS.of(job).facts(0)["units"])
 
@@ -73,7 +73,7 @@ UNITS = Stage(
     "units",
     after=[metric.METRIC],
     options=["fusion"],
-    is_needed=lambda job: job.options["fusion"] == "average",
+    is_needed=lambda job: job.fusion.needs_units,
     says=lambda job: "median distances",
     cost=lambda sizes: passes_cost("units", sizes, sizes.unit_passes),
     drive=_find,
