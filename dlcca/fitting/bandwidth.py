@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from dlcca.engine.stage import Blocks, Stage
 from dlcca.engine.work import Tell, collect
-from dlcca.fitting import draft_model, kernel, quantiles, units
+from dlcca.fitting import distances, kernel
 from dlcca.fitting.job import Job
 from dlcca.numerics.kernels import QUANTILES, choose_bandwidth, kth_smallest, log_sums, sigma_grid, steepest
 
 
 def kernel_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
     """Distances of a block in each kernel, some rows at a time."""
-    if draft_model.is_sparse(job):
+    if job.is_sparse:
         for v in job.kernels:
             yield v, kernel.KERNEL.of(job).read(f"distances_{v}", block)
     else:
@@ -42,15 +42,14 @@ def _bandwidths(job: Job, client: Any, tell: Tell | None) -> list[float]:
     if job.in_memory:
         stage = kernel.KERNEL.of(job)
         sigma = [choose_bandwidth(stage.read_all(f"distances_{v}"), said) for v in job.kernels]
-        quantiles.refuse_flat(sigma, job)
+        distances.refuse_flat(sigma, job)
         return sigma
-    distances = neighbor_distances if said == "neighbor" else kernel_distances
+    looked_at = neighbor_distances if said == "neighbor" else kernel_distances
     share, many = QUANTILES["median" if said == "slope" else said], len(job.kernels)
-    dense = not draft_model.is_sparse(job)
-    sigma = quantiles.quantiles(job, distances, many, share, client, tell, dense=dense)
+    sigma = distances.quantiles(job, looked_at, many, share, client, tell, dense=not job.is_sparse)
     if said == "slope":
         sigma = _steepest(job, sigma, client, tell)
-    quantiles.refuse_flat(sigma, job)
+    distances.refuse_flat(sigma, job)
     return sigma
 
 
@@ -79,10 +78,10 @@ def sigmas(job: Job) -> list[float]:
 
 BANDWIDTH = Stage(
     "bandwidth",
-    after=[kernel.KERNEL, units.UNITS],
+    after=[kernel.KERNEL, distances.UNITS],
     options=["bandwidth"],
     says=lambda job: f"bandwidth {job.options['bandwidth']}",
-    cost=lambda sizes: units.passes_cost("bandwidth", sizes, sizes.bandwidth_passes),
+    cost=lambda sizes: distances.passes_cost("bandwidth", sizes, sizes.bandwidth_passes),
     drive=_find,
     reads="a block of distances",
     leaves="counts of their leading digits, from which quantiles follow exactly",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dlcca.engine.planning import FILE_SELECTIONS, Sizes, StagePlan
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.fitting import bandwidth, draft_model, kernel, landmarks, readout, spectrum, units
+from dlcca.fitting import bandwidth, distances, kernel, landmarks, readout, spectrum
 from dlcca.fitting.job import Job
 from dlcca.model import Model
 from dlcca.numerics.kernels import Kernel, relative_rows, sparse_rows
@@ -64,7 +64,7 @@ def _nearest(job: Job, block: int) -> NDArray[np.float64]:
     some = np.arange(first, min(last, first + rows_looked_at(job)))
     found = np.full((rows_looked_at(job), job.K), np.nan)
     exclusion = Exclusion(some, landmarks.rows(job), rows_apart(job.settings))
-    points = units.model(job).points
+    points = distances.model(job).points
     for v in job.fusion.used_views(job.K):
         X = job.read(v, slice(first, first + len(some)))
         found[: len(some), v] = nearest_distances(X, points[v], exclusion)
@@ -73,7 +73,7 @@ def _nearest(job: Job, block: int) -> NDArray[np.float64]:
 
 def reaches(job: Job) -> NDArray[np.float64]:
     """How far the landmarks reach in every view, (K,); 0 in one that is not used."""
-    found, points = COORDINATES.of(job).read_all("nearest"), units.model(job).points
+    found, points = COORDINATES.of(job).read_all("nearest"), distances.model(job).points
     used = job.fusion.used_views(job.K)
     return np.array([coverage_radius(found[:, v], points[v]) if v in used else 0.0 for v in range(job.K)])
 
@@ -81,7 +81,7 @@ def reaches(job: Job) -> NDArray[np.float64]:
 def _kernel_rows(job: Job, block: int) -> Iterator[list[Kernel]]:
     """Rows of every kernel, up to a factor of each row, of some samples of a block at a time."""
     sigmas = bandwidth.sigmas(job)
-    if not draft_model.is_sparse(job):
+    if not job.is_sparse:
         yield from ([relative_rows(D, sigmas[0])] for D in kernel.dense_tiles(job, block))
         return
     kernels = [kernel.rows(job, v, block) for v in job.kernels]

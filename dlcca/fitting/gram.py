@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.fitting import bandwidth, draft_model, kernel, landmarks
+from dlcca.fitting import bandwidth, kernel, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics.fusion import Degrees
 from dlcca.numerics.kernels import add_gram, inverse_root, kernel_rows, relative_rows
@@ -36,7 +36,7 @@ def add_group(job: Job, stage: Blocks, group: int) -> None:
     grams = {pair: np.zeros((m, m)) for pair in pairs(job)}
     columns = [np.zeros(m) for _ in job.kernels]
     for block in groups(job)[group]:
-        add = _add_sparse if draft_model.is_sparse(job) else _add_dense
+        add = _add_sparse if job.is_sparse else _add_dense
         add(job, block, grams, columns)
     parts: dict[str, tuple[int, NDArray]] = {f"gram_{u}_{v}": (group * m, G) for (u, v), G in grams.items()}
     parts |= {f"columns_{v}": (group, c[None]) for v, c in enumerate(columns)}
@@ -85,7 +85,7 @@ def is_literal(job: Job) -> bool:
 def add_columns(job: Job, stage: Blocks, block: int) -> None:
     """Column sums of a block of the kernel."""
     sigma, total = bandwidth.sigmas(job)[0], np.zeros(landmarks.count(job))
-    if draft_model.is_sparse(job):
+    if job.is_sparse:
         links, D = kernel.rows(job, 0, block)
         W = kernel_rows(D, sigma).astype(np.float64)
         total += np.bincount(links.ravel(), weights=W.ravel(), minlength=len(total))

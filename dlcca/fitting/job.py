@@ -175,6 +175,11 @@ class Job:
         return self.fusion.kernels(self.K)
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether a row of a kernel has entries at some landmarks only."""
+        return self.fusion.per_view or self.options["kernel"] == "sparse"
+
+    @property
     def n_blocks(self) -> int:
         return count_of_blocks(self.n, self.rows)
 

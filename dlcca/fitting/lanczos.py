@@ -25,7 +25,7 @@ from dlcca.engine.fingerprint import fingerprint
 from dlcca.engine.stage import Blocks
 from dlcca.engine.work import Tell, do_missing
 from dlcca.errors import DamagedBlock, StaleStage
-from dlcca.fitting import bandwidth, draft_model, gram, kernel, landmarks
+from dlcca.fitting import bandwidth, gram, kernel, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics import eigensolvers
 from dlcca.storage import cache
@@ -153,7 +153,7 @@ def add_group(job: Job, stage: Blocks, block: int) -> None:
     V = job.cached("vectors", stage.name, stage.fingerprint, make=lambda: stage.read("blocks", 0), keep=1)
     total = np.zeros_like(V)
     for samples in gram.groups(job)[block - 1]:
-        if draft_model.is_sparse(job):
+        if job.is_sparse:
             total += _rows(job, v, samples).T @ (_rows(job, u, samples) @ V)
         else:
             for D in kernel.dense_tiles(job, samples):

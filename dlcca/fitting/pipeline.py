@@ -11,6 +11,7 @@ from dlcca.fitting import (
     axes,
     bandwidth,
     checks,
+    distances,
     embed,
     gram,
     kernel,
@@ -23,7 +24,6 @@ from dlcca.fitting import (
     scan,
     sharing,
     spectrum,
-    units,
 )
 from dlcca.fitting.job import Job
 from dlcca.storage import cache, places
@@ -44,7 +44,7 @@ STAGES: tuple[Stage, ...] = (
     neighborhood_rows.MEMBERS,
     metric.METRIC,
     sharing.CHANCE,
-    units.UNITS,
+    distances.UNITS,
     kernel.KERNEL,
     bandwidth.BANDWIDTH,
     gram.COLUMNS,

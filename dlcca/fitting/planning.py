@@ -10,7 +10,7 @@ from dlcca.engine import planning as arithmetic
 from dlcca.engine.planning import Plan, Rates, Sizes, refuse_too_large
 from dlcca.engine.row_blocks import rows_of_block
 from dlcca.fitting import (
-    draft_model,
+    distances,
     embed,
     gram,
     landmarks,
@@ -19,7 +19,6 @@ from dlcca.fitting import (
     neighborhood_rows,
     neighbors,
     pipeline,
-    quantiles,
     readout,
 )
 from dlcca.fitting.job import Job
@@ -62,7 +61,6 @@ def sizes_of(job: Job) -> Sizes:
     """What the plan of a job follows from; the headers of the views are looked at."""
     n, m = job.n, landmarks.count(job)
     spread = job.options["landmark_rule"] in ("kmeans++", "farthest") and m < n
-    sparse = draft_model.is_sparse(job)
     return Sizes(
         n=n,
         rows=job.rows,
@@ -81,7 +79,7 @@ def sizes_of(job: Job) -> Sizes:
         landmark_groups=landmarks.n_groups(job),
         shard_tasks=neighbors.INDEX_QUERIES.n_blocks(job) if neighbors.is_queried(job) else 0,
         merged_tasks=neighbors.MERGED.n_blocks(job) if links.n_neighbors(job) and neighbors.n_spans(job) > 1 else 0,
-        kept=(links.n_links(job) or min(int(job.options["n_links"]), m)) if sparse else 0,
+        kept=(links.n_links(job) or min(int(job.options["n_links"]), m)) if job.is_sparse else 0,
         per_view=job.fusion.per_view,
         has_readout=bool(readout.shapes(job)),
         used_views=tuple(job.fusion.used_views(job.K)),
@@ -90,13 +88,11 @@ def sizes_of(job: Job) -> Sizes:
         gram_groups=len(gram.groups(job)),
         gram_pairs=len(gram.pairs(job)),
         bandwidth_passes=_bandwidth_passes(job),
-        unit_passes=quantiles.passes(job, dense=True) if job.fusion.needs_units else 0,
+        unit_passes=distances.passes(job, dense=True) if job.fusion.needs_units else 0,
         reach_rows=job.n_blocks * embed.rows_looked_at(job),
     )
 
 
 def _bandwidth_passes(job: Job) -> int:
     said = job.options["bandwidth"]
-    return (
-        quantiles.passes(job, dense=not draft_model.is_sparse(job)) + (said == "slope") if isinstance(said, str) else 0
-    )
+    return distances.passes(job, dense=not job.is_sparse) + (said == "slope") if isinstance(said, str) else 0

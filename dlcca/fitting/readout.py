@@ -7,7 +7,7 @@ from typing import Any
 
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.fitting import bandwidth, gram, landmarks, spectrum, units
+from dlcca.fitting import bandwidth, distances, gram, landmarks, spectrum
 from dlcca.fitting.job import Job
 from dlcca.model import Model
 from dlcca.numerics.coordinates import COORDINATES, Landmarks
@@ -25,7 +25,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
 
 def solved_model(job: Job) -> Model:
     """The model with its eigenfunctions, before their signs and scales are known."""
-    draft = units.model(job)
+    draft = distances.model(job)
     return replace(
         draft,
         units=job.fusion.kernel_units(draft.units, bandwidth.sigmas(job)),
