@@ -6,7 +6,7 @@ the stages. `dlcca.fitting.pipeline` has them in their order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from dlcca.engine.fingerprint import stage_fingerprint
 from dlcca.engine.planning import StagePlan
 from dlcca.engine.work import Tell, do_missing
 from dlcca.storage.blocks import Blocks
+from dlcca.storage.manifest import known_stage
 
 __all__ = ["Arrays", "Blocks", "Stage"]
 
@@ -114,3 +115,29 @@ class Stage:
             self.before(job, client)
         if do_missing(self.compute, job, blocks, client, tell) and self.afterwards is not None:
             self.afterwards(job, client)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a stage is."""
+
+    name: str
+    done: int
+    blocks: int
+    seconds: float  # of all finished blocks, on the workers
+    peak_bytes: int  # the largest memory of a worker
+
+
+def stages_on_disk(store: str, names: Sequence[str]) -> list[Blocks]:
+    """Those of some stages that have been begun; an error if the record of one is damaged."""
+    known = {name: known_stage(store, name) for name in names}
+    return [Blocks(store, name, k["fingerprint"], k["n_blocks"]) for name, k in known.items() if k is not None]
+
+
+def progress_of(stages: Iterable[Blocks]) -> list[Progress]:
+    """Finished blocks and cost of each stage."""
+    found = []
+    for stage in stages:
+        cost, done = stage.cost(), stage.n_blocks - len(stage.missing())
+        found.append(Progress(stage.name, done, stage.n_blocks, cost["seconds"], cost["peak_bytes"]))
+    return found

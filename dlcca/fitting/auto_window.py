@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from dlcca.engine import given_rows
 from dlcca.errors import DataError
 from dlcca.fitting.embed import fitted
-from dlcca.fitting.job import Job, Source, make_job
-from dlcca.fitting.memory_job import memory_job
+from dlcca.fitting.job import Job, Source, make_job, memory_job
 from dlcca.numerics.landmarks import evenly
 from dlcca.numerics.windows import roomy, time_windows
 from dlcca.settings.auto import Choices

@@ -1,10 +1,13 @@
-"""A job: the recordings, the settings and the store, in a form small enough to send to every worker."""
+"""A job: the recordings, the settings and the store, in a form small enough to send to every worker.
+
+A `MemoryJob` has arrays in memory instead: the same stages, on one block, with a store that is a dict.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -13,6 +16,7 @@ from numpy.typing import NDArray
 
 from dlcca.engine import given_rows
 from dlcca.engine.fingerprint import fingerprint, stage_fingerprint
+from dlcca.engine.memory_store import MemoryBlocks, MemoryStore
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_of_block
 from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
 from dlcca.fitting.chance_correlation import by_chance
@@ -125,7 +129,7 @@ class Job:
     inputs: str  # identity of the views
     clock: str = ""  # the store of views made of recordings that these are; it knows times and gaps
 
-    #: See `dlcca.fitting.memory_job`.
+    #: See `MemoryJob`.
     in_memory = False
     allow_degenerate = False
 
@@ -413,3 +417,79 @@ def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed
     if clock:
         inputs = fingerprint(inputs, describe(clock)["fingerprint"])
     return Job(address, sources, settings, seed, n, dims, dtype, rows, inputs, clock)
+
+
+@dataclass(frozen=True)
+class ArraySource:
+    """One view by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryJob(Job):
+    """K arrays (n, d_v). A job with other settings that has the same store shares the stages that do not differ."""
+
+    arrays: Sequence[NDArray] = ()
+    stretches: NDArray[np.int64] | None = None  # (n,) numbers of the unbroken stretches
+    store: MemoryStore = field(default_factory=MemoryStore)
+    allow_degenerate: bool = False
+
+    in_memory = True
+
+    @property
+    def whole_views(self) -> Sequence[NDArray]:
+        return self.arrays
+
+    @property
+    def segments(self) -> NDArray[np.int64] | None:
+        return self.stretches
+
+    def block(self, block: int) -> list[NDArray]:
+        first, last = self.bounds(block)
+        return [X[first:last] for X in self.arrays]
+
+    def read(self, v: int, rows: Any) -> NDArray:
+        return self.arrays[v][rows]
+
+    def checksums(self, views: Sequence[NDArray]) -> dict[str, list[int]]:
+        return {}
+
+    def confirm_inputs(self, client: Any = None, tell: Any = None) -> None:
+        """Nobody else can change them."""
+
+    def find(self, kind: str, *key: Hashable) -> Any:
+        return self.store.find(kind, key)
+
+    def cached(self, kind: str, *key: Hashable, make: Callable[[], T], keep: int | None = None) -> T:
+        return self.store.cached(kind, key, make, keep=keep)
+
+    def blocks(self, name: str, known_by: str, n_blocks: int) -> MemoryBlocks:  # type: ignore[override]
+        return MemoryBlocks(self.store, name, known_by, n_blocks)
+
+
+def memory_job(
+    arrays: Sequence[NDArray],
+    names: Sequence[str],
+    settings: Settings,
+    seed: int = 0,
+    segments: NDArray[np.int64] | None = None,
+    *,
+    allow_degenerate: bool = False,
+) -> MemoryJob:
+    """The job of arrays (n, d_v) that have been checked, with settings that hold no "auto"."""
+    n = len(arrays[0])
+    return MemoryJob(
+        address="",
+        sources=tuple(map(ArraySource, names)),  # type: ignore[arg-type]
+        settings=given_rows.as_arrays(settings),
+        seed=seed,
+        n=n,
+        dims=tuple(X.shape[1] for X in arrays),
+        dtype=str(np.result_type(*arrays)),
+        rows=n,
+        inputs="",
+        arrays=tuple(arrays),
+        stretches=segments,
+        allow_degenerate=allow_degenerate,
+    )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dlcca.engine.rates import Measured
-from dlcca.fitting import pipeline, results, runner
+from dlcca.fitting import pipeline, runner
 from dlcca.fitting.job import Job
 from dlcca.settings.auto import Choices
 from dlcca.storage.cost import peak_bytes
@@ -19,7 +19,7 @@ def measured_run(job: Job, client: Any = None) -> dict[str, Measured]:
     watch = _Watch(client)
     pipeline.run(job, client, watch)
     watch("finish", 0, 1)
-    results.run(job, Choices(job.settings, {}))
+    runner.finish(job, Choices(job.settings, {}))
     watch.end()
     costs = runner.costs(job.address)
     watch.share("bandwidth", "units", costs)

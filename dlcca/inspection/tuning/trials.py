@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from dlcca.errors import DlccaError
 from dlcca.fitting import landmarks, metric
 from dlcca.fitting.embed import fitted
-from dlcca.fitting.job import rows_with_window
-from dlcca.fitting.memory_job import memory_job
+from dlcca.fitting.job import memory_job, rows_with_window
 from dlcca.fitting.metric import fit_metric
 from dlcca.numerics.fusion import FUSIONS
 from dlcca.numerics.landmarks import evenly
