@@ -6,11 +6,15 @@ the stages. `dlcca.fitting.pipeline` has them in their order.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dlcca.engine.fingerprint import stage_fingerprint
+import numpy as np
+
+from dlcca.engine import given_rows
 from dlcca.engine.planning import StagePlan
 from dlcca.engine.work import Tell, do_missing
 from dlcca.storage.blocks import Blocks
@@ -20,6 +24,22 @@ __all__ = ["Arrays", "Blocks", "Stage"]
 
 #: By name: shape, dtype and rows of a block of an array.
 Arrays = Mapping[str, tuple[Any, ...]]
+
+
+def fingerprint(*content: Any) -> str:
+    """SHA-256 of plain values and arrays."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=_plain).encode()).hexdigest()
+
+
+def stage_fingerprint(
+    job: Any, name: str, options: Sequence[Any] = (), constants: Sequence[Any] = (), below: Sequence[str] = ()
+) -> str:
+    """The fingerprint of a stage of a job, from the options and constants it depends on and those of stages below."""
+    return fingerprint(job.inputs, job.rows, name, list(options), list(constants), list(below))
+
+
+def _plain(value: Any) -> Any:
+    return given_rows.digest(value) if np.ndim(value) else np.asarray(value).tolist()
 
 
 def _one(job: Any) -> int:

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine import given_rows
-from dlcca.engine.fingerprint import fingerprint, stage_fingerprint
 from dlcca.engine.memory_store import MemoryBlocks, MemoryStore
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_of_block
+from dlcca.engine.stage import fingerprint, stage_fingerprint
 from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
 from dlcca.fitting.chance_correlation import by_chance
 from dlcca.numerics import windows

@@ -21,8 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dlcca.engine.fingerprint import fingerprint
-from dlcca.engine.stage import Blocks
+from dlcca.engine.stage import Blocks, fingerprint
 from dlcca.engine.work import Tell, do_missing
 from dlcca.errors import DamagedBlock, StaleStage
 from dlcca.fitting import bandwidth, gram, kernel, landmarks

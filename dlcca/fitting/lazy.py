@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.fingerprint import fingerprint
+from dlcca.engine.stage import fingerprint
 from dlcca.errors import ClusterError, DataError
 from dlcca.fitting import pipeline, runner
 from dlcca.fitting.auto_window import chosen_job

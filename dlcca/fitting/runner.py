@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.fingerprint import fingerprint
-from dlcca.engine.stage import Progress, progress_of, stages_on_disk
+from dlcca.engine.stage import Progress, fingerprint, progress_of, stages_on_disk
 from dlcca.engine.work import Tell, read_or_computed, watched
 from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import (

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.fingerprint import fingerprint
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_of_block
+from dlcca.engine.stage import fingerprint
 from dlcca.engine.work import Tell, do_missing, read_or_computed
 from dlcca.errors import DataError, SettingsError, StaleStage, suggest
 from dlcca.fitting.job import Source, array_sources, cached_clock, identity

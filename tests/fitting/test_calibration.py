@@ -10,8 +10,9 @@ import pytest
 
 from dlcca.engine.planning import Rates, StageRate
 from dlcca.errors import SettingsError, StorageError
-from dlcca.fitting import calibration, pipeline, planning, rate_file, runner
-from dlcca.fitting.stage_costs import measured_run
+from dlcca.fitting import calibration, pipeline, planning, runner
+from dlcca.fitting import rates as rate_file
+from dlcca.fitting.calibration import measured_run
 from dlcca.storage.files import files_at
 from dlcca.storage.run import is_finished
 from tests.fitting.jobs import KNN, TIME, recordings, small_job
