@@ -7,11 +7,13 @@ client, which notes them with the run and prints them.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine import given_rows, scheduler
@@ -90,6 +92,15 @@ def read_or_computed(compute: Compute, job: Any, stage: Blocks, array: str, bloc
         again = stage.without(block)
         compute(job, again, block)
         return again.read(array, block)
+
+
+def digest_of_blocks(compute: Compute, job: Any, stage: Blocks, name: str) -> str:
+    """The digest of an array of the run itself, as readers compute it, made block by block."""
+    array = stage.array(name)
+    made = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+    for block in range(stage.n_blocks):
+        made.update(np.ascontiguousarray(read_or_computed(compute, job, stage, name, block)).data)
+    return made.hexdigest()
 
 
 def collect(

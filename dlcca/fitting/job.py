@@ -6,7 +6,7 @@ A `MemoryJob` has arrays in memory instead: the same stages, on one block, with 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -32,6 +32,7 @@ from dlcca.storage.blocks import Blocks
 from dlcca.storage.files import files_at, is_remote, zarr_store
 from dlcca.storage.inputs import check_complete, refuse_objects, refuse_objects_at
 from dlcca.storage.manifest import crc32c
+from dlcca.storage.places import RECORDINGS
 from dlcca.storage.retry import failure_reason
 from dlcca.storage.views import Clock, describe, read_clock
 from dlcca.views import differing, transposed
@@ -376,8 +377,8 @@ def check_rows(option: str, rows: NDArray, n: int) -> None:
         raise SettingsError(f"{option} names row {outside.flat[0]}; the views have rows 0 to {n - 1}.")
 
 
-def opened(sources: tuple[Source, ...]) -> dict[str, Any]:
-    """The views by their names, if they are such: arrays of real numbers, of equal lengths."""
+def opened(sources: tuple[Source, ...], fewest: int = 2) -> dict[str, Any]:
+    """The views by their names, if they are such: arrays of real numbers, of equal lengths, with enough samples."""
     if not sources:
         raise DataError("no views were given; name at least one Zarr array.")
     arrays = {source.name: source.open() for source in sources}
@@ -390,9 +391,23 @@ def opened(sources: tuple[Source, ...]) -> dict[str, Any]:
     if len(set(lengths.values())) > 1:
         raise DataError(differing({name: array.shape for name, array in arrays.items()}))
     n = next(iter(lengths.values()))
-    if n < 2:
-        raise DataError(f"the views have {n} sample{'s' * (n != 1)}; at least 2 are needed.")
+    if n < fewest:
+        raise DataError(f"the views have {n} sample{'s' * (n != 1)}; at least {fewest} are needed.")
     return arrays
+
+
+def dtype_and_rows(arrays: Sequence[Any], n: int) -> tuple[str, int]:
+    """The dtype in which the views of n samples are read, and the rows of a block."""
+    narrow = all(array.dtype.kind == "f" and array.dtype.itemsize <= 4 for array in arrays)
+    dtype = "float32" if narrow else "float64"
+    dims = [array.shape[1] for array in arrays]
+    return dtype, rows_of_block(n, dims, np.dtype(dtype).itemsize, arrays[0].chunks[0])
+
+
+def places_read(address: str, clock: str, sources: Iterable[Source]) -> list[str]:
+    """Where the views lie that were not made for the store at an address."""
+    made_here = clock.rstrip("/") == f"{address.rstrip('/')}/{RECORDINGS}"
+    return [] if made_here else [source.place for source in sources]
 
 
 def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed: int, clock: str = "") -> Job:
@@ -409,10 +424,7 @@ def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed
         raise SettingsError(
             "lags is for arrays in memory; find them with dlcca.lags(views), and shift the rows of the views before."
         )
-    narrow = all(array.dtype.kind == "f" and array.dtype.itemsize <= 4 for array in arrays.values())
-    dtype = "float32" if narrow else "float64"
-    chunk_rows = next(iter(arrays.values())).chunks[0]
-    rows = rows_of_block(n, dims, np.dtype(dtype).itemsize, chunk_rows)
+    dtype, rows = dtype_and_rows(list(arrays.values()), n)
     inputs = identity(sources)
     if clock:
         inputs = fingerprint(inputs, describe(clock)["fingerprint"])

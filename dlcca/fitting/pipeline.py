@@ -25,7 +25,7 @@ from dlcca.fitting import (
     sharing,
     spectrum,
 )
-from dlcca.fitting.job import Job
+from dlcca.fitting.job import Job, places_read
 from dlcca.storage import cache, places
 from dlcca.storage.run import FORM
 
@@ -65,9 +65,7 @@ def on_disk() -> list[str]:
 
 def refuse_place(job: Job) -> None:
     """An error if the store of a job holds something else, or overlaps with a view that is not made for this run."""
-    made_here = job.clock.rstrip("/") == f"{job.address.rstrip('/')}/{places.RECORDINGS}"
-    inputs = [] if made_here else [f"{source.address}/{source.path}".rstrip("/") for source in job.sources]
-    places.refuse_store(job.address, FORM, inputs=inputs, setting="store")
+    places.refuse_store(job.address, FORM, inputs=places_read(job.address, job.clock, job.sources), setting="store")
 
 
 def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.stage import Progress, fingerprint, progress_of, stages_on_disk
-from dlcca.engine.work import Tell, read_or_computed, watched
+from dlcca.engine.work import Tell, digest_of_blocks, watched
 from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import (
     bandwidth,
@@ -120,7 +119,10 @@ def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
     if quality.strength is not None:
         small["strength"] = quality.strength
     manifest = {name: write_array(group, name, X) for name, X in small.items()}
-    manifest |= {"embedding": _embedding_digest(job), "quality": digest_of_facts(told)}
+    manifest |= {
+        "embedding": digest_of_blocks(embed.finish, job, embed.EMBEDDING.of(job), "/embedding"),
+        "quality": digest_of_facts(told),
+    }
     manifest["model"] = _write_model(group, job, choices, quality, small)
     facts = {
         "views": {source.name: d for source, d in zip(job.sources, job.dims, strict=True)},
@@ -175,16 +177,6 @@ def _emptied(job: Job) -> Any:
     for name in RESULTS:
         files_at(job.address).remove(name)
     return zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
-
-
-def _embedding_digest(job: Job) -> str:
-    """The digest that the store's reader asks for, made block by block."""
-    stage, q = embed.EMBEDDING.of(job), int(job.options["n_components"])
-    made = hashlib.sha256(f"{np.dtype(job.dtype).str}{(job.n_moments, q)}".encode())
-    for block in range(stage.n_blocks):
-        X = read_or_computed(embed.finish, job, stage, "/embedding", block)
-        made.update(np.ascontiguousarray(X).data)
-    return made.hexdigest()
 
 
 def forget(store: str, first: str) -> None:
