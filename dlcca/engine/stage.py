@@ -28,7 +28,7 @@ Arrays = Mapping[str, tuple[Any, ...]]
 
 def fingerprint(*content: Any) -> str:
     """SHA-256 of plain values and arrays."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=_plain).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=plain).encode()).hexdigest()
 
 
 def stage_fingerprint(
@@ -38,7 +38,8 @@ def stage_fingerprint(
     return fingerprint(job.inputs, job.rows, name, list(options), list(constants), list(below))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value for JSON; of an array its digest."""
     return given_rows.digest(value) if np.ndim(value) else np.asarray(value).tolist()
 
 
@@ -97,7 +98,7 @@ class Stage:
     """What it leaves, likewise."""
 
     def fingerprint(self, job: Any) -> str:
-        """What tells the arrays of this stage from those of other inputs and settings."""
+        """Identity of the arrays of this stage: its inputs and settings."""
         known = job.fingerprints
         if self.name not in known:
             options = [job.seed if name == "seed" else job.options[name] for name in self.options]

@@ -29,7 +29,7 @@ MOST_SAID = 10
 #: Computes one block and writes it: (job, stage, block) -> nothing. A module-level function, so that workers find it.
 #: The job is whatever describes the work: a `Job` or an `IngestJob`.
 Compute = Callable[[Any, Blocks, int], None]
-#: Told of progress: stage name, blocks done, blocks in all.
+#: Called with progress: stage name, blocks done, blocks in all.
 Tell = Callable[[str, int, int], None]
 
 
@@ -66,7 +66,7 @@ def _telling(address: str, tell: Tell | None) -> Tell:
 
 
 def _silence(stage: str, done: int, blocks: int) -> None:
-    """Nobody has asked for progress."""
+    """Report no progress."""
 
 
 def _do(compute: Compute, job: Any, stage: Blocks, block: int) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def _do(compute: Compute, job: Any, stage: Blocks, block: int) -> dict[str, Any]
         compute(job, stage, block)
         return {}
     with cost.timed_task(), reported(stage.name, block):
-        if not stage.is_finished(block):  # it is if a worker died between the last of its work and telling of it
+        if not stage.is_finished(block):  # it is if a worker died before it reported the block
             compute(job, stage, block)
         return cost.so_far()
 
@@ -137,7 +137,7 @@ def _ask(
 
 @contextmanager
 def reported(stage: str, block: int) -> Iterator[None]:
-    """On a worker: if the block fails, its client is told."""
+    """On a worker: report to the client if the block fails."""
     try:
         yield
     except Exception as error:
@@ -152,7 +152,7 @@ def reported(stage: str, block: int) -> Iterator[None]:
 
 @contextmanager
 def watched(client: Any, recorder: Recorder | None, say: Callable[[str], None]) -> Iterator[None]:
-    """With a client: note and say whatever is begun again."""
+    """With a client: note and print every retry."""
     if client is None or recorder is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""The bandwidth of each kernel: by a rule, from passes over all distances, or as the user said."""
+"""The bandwidth of each kernel: by a rule, from passes over all distances, or a number from the user."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from dlcca.settings.fit import Settings
 from dlcca.storage.cost import peak_bytes
 from dlcca.storage.files import is_remote
 
-#: No more rows than these are looked at.
+#: Rows that are measured, at most.
 ROWS = 10_000
 #: Blocks for each worker in the trials. One is made twice, because few tasks leave much to chance.
 FEW, MANY = 1, 8
@@ -33,7 +33,7 @@ WARMING_ROWS, WARMING_LANDMARKS = 1000, 100
 
 #: Opens a client, for as long as its block lasts.
 Opened = Callable[[], AbstractContextManager[Any]]
-#: Told what is being done, in words.
+#: Called with a sentence on what is being done.
 Say = Callable[[str], None]
 
 
@@ -95,7 +95,7 @@ def _warming(job: Job, folder: Path) -> Job:
 
 
 def first_rows(job: Job, n: int, rows: int, folder: Path, *, most_landmarks: int | None = None) -> Job:
-    """The same job on copies of its first n rows in blocks of so many; what asks for more rows is cut down to them.
+    """The same job on copies of its first n rows in blocks of so many; settings that need more rows are cut down.
 
     A chunk of the copies is a block, as in a long recording a block is whole chunks.
     """
@@ -165,12 +165,12 @@ def measured_run(job: Job, client: Any = None) -> dict[str, Measured]:
     return found
 
 
-#: Steps that are told of under a name of their own, and leave their cost in the stage for which they are done.
+#: Steps whose progress has a name of its own, and whose cost is that of another stage.
 WITHIN = {"lanczos": "spectrum"}
 
 
 class _Watch:
-    """Told of progress, it notes when each stage begins and ends, and the memory of the largest worker within it."""
+    """Called with progress, it notes when each stage begins and ends, and the memory of the largest worker."""
 
     def __init__(self, client: Any) -> None:
         self.stages: dict[str, tuple[float, float, float]] = {}  # wall time, memory before, peak memory
@@ -201,7 +201,7 @@ class _Watch:
         self._name = None
 
     def share(self, told: str, other: str, costs: dict[str, dict[str, Any]]) -> None:
-        """Divide the time of a stage with another that was told of under its name, as their tasks have shared it."""
+        """Divide the time of a stage with another whose progress had its name, in proportion to their tasks."""
         if told not in self.stages or other not in costs:
             return
         wall_s, rest, peak = self.stages[told]
@@ -210,7 +210,7 @@ class _Watch:
         self.stages |= {told: (wall_s - theirs, rest, peak), other: (theirs, rest, peak)}
 
     def _everywhere(self, function: Callable[[], Any]) -> list[Any]:
-        """What a function says on every worker, or here if there are none."""
+        """What a function returns on every worker, or here if there are none."""
         return [function()] if self._client is None else list(self._client.run(function).values())
 
 

@@ -27,18 +27,18 @@ from dlcca.trust.scores import linear_r2
 from dlcca.trust.stability import Reproduced, reproduced, split_rows
 from dlcca.views import Views
 
-#: Coordinates that are looked at, at most: rows of all blocks.
+#: Rows whose coordinates are checked, at most, from all blocks.
 MANY_ROWS = 1 << 16
 #: Entries of `Checks` that are arrays.
 ARRAYS = ("told", "told_by_more", "carriers", "again")
-#: Times that some rows are halved, to see what comes again, and landmarks of a half: a tenth of a small run.
+#: Splits of some rows into halves, to see what is reproduced, and landmarks of a half: a tenth of a small run.
 SPLITS, LANDMARKS_OF_HALF = 1, 200
 
 #: Landmarks of which half are tried alone: of fewer there is no half, and more are many enough.
 FEWEST_HALVED, MOST_HALVED = 16, 4096
 #: Blocks of rows that are dealt out to the halves, each at least so many windows long; and the fewest rows of a half.
 BLOCKS, WINDOWS_OF_BLOCK, FEWEST_ROWS = 20, 4, 32
-#: Coordinates more that a half is asked for: what is the second of all rows may be its third.
+#: Additional coordinates of a half: the second of all rows may be its third.
 MORE = 2
 #: Of a long recording, at most so many rows in stretches, so many here and there (storage unpacks a chunk for each),
 #: and so many numbers in all views together.
@@ -58,7 +58,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
 
 
 def _again(job: Job, model: Model) -> NDArray[np.float64] | None:
-    """What comes again of each coordinate from fits to halves of some rows; None where that cannot be told."""
+    """How well each coordinate is reproduced by fits to halves of some rows; None where it cannot be measured."""
     if job.in_memory or not isinstance(job.options["neighborhoods"], str):
         return None  # in memory it would take a third of a small fit; `dlcca.stability` measures it on request
     found = rows_for_halves(job.n, job.dims, job.settings, job.segments)
@@ -97,7 +97,7 @@ def from_halves(
     segments: NDArray[np.int64] | None = None,
     n_splits: int = 4,
 ) -> Reproduced:
-    """How well coordinates E (n, q) of these rows come again from fits to halves of them.
+    """How well coordinates E (n, q) of these rows are reproduced by fits to halves of them.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def refuse(settings: Settings, n: int) -> None:
 def rows_for_halves(
     n: int, dims: Sequence[int], settings: Settings, segments: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None] | None:
-    """Rows of a long recording that tell of its halves, and the unbroken stretch each of them is in; None if too few.
+    """Rows of a long recording that stand for its halves, and the unbroken stretch of each; None if they are too few.
 
     Windows of time need rows that follow each other: an even number of equally long stretches, evenly over all. Without
     windows any rows will do.
@@ -179,7 +179,7 @@ def _cut(block: NDArray[np.int64], segments: NDArray | None) -> NDArray[np.int64
 
 
 def _fitted(views: Views, tried: Sequence[Settings], rng: np.random.Generator, segments: NDArray) -> Model:
-    """The model alone, without a look at its quality; by the first settings that the kernel has enough rank for."""
+    """The model alone, without its quality; by the first settings that the kernel has enough rank for."""
     job = memory_job(views.present, views.names, tried[0], int(rng.integers(1 << 63)), segments)
     for settings in tried[:-1]:
         try:
@@ -222,7 +222,7 @@ def result(job: Job) -> Checks:
 
 
 def _cost(sizes: Sizes) -> StagePlan:
-    """A fit with half the landmarks to some rows, two fits to halves of some, and a look at many coordinates."""
+    """A fit with half the landmarks to some rows, two fits to halves of some, and checks of many coordinates."""
     half, some = sizes.m / 2, min(sizes.n, 1024)
     halved, landmarks = min(sizes.n, 4000, (1 << 22) // sizes.width), min(sizes.m, 200)
     return StagePlan(
@@ -243,5 +243,5 @@ CHECKS = Stage(
     says=lambda job: f"{job.options['n_components']} coordinates",
     cost=_cost,
     reads="some rows",
-    leaves="what fits to halves of them and the kernel tell of the result",
+    leaves="checks of the kernel, and of the result by fits to halves",
 )

@@ -23,7 +23,7 @@ from dlcca.settings.fit import Settings
 REACH_ROWS, LEAST_REACH_ROWS, REACH_ENTRIES = 1 << 14, 1 << 10, 1 << 27
 #: Samples whose sparse kernel rows are held at a time.
 TILE_ROWS = 4096
-#: Of each block at least so many rows tell how far the landmarks reach.
+#: Rows of each block from which the coverage radius is measured, at least.
 LEAST_LOOKED_AT = 128
 
 
@@ -43,7 +43,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
 
 
 def rows_looked_at(job: Job) -> int:
-    """Rows of a block that tell how far the landmarks reach: the first ones, so that one chunk is read again."""
+    """Rows of a block from which the coverage radius is measured: the first ones, so that one chunk is read again."""
     return min(job.rows, max(LEAST_LOOKED_AT, reach_rows(landmarks.count(job)) // job.n_blocks))
 
 
@@ -53,13 +53,13 @@ def reach_rows(m: int) -> int:
 
 
 def rows_apart(settings: Settings) -> int:
-    """Rows nearer than this to a landmark are too much like it to tell how far another day's rows may lie."""
+    """Rows nearer than this to a landmark are too similar to it to measure how far new rows may lie."""
     asked = settings.neighborhoods
     return int(asked.window) if isinstance(asked.kind, str) and asked.kind == "time" else 1
 
 
 def _nearest(job: Job, block: int) -> NDArray[np.float64]:
-    """Distances (rows looked at, K) to the nearest landmark; NaN in views that are not used and beyond the last row."""
+    """Distances (rows, K) to the nearest landmark; NaN in views that are not used and beyond the last row."""
     first, last = job.bounds(block)
     some = np.arange(first, min(last, first + rows_looked_at(job)))
     found = np.full((rows_looked_at(job), job.K), np.nan)
@@ -116,7 +116,7 @@ def model_of(job: Job) -> Model:
 
 
 def fitted(job: Job) -> Model:
-    """The model of a job in memory, without a look at its quality: runs the stages that it needs."""
+    """The model of a job in memory, without its quality: runs the stages that it needs."""
     SIGNS.ensure(job)
     return model_of(job)
 
@@ -176,7 +176,7 @@ def _embedding_array(job: Job) -> Arrays:
 
 def _coordinates_cost(sizes: Sizes) -> StagePlan:
     n, s, q = sizes.n, sizes.kept, sizes.q
-    # Distances, in double precision, that tell how far the landmarks reach.
+    # Distances, in double precision, from which the coverage radius is measured.
     looked_at = float(sizes.reach_rows) * sizes.m * len(sizes.used_views)
     b = min(sizes.rows, n)
     return StagePlan(

@@ -57,7 +57,7 @@ class Source:
     def check_complete(self) -> str:
         """Refuse an array that lacks chunks; if these are accepted, a note that counts them, else "".
 
-        Views made of recordings have all their chunks, and tell by themselves where one is lost.
+        Views made of recordings have all their chunks, and report a lost one when it is read.
         """
         array = self.open()
         if isinstance(array, ViewArray):
@@ -108,7 +108,7 @@ def rows_with_window(rows: NDArray[np.int64], segments: NDArray, width: int) -> 
 
 
 def array_sources(views: Mapping[str, str], missing_chunks: Mapping[str, str]) -> dict[str, Source]:
-    """Zarr arrays by the names of their views; what is said of missing chunks goes by the same names."""
+    """Zarr arrays by the names of their views; ``missing_chunks`` has the same names."""
     return {
         name: Source(name, address, missing_chunks=missing_chunks.get(name, "refuse"))
         for name, address in views.items()
@@ -266,7 +266,7 @@ class Job:
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
-        """Those of the stages, as far as they have been looked at: see `dlcca.engine.stage`."""
+        """Those of the stages that have been computed: see `dlcca.engine.stage`."""
         return {}
 
     @cached_property
@@ -287,7 +287,7 @@ def _checksums(stage: Blocks, *, again: bool = False) -> list[list[int]] | None:
 
 
 def cached_clock(address: str, inputs: str) -> Clock:
-    """Read once in a process; ``inputs`` tells the clocks of different views at one address apart."""
+    """Read once in a process; ``inputs`` distinguishes different views at one address."""
     return cache.get(("clock", address, inputs), lambda: read_clock(address))
 
 
@@ -296,7 +296,7 @@ def _told(rows: Any) -> str:
 
 
 def identity(sources: tuple[Source, ...]) -> str:
-    """What tells these views from others: shapes, dtypes, and the bytes of rows spread over each."""
+    """Identity of these views: shapes, dtypes, and the bytes of rows spread over each."""
     known = []
     for source in sources:
         array = source.open()
@@ -411,7 +411,7 @@ def places_read(address: str, clock: str, sources: Iterable[Source]) -> list[str
 
 
 def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed: int, clock: str = "") -> Job:
-    """A job, after the views have been looked at: equal lengths, real numbers, at least two samples.
+    """A job, after a check of the views: equal lengths, real numbers, at least two samples.
 
     ``clock`` is the address of the store of views that they are, if they were made of recordings.
     """

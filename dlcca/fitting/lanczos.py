@@ -2,7 +2,7 @@
 
 ::
 
-    run.zarr/stages/lanczos/products    the finished products, a block each, in the order in which Lanczos asks for them
+    run.zarr/stages/lanczos/products    the finished products, a block each, in the order in which Lanczos needs them
     run.zarr/stages/lanczos/00017-2/    a pass of product 17 under way: the vectors, and the sums of groups of blocks
 
 Lanczos itself runs where the job was started; only blocks of vectors (m, b) go to the workers and come back, through

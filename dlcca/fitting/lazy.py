@@ -158,7 +158,7 @@ def refit(
     for part in range(2):
         known.model.check([pair[part] for pair in views.values()])
     check_old(known, [np.asarray(X[known.landmarks]) for X, _ in views.values()])
-    before = np.asarray(mapped(known.model.coordinates, [X for X, _ in views.values()], _q(known.model)))
+    before = np.asarray(mapped(known.model.coordinates, [X for X, _ in views.values()], len(known.model.scale)))
     away = np.asarray(distance(known.model, {name: X for name, (_, X) in views.items()}))
     added = new_landmarks(known, away, lambda rows: [np.asarray(X[rows]) for _, X in views.values()])
     n_old, n_new = (next(iter(views.values()))[part].shape[0] for part in range(2))
@@ -184,10 +184,6 @@ def _check_complete(views: dict[str, Any], missing_chunks: str) -> tuple[str, ..
         if isinstance(X, zarr.Array) and not is_view(X)
     ]
     return tuple(note for note in notes if note)
-
-
-def _q(model: Model) -> int:
-    return len(model.scale)
 
 
 def _source(name: str, X: Any, place: FitStore, number: int, client: Any) -> Source:
@@ -233,11 +229,11 @@ def _is_in_memory(X: Any) -> bool:
 def _on_disk(name: str, X: Any) -> Source:
     """The Zarr array of a folder, by an address that does not depend on where a worker was started."""
     root = str(X.store_path.store.root.absolute())
-    return Source(name, root, X.store_path.path, missing_chunks="fill")  # they were looked at before
+    return Source(name, root, X.store_path.path, missing_chunks="fill")  # they were checked before
 
 
 def _told(X: Any) -> list[Any]:
-    """What tells a view from others before it is read: its name in Dask or its address, its shape and dtype."""
+    """Identity of a view before it is read: its name in Dask or its address, its shape and dtype."""
     where = X.name if _is_dask(X) else str(getattr(X, "address", "")) or (str(X.store_path) if _is_local(X) else "")
     return [where, list(X.shape), str(X.dtype)]
 

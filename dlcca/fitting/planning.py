@@ -52,7 +52,7 @@ def plan_of(sizes: Sizes, workers: int, rates: Rates | None = None) -> Plan:
 def at_scale(job: Job, n: int, workers: int, rates: Rates | None = None, *, asked: Settings | None = None) -> Plan:
     """The plan of the same job with another number of samples.
 
-    ``asked`` are the settings before anything was chosen; with them, what is "auto" is chosen anew for n samples,
+    ``asked`` are the settings of the user; with them, what is "auto" is chosen anew for n samples,
     except the fusion and the window: these were chosen by the rows that are there.
     """
     if n == job.n:
@@ -68,7 +68,7 @@ def _chunk_rows(job: Job) -> int:
 
 
 def sizes_of(job: Job) -> Sizes:
-    """What the plan of a job follows from; the headers of the views are looked at."""
+    """What the plan of a job follows from; the headers of the views are read."""
     n, m = job.n, landmarks.count(job)
     spread = job.options["landmark_rule"] in ("kmeans++", "farthest") and m < n
     return Sizes(

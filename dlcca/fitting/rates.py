@@ -1,4 +1,4 @@
-"""Rates from measurements: what a task costs as such and what its rows cost, told apart by runs in blocks of two sizes.
+"""Rates from measurements: the cost of a task as such and of its rows, separated by runs in blocks of two sizes.
 
 With few large and with many small blocks of the same rows, the work is the same and the number of tasks differs. The
 first task of a worker opens what the later ones use, so that it takes longer; where workers do several tasks that is
@@ -35,7 +35,7 @@ ALIKE = 0.2
 MOST = 10.0
 #: A growth that, as guessed, is less than this share of the cost is lost in the noise of a measurement.
 LOST = 0.15
-#: Tasks of a worker in which its first one can be told from the others.
+#: Tasks of a worker from which its first one can be distinguished.
 TELLING = 3
 
 
@@ -104,7 +104,7 @@ def _rate(name: str, met: list[tuple[Trial, Measured, StagePlan | None]]) -> Sta
 
 
 def _opening(met: Sequence[tuple[Measured, int]]) -> float:
-    """Seconds that the first task of a worker takes beyond its later ones; 0 where it cannot be told."""
+    """Seconds that the first task of a worker takes beyond its later ones; 0 where it is not known."""
     seen = [
         max(0.0, float(np.mean(found.each[:workers]) - np.median(found.each[workers:])))
         for found, workers in met
@@ -185,7 +185,7 @@ def new(rates: Rates, job: Job, rows: int, workers: int) -> Calibration:
 
 
 def settings_that_matter(job: Job) -> dict[str, Any]:
-    """What tells one kind of job from another, of which the rates may be different."""
+    """What rates depend on besides the machine."""
     sizes = asdict(sizes_of(job))
     known = {name: sizes[name] for name in _SIZES}
     known |= {name: job.options[name] for name in _OPTIONS}
@@ -193,7 +193,7 @@ def settings_that_matter(job: Job) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """What a speed depends on; nothing that tells one machine of a kind from another."""
+    """What a speed depends on; nothing that identifies one machine."""
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return {
         "cores": os.cpu_count(),

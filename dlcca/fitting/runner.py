@@ -1,4 +1,4 @@
-"""A whole run from its description: look at the views, do what is missing, write the results and seal them."""
+"""A whole run from its description: check the views, compute what is missing, write the results and seal them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Say = Callable[[str], None]
 
 
 def silence(text: str) -> None:
-    """Where nobody has asked to be told."""
+    """Print nothing."""
 
 
 def prepared(
@@ -70,7 +70,7 @@ def prepared(
 def run(job: Job, choices: Choices, client: Any = None, tell: Tell | None = None, say: Say = silence) -> Quality:
     """Do what is missing of every stage, and seal the run.
 
-    Nobody else may write to the store meanwhile. ``say`` is told of whatever has to be begun again.
+    Nobody else may write to the store meanwhile. ``say`` is called with a sentence on each retry.
     """
     pipeline.refuse_place(job)
     with lock.held(job.address, "a run"), watched(client, event_log.current(), say):
@@ -80,7 +80,7 @@ def run(job: Job, choices: Choices, client: Any = None, tell: Tell | None = None
 
 
 def quality_of(job: Job, choices: Choices | None = None) -> Quality:
-    """How far the result can be trusted; the choices tell whether the user or "auto" chose the metric."""
+    """How far the result can be trusted; the choices know whether the user or "auto" chose the metric."""
     found = sharing.common(job, metric.METRIC.of(job))
     quality = assess(
         metric.result(job),
@@ -170,7 +170,7 @@ RESULTS = ("time", "eigenvalues", "landmarks", "reason", "strength", "quality", 
 
 
 def _emptied(job: Job) -> Any:
-    """The group of the run, without what is written here, and without the header that would tell of it."""
+    """The group of the run, without what is written here, and without its header."""
     import zarr
 
     put_group(job.address, {})
@@ -186,7 +186,7 @@ def forget(store: str, first: str) -> None:
         raise SettingsError(f"--from {first}: the stages are {', '.join(names)}.")
     files = files_at(store)
     if files.get(ZARR_JSON) is not None:
-        put_group(store, {})  # first: what the header tells of is finished no more
+        put_group(store, {})  # first: the run is no longer finished
     again = names[names.index(first) :]
     if any(files.get(f"stages/{name}/stage.json") is not None for name in again):
         new_attempt(store)  # a worker that still computes a block of these stages is to write beside the new ones

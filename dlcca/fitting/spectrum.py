@@ -70,7 +70,7 @@ def write(job: Job, stage: Blocks, S: NDArray, values: list[NDArray], pieces: in
 
 
 def refuse_rounding(eigenvalues: NDArray) -> None:
-    """An error if more coordinates were asked for than the kernel has."""
+    """An error if more coordinates were requested than the kernel has."""
     found, q = int((eigenvalues > LEAST_EIGENVALUE).sum()) - 1, len(eigenvalues) - 1
     if found < q:
         raise SettingsError(

@@ -77,7 +77,7 @@ def model_address(said: str) -> str:
 
 
 def prepared(address: str, model: str, sources: Mapping[str, Source], clock: str = "") -> TransformJob:
-    """The job, after a look at the headers of model and views; a view that is missing is not among the sources.
+    """The job, after a check of the headers of model and views; a view that is missing is not among the sources.
 
     ``clock`` is the address of the store of views that they are, if they were made of recordings.
     """
@@ -198,7 +198,7 @@ def _checksum(address: str) -> str:
 
 
 def _opened(address: str, checksum: str) -> Model:
-    """The model, read once in a process; ``checksum`` tells models at one address apart."""
+    """The model, read once in a process; ``checksum`` distinguishes models at one address."""
     return cache.get(("model", address, checksum), lambda: _loaded(address, checksum), keep=2)
 
 
