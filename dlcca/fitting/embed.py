@@ -14,6 +14,7 @@ from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import bandwidth, distances, kernel, landmarks, readout, spectrum
 from dlcca.fitting.job import Job
 from dlcca.model import Model
+from dlcca.numerics.coordinates import largest_entries, signs_of_sums
 from dlcca.numerics.kernels import Kernel, relative_rows, sparse_rows
 from dlcca.numerics.landmarks import Exclusion, coverage_radius, nearest_distances
 from dlcca.settings.fit import Settings
@@ -32,12 +33,11 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     first, _last = job.bounds(block)
     model = readout.model(job)
     E = np.concatenate([job.coordinates.read(rows, model) for rows in _kernel_rows(job, block)])
-    largest = E[np.argmax(np.abs(E), axis=0), np.arange(E.shape[1])]
     facts = {
         "squares": (E**2).sum(axis=0).tolist(),
         "cubes": (E**3).sum(axis=0).tolist(),
         "sizes": (np.abs(E) ** 3).sum(axis=0).tolist(),
-        "largest": largest.tolist(),
+        "largest": largest_entries(E).tolist(),
     }
     stage.write(block, {"raw": (first, E), "nearest": (block * rows_looked_at(job), _nearest(job, block))}, facts)
 
@@ -126,10 +126,7 @@ def combine(job: Job, stage: Blocks, block: int) -> None:
     coordinates = COORDINATES.of(job)
     facts = [coordinates.facts(b) for b in range(coordinates.n_blocks)]
     total = {key: np.sum([f[key] for f in facts], axis=0) for key in ("squares", "cubes", "sizes")}
-    each = np.array([f["largest"] for f in facts])
-    largest = each[np.argmax(np.abs(each), axis=0), np.arange(each.shape[1])]
-    clear = np.abs(total["cubes"]) >= 1e-6 * total["sizes"]
-    sign = np.where(np.where(clear, total["cubes"], largest) < 0, -1.0, 1.0)
+    sign = signs_of_sums(total["cubes"], total["sizes"], largest_entries(np.array([f["largest"] for f in facts])))
     scale = np.ones_like(sign)
     if not (job.fusion.is_scaled or job.coordinates.is_scaled):
         size = np.sqrt(total["squares"] / job.n)

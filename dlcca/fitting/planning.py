@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -109,26 +110,15 @@ def _bandwidth_passes(job: Job) -> int:
 
 
 @dataclass(frozen=True)
-class ArrayHeader:
-    """Shape, dtype and chunks of an array that is not there yet."""
-
-    shape: tuple[int, int]
-    chunks: tuple[int, int]
-    ndim: int = 2
-
-    @property
-    def dtype(self) -> np.dtype:
-        return np.dtype("float32")
-
-
-@dataclass(frozen=True)
 class PlannedSource(Source):
     """A view that is not there yet."""
 
-    header: ArrayHeader = ArrayHeader((0, 0), (0, 0))
+    shape: tuple[int, int] = (0, 0)
+    chunks: tuple[int, int] = (0, 0)
 
     def open(self) -> Any:
-        return self.header
+        """What is known of the array."""
+        return SimpleNamespace(shape=self.shape, chunks=self.chunks, ndim=2, dtype=np.dtype("float32"))
 
 
 @dataclass(frozen=True)
@@ -163,7 +153,7 @@ def job_to_ingest(
     made, _ = ingest.prepared(place, recipes, opener)
     dims = tuple(made.width(v) for v in range(len(made.views)))
     sources = tuple(
-        PlannedSource(view.name, f"{place}/views/{view.name}", header=ArrayHeader((made.n, d), (made.rows, d)))
+        PlannedSource(view.name, f"{place}/views/{view.name}", shape=(made.n, d), chunks=(made.rows, d))
         for view, d in zip(made.views, dims, strict=True)
     )
     choices = choose(settings, made.n, len(sources), dims)

@@ -138,10 +138,18 @@ def signs(Psi: NDArray) -> NDArray[np.float64]:
     A column leans to its longer tail: its sum of cubes is made positive. Where that is too near zero to tell, its
     largest entry is.
     """
-    cubes = (Psi**3).sum(axis=0)
-    clear = np.abs(cubes) >= 1e-6 * (np.abs(Psi) ** 3).sum(axis=0)
-    largest = Psi[np.argmax(np.abs(Psi), axis=0), np.arange(Psi.shape[1])]
+    return signs_of_sums((Psi**3).sum(axis=0), (np.abs(Psi) ** 3).sum(axis=0), largest_entries(Psi))
+
+
+def signs_of_sums(cubes: NDArray, sizes: NDArray, largest: NDArray) -> NDArray[np.float64]:
+    """The same from the sums of the cubes (q,) and of their sizes, and the largest entries."""
+    clear = np.abs(cubes) >= 1e-6 * sizes
     return np.where(np.where(clear, cubes, largest) < 0, -1.0, 1.0)
+
+
+def largest_entries(Psi: NDArray) -> NDArray:
+    """The entry of largest size of each column of Psi (n, q)."""
+    return Psi[np.argmax(np.abs(Psi), axis=0), np.arange(Psi.shape[1])]
 
 
 @dataclass(frozen=True)
