@@ -1,10 +1,13 @@
 """The table of fusions: a new one is a class and a line, known to fits in memory, to runs and to saved models."""
 
+import re
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import pytest
 
+import dlcca
 from dlcca import LocalCCA, Settings, open_model
 from dlcca.errors import SettingsError
 from dlcca.fitting import kernel, pipeline, planning
@@ -94,3 +97,12 @@ def test_the_number_of_views_and_the_normalization_are_checked_by_the_table():
 def test_an_unknown_fusion_is_refused_with_the_nearest_known_one():
     with pytest.raises(SettingsError, match="did you mean 'average'"):
         Settings.from_options(fusion="averge")
+
+
+@pytest.mark.parametrize("option", ["fusion", "coordinates"])
+def test_no_code_compares_the_name_of_a_fusion_or_of_coordinates(option):
+    names = "view|average|alternating" if option == "fusion" else "diffusion|potential"
+    compared = re.compile(rf"""{option}["'\])]* (==|!=|in) \(?["']({names})["']""")
+    files = Path(dlcca.__file__).parent.rglob("*.py")
+    assert [str(file) for file in files if compared.search(file.read_text("utf-8"))] == []
+    assert compared.search(f'if job.options["{option}"] == "{names.split("|")[1]}":')
