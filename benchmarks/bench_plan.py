@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.large import PeakMemory, job_for, write_views
 from dlcca.clusters.local import local_client
 from dlcca.fitting import calibration, planning
-from dlcca.fitting.stage_costs import measured_run
+from dlcca.fitting.calibration import measured_run
 
 WORKERS = 2
 

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.large import gemm_rate
 from benchmarks.measure import Row, share, timed
-from dlcca.fitting import draft_model
+from dlcca.fitting import distances
 from dlcca.model import Model
 from dlcca.numerics.kernels import relative_rows
 from dlcca.settings.fit import Settings
@@ -33,7 +33,7 @@ def rows(quick: bool) -> Iterator[Row]:
 
 def made(model: Model, X: np.ndarray) -> None:
     """All rows of the kernel, none of them kept."""
-    for D in draft_model.tiles(model, [X]):
+    for D in distances.tiles(model, [X]):
         relative_rows(D, 100.0)
 
 

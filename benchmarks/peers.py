@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.dense_kernel import model_and_samples
 from benchmarks.measure import GIB, Row, left_out, share, single_threaded, timed, times_faster
 from dlcca import LocalCCA, simulate
-from dlcca.fitting import draft_model
+from dlcca.fitting import distances
 from dlcca.numerics.distances import linked_distances
 from dlcca.numerics.kernels import relative_rows
 from dlcca.numerics.topk import near_both_ways
@@ -138,7 +138,7 @@ def roseland_rows(python: Path, n: int) -> Iterator[Row]:
     model, X = model_and_samples(n, 500, 100, r)
 
     def dense() -> None:
-        for D in draft_model.tiles(model, [X]):
+        for D in distances.tiles(model, [X]):
             relative_rows(D, 100.0)
 
     def sparse() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.numerics.coordinates import extend
+from dlcca.numerics.coordinates import COORDINATES
 from dlcca.numerics.distances import Axes as Axes
 from dlcca.numerics.distances import landmark_distances, linked_distances
+from dlcca.numerics.fusion import FUSIONS
 from dlcca.numerics.kernels import relative_rows, sparse_rows
 from dlcca.numerics.landmarks import Exclusion, coverage_radius, nearest_distances
-from dlcca.numerics.potential import Components as Components
-from dlcca.numerics.potential import features, potential_coordinates
 from dlcca.numerics.topk import closest_links, nearest_links
 
 
@@ -37,8 +36,8 @@ BLOCK_ENTRIES = 1 << 23
 class Model:
     """Landmarks, their metrics and their coordinates; K views, m landmarks, q coordinates.
 
-    ``fusion`` decides how the views come together: "alternating" has one kernel for each view, and the embedding is
-    the mean of what the views read; the others have one kernel of the weighted sum of the views' distances.
+    ``fusion`` is a name in `numerics.fusion.FUSIONS`. There is one kernel for each view, and the embedding is the mean
+    of what the views read; or one kernel of distances that are made of those in the views.
     """
 
     names: tuple[str, ...]  # of the views
@@ -52,8 +51,8 @@ class Model:
     scale: NDArray  # (q,) makes the mean of all readings have mean square one
     reach: NDArray | None = None  # (K,) see `numerics.landmarks`; None in models saved before there was one
     axes: Sequence[Axes | None] = ()  # per view, along which links are nearest; none: the channels as they are
-    arrivals: Sequence[NDArray] = ()  # per kernel, (m, a): of potential coordinates, see `numerics.potential`
-    components: Components | None = None  # of these
+    reading: str = "diffusion"  # how coordinates are read: a name in `numerics.coordinates.COORDINATES`
+    readout: Mapping[str, NDArray] = field(default_factory=dict)  # what is read with besides weights and values
     rotation: NDArray | None = None  # (q, q) lays the axes on those of an earlier fit; None for the axes as they come
 
     @property
@@ -68,10 +67,10 @@ class Model:
     def coordinates(self, views: Sequence[NDArray | None]) -> NDArray[np.float64]:
         """Coordinates (n, q) of samples given by their views (n, d_v), of which some may be None."""
         self.check(views)
-        given = [X for X in views if X is not None]
+        given, kind = [X for X in views if X is not None], COORDINATES[self.reading]
         rows = max(1, BLOCK_ENTRIES // self.n_landmarks)
         blocks = [
-            self._block([None if X is None else X[first : first + rows] for X in views])
+            kind.read(self.kernel_rows([None if X is None else X[first : first + rows] for X in views]), self)
             for first in range(0, len(given[0]), rows)
         ]
         E = np.concatenate(blocks) if blocks else np.empty((0, len(self.scale)))
@@ -107,43 +106,31 @@ class Model:
             found[v] = coverage_radius(nearest_distances(views[v], self.points[v], exclusion), self.points[v])
         return found
 
-    def _block(self, views: Sequence[NDArray | None]) -> NDArray:
-        present = [v for v in self.needed if views[v] is not None]
-        if self.components is not None:
-            return self._potential(views)
-        if self.fusion != "alternating":
-            W = fused_rows(self.distances(views), self.n_links)
-            return extend(W, self.weights[0], self.values[0])
-        readings = [extend(self.view_rows(v, views[v]), self.weights[v], self.values[v]) for v in present]
-        # The mean of all views' readings was scaled in the fit; the reading of one view has mean square one itself.
-        return np.mean(readings, axis=0) * (self.scale if len(present) == len(self.needed) else 1)
-
-    def _potential(self, views: Sequence[NDArray | None]) -> NDArray:
-        assert self.components is not None
-        if self.fusion != "alternating":
-            W = fused_rows(self.distances(views), self.n_links)
-            return potential_coordinates([features(W, self.arrivals[0])], self.components)
-        parts = [
-            None if views[v] is None else features(self.view_rows(v, views[v]), B) for v, B in enumerate(self.arrivals)
-        ]
-        return potential_coordinates(parts, self.components)
+    def kernel_rows(self, views: Sequence[NDArray | None]) -> list[Any]:
+        """The rows of every kernel, up to a factor of each row; None for a kernel whose view is missing."""
+        if FUSIONS[self.fusion].per_view:
+            return [None if X is None else self.view_rows(v, X) for v, X in enumerate(views)]
+        D = self.distances(views)
+        if self.n_links is None:
+            return [relative_rows(D, 1.0)]
+        links, nearest = closest_links(D, self.n_links)
+        return [sparse_rows(relative_rows(nearest, 1.0), links, self.n_landmarks)]
 
     def distances(self, views: Sequence[NDArray | None]) -> NDArray:
-        """Distances (n, m) to the landmarks in units of the kernel's width, averaged over the views present."""
+        """Distances (n, m) to the landmarks in units of the kernel's width, fused over the views present."""
         parts = [
             landmark_distances(X, self.points[v], self.factors[v]) / np.asarray(self.units[v], X.dtype)
             for v in self.needed
             if (X := views[v]) is not None
         ]
-        return sum(parts[1:], parts[0]) / len(parts) if len(parts) > 1 else parts[0]
+        return FUSIONS[self.fusion].fused(parts)
 
     def axes_of(self, v: int) -> Axes | None:
         """The axes along which a view's links are nearest."""
         return self.axes[v] if self.axes else None
 
-    def view_rows(self, v: int, X: NDArray | None) -> Any:
+    def view_rows(self, v: int, X: NDArray) -> Any:
         """Kernel rows of one view, up to a factor of each row."""
-        assert X is not None
         points, F, unit = self.points[v], self.factors[v], self.units[v]
         if self.n_links is None:
             return relative_rows(landmark_distances(X, points, F), unit)
@@ -170,11 +157,3 @@ class Model:
         if not any(self.names[v] in names for v in self.needed):
             needed = ", ".join(repr(self.names[v]) for v in self.needed)
             raise DataError(f"fusion {self.fusion!r} of this model reads only {needed}, which is missing.")
-
-
-def fused_rows(D: NDArray, n_links: int | None) -> Any:
-    """Rows of exp(-D), up to a factor of each row: dense, or with the ``n_links`` smallest distances only."""
-    if n_links is None:
-        return relative_rows(D, 1.0)
-    links, nearest = closest_links(D, n_links)
-    return sparse_rows(relative_rows(nearest, 1.0), links, D.shape[1])

@@ -5,13 +5,15 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import ExitStack
 from dataclasses import fields
 from unittest import mock
 
 import pytest
 
 from dlcca import Settings
-from dlcca.numerics import metrics
+from dlcca.fitting import pipeline
+from dlcca.numerics import coordinates, fusion, metrics
 from dlcca.recordings import formats
 from dlcca.recordings.formats import registry
 from tests.support import doc_pages
@@ -47,10 +49,14 @@ RUN_HERE = [page for page in PAGES if name_of(page) not in ELSEWHERE and any(doc
 def elsewhere(tmp_path, monkeypatch):
     """A folder of its own; files that a page puts among the formats are read from there, and forgotten after it."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path / "dlcca" / "recordings" / "formats")])
     monkeypatch.setattr(registry, "READERS", dict(registry.READERS))
-    # What a page exports, or adds to a table, is forgotten.
-    with mock.patch.dict(os.environ, XDG_CACHE_HOME=str(tmp_path / "cache")), mock.patch.dict(metrics.METRICS):
+    monkeypatch.setattr(pipeline, "STAGES", pipeline.STAGES)
+    with ExitStack() as stack:  # what a page exports, or adds to a table, is forgotten
+        stack.enter_context(mock.patch.dict(os.environ, XDG_CACHE_HOME=str(tmp_path / "cache")))
+        for table in (metrics.METRICS, fusion.FUSIONS, coordinates.COORDINATES):
+            stack.enter_context(mock.patch.dict(table))
         yield
 
 

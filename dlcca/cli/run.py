@@ -156,7 +156,8 @@ def plan(
     until --calibrate has measured this machine. What will not fit the memory of the workers is refused here, with the
     setting to change.
     """
-    from dlcca.fitting import planning, rate_file
+    from dlcca.fitting import planning
+    from dlcca.fitting import rates as rate_file
     from dlcca.settings import runfile as files
 
     requested = files.read(runfile)
@@ -195,14 +196,14 @@ def plan(
 
 def _planned_job(requested: Any, calibrate: bool) -> tuple[Any, Any, Any]:
     """The job, its choices, and what ingestion will take if it was not done yet."""
-    from dlcca.fitting import planned
+    from dlcca.fitting import planning
     from dlcca.storage.views import is_views
 
     if not requested.recordings or is_views(requested.ingested):
         return *prepared_job(requested), None
     if calibrate:
         raise SettingsError("--calibrate measures on the views, which are not made yet: dlcca ingest run.toml first.")
-    return planned.prepared(
+    return planning.job_to_ingest(
         requested.store, requested.ingested, requested.recordings, requested.settings, requested.seed
     )
 
@@ -221,7 +222,7 @@ def kept_rates(job: Any, file: Path | None = None) -> tuple[Any, str]:
 
     It is an error if a ``file`` was given and has none.
     """
-    from dlcca.fitting import rate_file
+    from dlcca.fitting import rates as rate_file
 
     place = file or rate_file.usual_place(job)
     if file is None and not place.exists():
@@ -238,7 +239,8 @@ def kept_rates(job: Any, file: Path | None = None) -> tuple[Any, str]:
 
 def _calibrate(console: Console, job: Any, cluster: Any) -> Any:
     from dlcca.clusters import client_for
-    from dlcca.fitting import calibration, rate_file
+    from dlcca.fitting import calibration
+    from dlcca.fitting import rates as rate_file
 
     workers = cluster.workers or os.cpu_count() or 1
     rates = calibration.calibrate(job, lambda: client_for(None, workers, cluster.memory_gib), workers, console.step)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dlcca import baselines
 from dlcca.baselines.interface import DENSE_LIMIT
 from dlcca.compare.truth import SCORES, Truth, folds_of
-from dlcca.engine.fingerprint import fingerprint
+from dlcca.engine.stage import fingerprint
 from dlcca.errors import DataError, DlccaError, SettingsError, StaleStage, Untrusted
 from dlcca.fitting import runner
 from dlcca.fitting.in_memory import fit_views

@@ -22,7 +22,7 @@ FEW_BYTES = 10_000
 
 @dataclass(frozen=True)
 class Kept:
-    """An array in the store of a run. It stands for the array wherever NumPy is asked to look at it."""
+    """An array in the store of a run. NumPy takes it for the array."""
 
     address: str  # of the run
     digest: str

@@ -106,6 +106,3 @@ class MemoryBlocks:
 
     def remove(self) -> None:
         self.store.remove(self.name, self.fingerprint)
-
-    def cost(self) -> dict[str, Any]:
-        return {"seconds": 0.0, "peak_bytes": 0, "tasks": 0}

@@ -88,11 +88,11 @@ class Sizes:
     links: int  # landmarks near each sample that are searched in each view; 0 if the metric decides
     links_by: str
     landmark_groups: int  # that are searched, read and written one at a time
-    shard_tasks: int  # in which indexes are made and asked; 0 by products
+    shard_tasks: int  # in which indexes are made and queried; 0 by products
     merged_tasks: int  # in which parts of the neighbours are put together before the last step; 0 if they are few
     kept: int  # entries of a row of the kernel that are kept; 0 if rows are dense, and made again where needed
-    alternating: bool  # a kernel for each view, or one in all
-    potential: bool  # coordinates of transition probabilities, or eigenfunctions
+    per_view: bool  # a kernel for each view, or one in all
+    has_readout: bool  # whether coordinates are fitted to the eigenfunctions or Gram matrices of the landmarks
     used_views: tuple[int, ...]  # the views whose distances count
     metric_landmarks: int  # of a task of the stage "metric"
     solver: str  # "gram" or "lanczos"
@@ -100,7 +100,7 @@ class Sizes:
     gram_pairs: int  # m x m matrices that are added up
     bandwidth_passes: int  # over all blocks
     unit_passes: int  # likewise, for the unit of each view
-    reach_rows: int  # whose distances to all landmarks tell how far these reach
+    reach_rows: int  # from which the coverage radius is measured
 
     @property
     def n_blocks(self) -> int:
@@ -112,7 +112,7 @@ class Sizes:
 
     @property
     def kernels(self) -> int:
-        return len(self.dims) if self.alternating else 1
+        return len(self.dims) if self.per_view else 1
 
     @property
     def pass_bytes(self) -> float:

@@ -20,7 +20,7 @@ from typing import Any
 TASK_S = 0.2
 #: Tasks that are with the scheduler for each thread of the workers, and at least; it needs some to see what is ahead.
 TASKS_OF_THREAD, LEAST_TASKS = 4, 64
-#: Tasks whose times are looked at. Most of them: the first of a worker has to import and to compile.
+#: Tasks whose times are used. Most of them: the first of a worker has to import and to compile.
 SEEN = 32
 #: Threads of a cluster that grows or shrinks are counted so often.
 COUNT_EVERY_S = 5.0
@@ -59,7 +59,7 @@ class Pace:
 
 #: Blocks that the scheduler holds at a time.
 WAVE = 1000
-#: Times that a task is begun again when it fails, or when its worker is gone.
+#: Retries of a task that fails, or whose worker is gone.
 RETRIES = 2
 #: Tasks whose results are fetched together where their order matters, so that no more of them are here at once.
 FETCHED = 32

@@ -6,19 +6,41 @@ the stages. `dlcca.fitting.pipeline` has them in their order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dlcca.engine.fingerprint import stage_fingerprint
+import numpy as np
+
+from dlcca.engine import given_rows
 from dlcca.engine.planning import StagePlan
 from dlcca.engine.work import Tell, do_missing
 from dlcca.storage.blocks import Blocks
+from dlcca.storage.manifest import known_stage
 
 __all__ = ["Arrays", "Blocks", "Stage"]
 
 #: By name: shape, dtype and rows of a block of an array.
 Arrays = Mapping[str, tuple[Any, ...]]
+
+
+def fingerprint(*content: Any) -> str:
+    """SHA-256 of plain values and arrays."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=plain).encode()).hexdigest()
+
+
+def stage_fingerprint(
+    job: Any, name: str, options: Sequence[Any] = (), constants: Sequence[Any] = (), below: Sequence[str] = ()
+) -> str:
+    """The fingerprint of a stage of a job, from the options and constants it depends on and those of stages below."""
+    return fingerprint(job.inputs, job.rows, name, list(options), list(constants), list(below))
+
+
+def plain(value: Any) -> Any:
+    """A value for JSON; of an array its digest."""
+    return given_rows.digest(value) if np.ndim(value) else np.asarray(value).tolist()
 
 
 def _one(job: Any) -> int:
@@ -76,7 +98,7 @@ class Stage:
     """What it leaves, likewise."""
 
     def fingerprint(self, job: Any) -> str:
-        """What tells the arrays of this stage from those of other inputs and settings."""
+        """Identity of the arrays of this stage: its inputs and settings."""
         known = job.fingerprints
         if self.name not in known:
             options = [job.seed if name == "seed" else job.options[name] for name in self.options]
@@ -114,3 +136,29 @@ class Stage:
             self.before(job, client)
         if do_missing(self.compute, job, blocks, client, tell) and self.afterwards is not None:
             self.afterwards(job, client)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a stage is."""
+
+    name: str
+    done: int
+    blocks: int
+    seconds: float  # of all finished blocks, on the workers
+    peak_bytes: int  # the largest memory of a worker
+
+
+def stages_on_disk(store: str, names: Sequence[str]) -> list[Blocks]:
+    """Those of some stages that have been begun; an error if the record of one is damaged."""
+    known = {name: known_stage(store, name) for name in names}
+    return [Blocks(store, name, k["fingerprint"], k["n_blocks"]) for name, k in known.items() if k is not None]
+
+
+def progress_of(stages: Iterable[Blocks]) -> list[Progress]:
+    """Finished blocks and cost of each stage."""
+    found = []
+    for stage in stages:
+        cost, done = stage.cost(), stage.n_blocks - len(stage.missing())
+        found.append(Progress(stage.name, done, stage.n_blocks, cost["seconds"], cost["peak_bytes"]))
+    return found

@@ -1,23 +1,35 @@
-"""How the missing blocks of a stage get done: one after another here, or as tasks of a Dask cluster."""
+"""How the missing blocks of a stage get done: one after another here, or as tasks of a Dask cluster.
+
+Dask repeats the work of tasks that fail and of workers that are gone without a message. So a task that fails reports it
+from its worker, before Dask sees it, on a topic of its own; the scheduler reports workers that are gone. Both reach the
+client, which notes them with the run and prints them.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine import given_rows, scheduler
-from dlcca.engine.failures import reported
-from dlcca.engine.scheduler import WAVE
+from dlcca.engine.scheduler import RETRIES, WAVE
 from dlcca.errors import DamagedBlock
 from dlcca.storage import cost, event_log, lock
 from dlcca.storage.blocks import Blocks
+from dlcca.storage.event_log import Recorder
 
+TOPIC = "dlcca-failures"
+#: Failures that are printed; of more only the number, at the end.
+MOST_SAID = 10
 #: Computes one block and writes it: (job, stage, block) -> nothing. A module-level function, so that workers find it.
 #: The job is whatever describes the work: a `Job` or an `IngestJob`.
 Compute = Callable[[Any, Blocks, int], None]
-#: Told of progress: stage name, blocks done, blocks in all.
+#: Called with progress: stage name, blocks done, blocks in all.
 Tell = Callable[[str, int, int], None]
 
 
@@ -54,7 +66,7 @@ def _telling(address: str, tell: Tell | None) -> Tell:
 
 
 def _silence(stage: str, done: int, blocks: int) -> None:
-    """Nobody has asked for progress."""
+    """Report no progress."""
 
 
 def _do(compute: Compute, job: Any, stage: Blocks, block: int) -> dict[str, Any]:
@@ -63,7 +75,7 @@ def _do(compute: Compute, job: Any, stage: Blocks, block: int) -> dict[str, Any]
         compute(job, stage, block)
         return {}
     with cost.timed_task(), reported(stage.name, block):
-        if not stage.is_finished(block):  # it is if a worker died between the last of its work and telling of it
+        if not stage.is_finished(block):  # it is if a worker died before it reported the block
             compute(job, stage, block)
         return cost.so_far()
 
@@ -80,6 +92,15 @@ def read_or_computed(compute: Compute, job: Any, stage: Blocks, array: str, bloc
         again = stage.without(block)
         compute(job, again, block)
         return again.read(array, block)
+
+
+def digest_of_blocks(compute: Compute, job: Any, stage: Blocks, name: str) -> str:
+    """The digest of an array of the run itself, as readers compute it, made block by block."""
+    array = stage.array(name)
+    made = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+    for block in range(stage.n_blocks):
+        made.update(np.ascontiguousarray(read_or_computed(compute, job, stage, name, block)).data)
+    return made.hexdigest()
 
 
 def collect(
@@ -112,3 +133,64 @@ def _ask(
     """One result and its cost, on a worker."""
     with cost.timed_task(), reported(name, block):
         return function(job, block, *arguments), cost.so_far()
+
+
+@contextmanager
+def reported(stage: str, block: int) -> Iterator[None]:
+    """On a worker: report to the client if the block fails."""
+    try:
+        yield
+    except Exception as error:
+        with suppress(Exception):  # not on a worker, or one that is being closed
+            from distributed import get_worker
+
+            worker = get_worker()
+            told = f"{type(error).__name__}: {error}"[:500]
+            worker.log_event(TOPIC, {"stage": stage, "block": block, "error": told, "worker": worker.address})
+        raise
+
+
+@contextmanager
+def watched(client: Any, recorder: Recorder | None, say: Callable[[str], None]) -> Iterator[None]:
+    """With a client: note and print every retry."""
+    if client is None or recorder is None:
+        yield
+        return
+    failed: Counter[tuple[str, int]] = Counter()
+    said = Counter(failures=0)
+
+    def tell(text: str) -> None:
+        said["failures"] += 1
+        if said["failures"] <= MOST_SAID:
+            say(text if said["failures"] < MOST_SAID else f"{text} Further ones are not said; they are in the events.")
+
+    def on_failure(event: tuple[float, dict[str, Any]]) -> None:
+        about = event[1]
+        stage, block = about["stage"], about["block"]
+        failed[stage, block] += 1
+        times = failed[stage, block]
+        if times <= RETRIES:
+            recorder.note("retry", **about, times=times, at_most=RETRIES)
+            again = f"it is begun again ({times} of at most {RETRIES} times)."
+            tell(f"block {block} of {stage!r} failed on {about['worker']} ({about['error']}); {again}")
+        else:
+            recorder.note("block given up", **about)
+
+    def on_any(event: tuple[float, dict[str, Any]]) -> None:
+        about = event[1]
+        if about.get("action") != "remove-worker" or about.get("expected"):
+            return
+        tasks = len(about.get("processing-tasks", ()))
+        recorder.note("worker lost", worker=about.get("worker"), tasks=tasks)
+        if tasks:
+            recorder.note("retry", worker=about.get("worker"), tasks=tasks)
+            tell(f"the worker {about.get('worker')} is gone; {tasks} tasks are begun again elsewhere.")
+
+    client.subscribe_topic(TOPIC, on_failure)
+    client.subscribe_topic("all", on_any)
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # the connection may be gone
+            for topic in (TOPIC, "all"):
+                client.unsubscribe_topic(topic)

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from dlcca.engine import given_rows
 from dlcca.errors import DataError
 from dlcca.fitting.embed import fitted
-from dlcca.fitting.job import Job, Source, make_job
-from dlcca.fitting.memory_job import memory_job
+from dlcca.fitting.job import Job, Source, make_job, memory_job
 from dlcca.numerics.landmarks import evenly
 from dlcca.numerics.windows import roomy, time_windows
 from dlcca.settings.auto import Choices
@@ -25,7 +24,7 @@ from dlcca.views import in_range
 CANDIDATES = (8, 15, 31, 61, 121, 241)
 #: A window is at most this share of a stretch: all landmarks would have the same one.
 LONGEST = 5 / 6
-#: Rows that are looked at, in how many stretches spread over a longer recording, and landmarks among them.
+#: Rows that are used, in how many stretches spread over a longer recording, and landmarks among them.
 ROWS, STRETCHES, LANDMARKS = 2048, 4, 200
 #: Components of a view that the small fits see: those with at least this share of the largest one's variance.
 COMPONENTS, LEAST_VARIANCE = 32, 1e-4
@@ -67,7 +66,7 @@ def auto_window(arrays: Sequence[NDArray], segments: NDArray, embed: Embed) -> t
 
 
 def told_by_each(parts: list[NDArray], segments: NDArray, embed: Embed) -> dict[int, float]:
-    """For each candidate length, how well the first coordinate is told by that view which tells it worst."""
+    """For each candidate length, R² of the first coordinate predicted from one view, the lowest of all views."""
     found = {}
     for width in CANDIDATES:
         room = np.flatnonzero(roomy(segments, int(np.ceil(width / LONGEST))))
@@ -99,7 +98,7 @@ def with_window(
     if asked.window != "auto":
         return choices
     if not isinstance(asked.kind, str) or asked.kind != "time":
-        return replace(choices, settings=choices.settings.with_options(window=8))  # not looked at
+        return replace(choices, settings=choices.settings.with_options(window=8))  # not used
     rows, stretches = rows_to_choose_by(n, segments)
     small = choices.settings.with_options(n_components=1, kernel="dense", solver="gram")
     window, why = auto_window(read(rows), stretches, partial(first_coordinate, small))

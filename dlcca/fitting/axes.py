@@ -13,7 +13,7 @@ from dlcca.numerics.distances import LEAST_SPREAD, MOST_CHANNELS, Axes, equalize
 
 def is_needed(job: Job) -> bool:
     """Whether links are by distance, and not by the metric or to all landmarks."""
-    by_distance = job.options["fusion"] == "alternating" and job.options["kernel"] == "sparse"
+    by_distance = job.fusion.per_view and job.options["kernel"] == "sparse"
     return bool(by_distance and int(job.options["n_links"]) < landmarks.count(job))
 
 

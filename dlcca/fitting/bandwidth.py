@@ -1,4 +1,4 @@
-"""The bandwidth of each kernel: by a rule, from passes over all distances, or as the user said."""
+"""The bandwidth of each kernel: by a rule, from passes over all distances, or a number from the user."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from dlcca.engine.stage import Blocks, Stage
 from dlcca.engine.work import Tell, collect
-from dlcca.fitting import draft_model, kernel, quantiles, units
+from dlcca.fitting import distances, kernel
 from dlcca.fitting.job import Job
 from dlcca.numerics.kernels import QUANTILES, choose_bandwidth, kth_smallest, log_sums, sigma_grid, steepest
 
 
 def kernel_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
     """Distances of a block in each kernel, some rows at a time."""
-    if draft_model.is_sparse(job):
-        for v in draft_model.kernels(job):
+    if job.is_sparse:
+        for v in job.kernels:
             yield v, kernel.KERNEL.of(job).read(f"distances_{v}", block)
     else:
         yield from ((0, D) for D in kernel.dense_tiles(job, block))
@@ -38,19 +38,18 @@ def _find(job: Job, stage: Blocks, client: Any, tell: Tell | None) -> None:
 def _bandwidths(job: Job, client: Any, tell: Tell | None) -> list[float]:
     said = job.options["bandwidth"]
     if not isinstance(said, str):
-        return [float(said) for _ in draft_model.kernels(job)]
+        return [float(said) for _ in job.kernels]
     if job.in_memory:
         stage = kernel.KERNEL.of(job)
-        sigma = [choose_bandwidth(stage.read_all(f"distances_{v}"), said) for v in draft_model.kernels(job)]
-        quantiles.refuse_flat(sigma, job)
+        sigma = [choose_bandwidth(stage.read_all(f"distances_{v}"), said) for v in job.kernels]
+        distances.refuse_flat(sigma, job)
         return sigma
-    distances = neighbor_distances if said == "neighbor" else kernel_distances
-    share, many = QUANTILES["median" if said == "slope" else said], len(draft_model.kernels(job))
-    dense = not draft_model.is_sparse(job)
-    sigma = quantiles.quantiles(job, distances, many, share, client, tell, dense=dense)
+    looked_at = neighbor_distances if said == "neighbor" else kernel_distances
+    share, many = QUANTILES["median" if said == "slope" else said], len(job.kernels)
+    sigma = distances.quantiles(job, looked_at, many, share, client, tell, dense=not job.is_sparse)
     if said == "slope":
         sigma = _steepest(job, sigma, client, tell)
-    quantiles.refuse_flat(sigma, job)
+    distances.refuse_flat(sigma, job)
     return sigma
 
 
@@ -79,10 +78,10 @@ def sigmas(job: Job) -> list[float]:
 
 BANDWIDTH = Stage(
     "bandwidth",
-    after=[kernel.KERNEL, units.UNITS],
+    after=[kernel.KERNEL, distances.UNITS],
     options=["bandwidth"],
     says=lambda job: f"bandwidth {job.options['bandwidth']}",
-    cost=lambda sizes: units.passes_cost("bandwidth", sizes, sizes.bandwidth_passes),
+    cost=lambda sizes: distances.passes_cost("bandwidth", sizes, sizes.bandwidth_passes),
     drive=_find,
     reads="a block of distances",
     leaves="counts of their leading digits, from which quantiles follow exactly",

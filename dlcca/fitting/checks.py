@@ -1,7 +1,11 @@
-"""The fitted model, and what some rows tell of it: one task, when all coordinates are there."""
+"""Checks of the fitted model on some rows: one task, when all coordinates are there.
+
+Among them are fits to halves: with half of the landmarks, and to half of the rows.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -11,22 +15,35 @@ from numpy.typing import NDArray
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Blocks, Stage
 from dlcca.errors import DataError, SettingsError
-from dlcca.fitting import embed, potential, spectrum
-from dlcca.fitting.embed import model_of
-from dlcca.fitting.half_fits import from_halves, half_fit, rows_for_halves
-from dlcca.fitting.job import Job
+from dlcca.fitting import embed, landmarks, metric, spectrum
+from dlcca.fitting.embed import fitted, model_of, rows_apart
+from dlcca.fitting.job import Job, memory_job
 from dlcca.model import Model
 from dlcca.numerics.landmarks import evenly
-from dlcca.trust.assess import SOME_ROWS, checks_of, linear_cca_r2
+from dlcca.settings.auto import matched_rows
+from dlcca.settings.fit import Settings
+from dlcca.trust.assess import SOME_ROWS, Half, checks_of, linear_cca_r2
 from dlcca.trust.quality import Checks
+from dlcca.trust.scores import linear_r2
+from dlcca.trust.stability import Reproduced, reproduced, split_rows
 from dlcca.views import Views
 
-#: Coordinates that are looked at, at most: rows of all blocks.
+#: Rows whose coordinates are checked, at most, from all blocks.
 MANY_ROWS = 1 << 16
 #: Entries of `Checks` that are arrays.
 ARRAYS = ("told", "told_by_more", "carriers", "again")
-#: Times that some rows are halved, to see what comes again, and landmarks of a half: a tenth of a small run.
+#: Splits of some rows into halves, to see what is reproduced, and landmarks of a half: a tenth of a small run.
 SPLITS, LANDMARKS_OF_HALF = 1, 200
+
+#: Landmarks of which half are tried alone: of fewer there is no half, and more are many enough.
+FEWEST_HALVED, MOST_HALVED = 16, 4096
+#: Blocks of rows that are dealt out to the halves, each at least so many windows long; and the fewest rows of a half.
+BLOCKS, WINDOWS_OF_BLOCK, FEWEST_ROWS = 20, 4, 32
+#: Additional coordinates of a half: the second of all rows may be its third.
+MORE = 2
+#: Of a long recording, at most so many rows in stretches, so many here and there (storage unpacks a chunk for each),
+#: and so many numbers in all views together.
+MOST_ROWS, MOST_SCATTERED, MOST_ENTRIES = 4000, 2000, 1 << 22
 
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
@@ -36,7 +53,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     half = half_fit(model, arrays, E, job.settings)
     pieces, stray = spectrum.connected_components(job)
     found = checks_of(model, arrays, _many(job), half, pieces)
-    stray = stray if potential.is_needed(job) else None
+    stray = None if job.coordinates.are_eigenfunctions else stray
     found = replace(found, again=_again(job, model), outliers=spectrum.outliers(job), stray=stray)
     found = replace(found, linear=linear_cca_r2(arrays, E))
     plain = {
@@ -46,7 +63,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
 
 
 def _again(job: Job, model: Model) -> NDArray[np.float64] | None:
-    """What comes again of each coordinate from fits to halves of some rows; None where that cannot be told."""
+    """How well each coordinate is reproduced by fits to halves of some rows; None where it cannot be measured."""
     if job.in_memory or not isinstance(job.options["neighborhoods"], str):
         return None  # in memory it would take a third of a small fit; `dlcca.stability` measures it on request
     found = rows_for_halves(job.n, job.dims, job.settings, job.segments)
@@ -75,6 +92,136 @@ def _many(job: Job) -> NDArray[np.float64]:
     return E[np.isfinite(E).all(axis=1)]
 
 
+def from_halves(
+    E: NDArray,
+    views: Views,
+    settings: Settings,
+    m: int,
+    rng: np.random.Generator,
+    *,
+    segments: NDArray[np.int64] | None = None,
+    n_splits: int = 4,
+) -> Reproduced:
+    """How well coordinates E (n, q) of these rows are reproduced by fits to halves of them.
+
+    Parameters
+    ----------
+    settings : those of the model that E is of, without any "auto"
+    m : landmarks of a half; not more than its rows allow
+    segments : (n,) numbers of unbroken stretches, which windows of time do not cross
+    n_splits : times that the rows are halved
+    """
+    refuse(settings, views.n)
+    own = _of_half(settings, views.n, m)
+    more = own.with_options(n_components=max(int(own.spectrum.n_components), min(E.shape[1] + MORE, m - 2)))
+    width = rows_apart(settings)
+    blocks = int(np.clip(views.n // (WINDOWS_OF_BLOCK * width) // 2 * 2, 2, BLOCKS))
+    made = []
+    for _ in range(n_splits):
+        *halves, block = split_rows(views.n, blocks, rng)
+        cut = _cut(block, segments)
+        one, two = (_fitted(views[half], (more, own), rng, cut[half]) for half in halves)
+        made.append((one.coordinates(views.present), two.coordinates(views.present)))
+    return reproduced(E, made)
+
+
+def refuse(settings: Settings, n: int) -> None:
+    """An error if rows with these neighborhoods cannot be halved."""
+    if not isinstance(settings.neighborhoods.kind, str):
+        raise SettingsError(
+            "neighborhoods were given as row numbers, and those of half the rows are not known; stability is of models "
+            "with neighborhoods='time' or 'knn'."
+        )
+    if n < 2 * FEWEST_ROWS:
+        raise DataError(f"{n} samples cannot be halved; stability needs at least {2 * FEWEST_ROWS}.")
+    width = rows_apart(settings)
+    if n < 4 * width:
+        raise DataError(
+            f"{n} samples cannot be halved where window={width}; stability needs at least {4 * width}, so that a half "
+            "holds two windows. Give a longer recording, or choose a shorter window."
+        )
+
+
+def rows_for_halves(
+    n: int, dims: Sequence[int], settings: Settings, segments: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64] | None] | None:
+    """Rows of a long recording that stand for its halves, and the unbroken stretch of each; None if they are too few.
+
+    Windows of time need rows that follow each other: an even number of equally long stretches, evenly over all. Without
+    windows any rows will do.
+    """
+    width = rows_apart(settings)
+    most = min(n, MOST_ROWS if width > 1 else MOST_SCATTERED, MOST_ENTRIES // sum(dims))
+    if width == 1:
+        return (evenly(n, most), None) if most >= 2 * FEWEST_ROWS else None
+    if n > most:
+        length = max(most // BLOCKS, WINDOWS_OF_BLOCK * width)
+        count = most // length // 2 * 2
+        if count < 2:
+            return None
+        first = np.arange(count) * (n - length) // (count - 1)
+        rows = (first[:, None] + np.arange(length)).ravel()
+        return rows, _cut(np.repeat(np.arange(count), length), None if segments is None else segments[rows])
+    return (np.arange(n), segments) if n >= max(2 * FEWEST_ROWS, 4 * width) else None
+
+
+def _of_half(settings: Settings, n: int, m: int) -> Settings:
+    """The same for half the rows: not more landmarks or neighbors than there are."""
+    least = int(np.floor(0.4 * n))  # blocks are not all of one length
+    m, k = min(m, least), min(int(settings.neighborhoods.n_neighbors), least)
+    subset = settings.neighborhoods.neighbor_rows
+    return settings.with_options(
+        landmarks=m,
+        landmark_rule=settings.landmarks.rule if settings.landmarks.rule != "auto" else "even",
+        n_neighbors=k,
+        neighbor_rows=subset if isinstance(subset, str) else matched_rows(k, m, int(settings.kernel.n_links)),
+    )
+
+
+def _cut(block: NDArray[np.int64], segments: NDArray | None) -> NDArray[np.int64]:
+    """Stretches that a window may not leave: those of the recording, cut at the edges of the blocks."""
+    if segments is None:
+        return block
+    new = np.flatnonzero((np.diff(block) != 0) | (np.diff(segments) != 0))
+    return np.searchsorted(new, np.arange(len(block)), side="left")
+
+
+def _fitted(views: Views, tried: Sequence[Settings], rng: np.random.Generator, segments: NDArray) -> Model:
+    """The model alone, without its quality; by the first settings that the kernel has enough rank for."""
+    job = memory_job(views.present, views.names, tried[0], int(rng.integers(1 << 63)), segments)
+    for settings in tried[:-1]:
+        try:
+            return fitted(replace(job, settings=settings))
+        except SettingsError:
+            continue
+    return fitted(replace(job, settings=tried[-1]))
+
+
+def half_fit(whole: Model, arrays: list[NDArray], embedding: NDArray, settings: Settings) -> Half | None:
+    """R² of the embedding of some samples, predicted from a fit with every other landmark.
+
+    None if there are too few landmarks to halve, or so many that half would do. ``arrays`` are the views, and
+    ``embedding`` (s, q) the coordinates, of these samples.
+    """
+    q, L = int(settings.spectrum.n_components), whole.n_landmarks
+    kept = np.arange(0, L, 2)
+    if not FEWEST_HALVED <= L <= MOST_HALVED or q + 2 > len(kept):
+        return None
+    rows = len(embedding) + np.arange(len(kept))  # landmarks need not be among these samples
+    wider = settings.with_options(n_components=q + 1, solver="gram", landmarks=rows)
+    job = memory_job(arrays, whole.names, wider)
+    landmarks.fill(job, rows, [P[kept] for P in whole.points])
+    metric.fill(job, [F[kept] for F in whole.factors])
+    try:
+        model = fitted(job)
+    except (DataError, SettingsError):  # the distances of these samples are all zero, or their kernel has no such rank
+        return None
+    S = spectrum.eigenvalues(job)
+    other = model.coordinates(arrays)
+    gap = (S[q] - S[q + 1]) / max(1 - S[q + 1], spectrum.LEAST_EIGENVALUE)
+    return linear_r2(embedding, other[:, :q]), linear_r2(embedding, other), float(gap)
+
+
 def result(job: Job) -> Checks:
     """What was found."""
     facts: dict[str, Any] = CHECKS.of(job).facts(0)
@@ -83,7 +230,7 @@ def result(job: Job) -> Checks:
 
 
 def _cost(sizes: Sizes) -> StagePlan:
-    """A fit with half the landmarks to some rows, two fits to halves of some, and a look at many coordinates."""
+    """A fit with half the landmarks to some rows, two fits to halves of some, and checks of many coordinates."""
     half, some = sizes.m / 2, min(sizes.n, 1024)
     halved, landmarks = min(sizes.n, 4000, (1 << 22) // sizes.width), min(sizes.m, 200)
     return StagePlan(
@@ -104,5 +251,5 @@ CHECKS = Stage(
     says=lambda job: f"{job.options['n_components']} coordinates",
     cost=_cost,
     reads="some rows",
-    leaves="what fits to halves of them and the kernel tell of the result",
+    leaves="checks of the kernel, and of the result by fits to halves",
 )

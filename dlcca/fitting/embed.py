@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,38 +11,39 @@ from numpy.typing import NDArray
 from dlcca.engine.planning import FILE_SELECTIONS, Sizes, StagePlan
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.fitting import bandwidth, draft_model, gram, kernel, landmarks, potential, spectrum, units
+from dlcca.fitting import bandwidth, distances, kernel, landmarks, readout, spectrum
 from dlcca.fitting.job import Job
 from dlcca.model import Model
-from dlcca.numerics.coordinates import extend
-from dlcca.numerics.kernels import relative_rows, sparse_rows
+from dlcca.numerics.coordinates import largest_entries, signs_of_sums
+from dlcca.numerics.kernels import Kernel, relative_rows, sparse_rows
 from dlcca.numerics.landmarks import Exclusion, coverage_radius, nearest_distances
-from dlcca.numerics.potential import features, potential_coordinates
 from dlcca.settings.fit import Settings
 
 #: Rows from which the coverage radius of the landmarks is measured, and the fewest; between these as many as have so
 #: many distances to the landmarks.
 REACH_ROWS, LEAST_REACH_ROWS, REACH_ENTRIES = 1 << 14, 1 << 10, 1 << 27
-#: Of each block at least so many rows tell how far the landmarks reach.
+#: Samples whose sparse kernel rows are held at a time.
+TILE_ROWS = 4096
+#: Rows of each block from which the coverage radius is measured, at least.
 LEAST_LOOKED_AT = 128
 
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
     """Coordinates up to sign and scale, and the sums from which these follow."""
     first, _last = job.bounds(block)
-    E = _potential(job, block) if potential.is_needed(job) else average(job, block, _eigenfunctions(job))
-    largest = E[np.argmax(np.abs(E), axis=0), np.arange(E.shape[1])]
+    model = readout.model(job)
+    E = np.concatenate([job.coordinates.read(rows, model) for rows in kernel_rows(job, block)])
     facts = {
         "squares": (E**2).sum(axis=0).tolist(),
         "cubes": (E**3).sum(axis=0).tolist(),
         "sizes": (np.abs(E) ** 3).sum(axis=0).tolist(),
-        "largest": largest.tolist(),
+        "largest": largest_entries(E).tolist(),
     }
     stage.write(block, {"raw": (first, E), "nearest": (block * rows_looked_at(job), _nearest(job, block))}, facts)
 
 
 def rows_looked_at(job: Job) -> int:
-    """Rows of a block that tell how far the landmarks reach: the first ones, so that one chunk is read again."""
+    """Rows of a block from which the coverage radius is measured: the first ones, so that one chunk is read again."""
     return min(job.rows, max(LEAST_LOOKED_AT, reach_rows(landmarks.count(job)) // job.n_blocks))
 
 
@@ -52,19 +53,19 @@ def reach_rows(m: int) -> int:
 
 
 def rows_apart(settings: Settings) -> int:
-    """Rows nearer than this to a landmark are too much like it to tell how far another day's rows may lie."""
+    """Rows nearer than this to a landmark are too similar to it to measure how far new rows may lie."""
     asked = settings.neighborhoods
     return int(asked.window) if isinstance(asked.kind, str) and asked.kind == "time" else 1
 
 
 def _nearest(job: Job, block: int) -> NDArray[np.float64]:
-    """Distances (rows looked at, K) to the nearest landmark; NaN in views that are not used and beyond the last row."""
+    """Distances (rows, K) to the nearest landmark; NaN in views that are not used and beyond the last row."""
     first, last = job.bounds(block)
     some = np.arange(first, min(last, first + rows_looked_at(job)))
     found = np.full((rows_looked_at(job), job.K), np.nan)
     exclusion = Exclusion(some, landmarks.rows(job), rows_apart(job.settings))
-    points = units.model(job).points
-    for v in draft_model.used_views(job):
+    points = distances.model(job).points
+    for v in job.fusion.used_views(job.K):
         X = job.read(v, slice(first, first + len(some)))
         found[: len(some), v] = nearest_distances(X, points[v], exclusion)
     return found
@@ -72,50 +73,24 @@ def _nearest(job: Job, block: int) -> NDArray[np.float64]:
 
 def reaches(job: Job) -> NDArray[np.float64]:
     """How far the landmarks reach in every view, (K,); 0 in one that is not used."""
-    found, points = COORDINATES.of(job).read_all("nearest"), units.model(job).points
-    used = draft_model.used_views(job)
+    found, points = COORDINATES.of(job).read_all("nearest"), distances.model(job).points
+    used = job.fusion.used_views(job.K)
     return np.array([coverage_radius(found[:, v], points[v]) if v in used else 0.0 for v in range(job.K)])
 
 
-#: Of each kernel, weights (m,) and values (m, p) of the landmarks.
-Known = list[tuple[NDArray, NDArray]]
-
-
-def _eigenfunctions(job: Job) -> Known:
-    return list(zip(gram.weights(job), spectrum.values(job), strict=True))
-
-
-def average(job: Job, block: int, known: Known) -> NDArray:
-    """Averages (b, p) of the landmarks' values under the kernel rows of a block; of several kernels, their mean."""
+def kernel_rows(job: Job, block: int) -> Iterator[list[Kernel]]:
+    """Rows of every kernel, up to a factor of each row, of some samples of a block at a time."""
     sigmas = bandwidth.sigmas(job)
-    if not draft_model.is_sparse(job):
-        (b, V), sigma = known[0], sigmas[0]
-        return np.concatenate([extend(relative_rows(D, sigma), b, V) for D in kernel.dense_tiles(job, block)])
-    readings = []
-    for v, (sigma, (b, V)) in enumerate(zip(sigmas, known, strict=True)):
-        links, D = kernel.rows(job, v, block)
-        W = sparse_rows(relative_rows(D, sigma), links, landmarks.count(job))
-        readings.append(extend(W, b, V))
-    return np.mean(readings, axis=0)
-
-
-def _potential(job: Job, block: int) -> NDArray:
-    """Potential coordinates of a block, some rows at a time."""
-    arrivals, components = potential.result(job)
-    sigmas, m = bandwidth.sigmas(job), landmarks.count(job)
-    if draft_model.is_sparse(job):
-        kernels = [kernel.rows(job, v, block) for v in draft_model.kernels(job)]
-        parts = []
-        for first in range(0, len(kernels[0][0]), potential.TILE_ROWS):
-            rows = slice(first, first + potential.TILE_ROWS)
-            W = [
-                sparse_rows(relative_rows(D[rows], sigma), links[rows], m)
-                for (links, D), sigma in zip(kernels, sigmas, strict=True)
-            ]
-            parts.append(potential_coordinates([features(w, B) for w, B in zip(W, arrivals, strict=True)], components))
-        return np.concatenate(parts)
-    tiles = (relative_rows(D, sigmas[0]) for D in kernel.dense_tiles(job, block))
-    return np.concatenate([potential_coordinates([features(W, arrivals[0])], components) for W in tiles])
+    if not job.is_sparse:
+        yield from ([relative_rows(D, sigmas[0])] for D in kernel.dense_tiles(job, block))
+        return
+    kernels = [kernel.rows(job, v, block) for v in job.kernels]
+    for first in range(0, len(kernels[0][0]), TILE_ROWS):
+        rows = slice(first, first + TILE_ROWS)
+        yield [
+            sparse_rows(relative_rows(D[rows], sigma), links[rows], landmarks.count(job))
+            for (links, D), sigma in zip(kernels, sigmas, strict=True)
+        ]
 
 
 def sign_and_scale(job: Job) -> tuple[NDArray, NDArray]:
@@ -130,25 +105,18 @@ def sign_and_scale(job: Job) -> tuple[NDArray, NDArray]:
 def model_of(job: Job) -> Model:
     """The fitted model, which gives any sample its coordinates."""
     sign, scale = sign_and_scale(job)
-    draft, sigma = units.model(job), bandwidth.sigmas(job)
-    reading: dict[str, Any] = {}
-    if potential.is_needed(job):
-        arrivals, components = potential.result(job)
-        loadings = [V * sign for V in components.loadings]
-        reading = {"arrivals": arrivals, "components": replace(components, loadings=loadings)}
+    model = readout.model(job)
     return replace(
-        draft,
-        **reading,
-        units=np.array(sigma) if job.options["fusion"] == "alternating" else draft.units * sigma[0],
-        weights=gram.weights(job),
-        values=[V * sign for V in spectrum.values(job)],
+        model,
+        values=[V * sign for V in model.values],
+        readout=job.coordinates.signed(model.readout, sign),
         scale=scale,
         reach=reaches(job),
     )
 
 
 def fitted(job: Job) -> Model:
-    """The model of a job in memory, without a look at its quality: runs the stages that it needs."""
+    """The model of a job in memory, without its quality: runs the stages that it needs."""
     SIGNS.ensure(job)
     return model_of(job)
 
@@ -158,12 +126,9 @@ def combine(job: Job, stage: Blocks, block: int) -> None:
     coordinates = COORDINATES.of(job)
     facts = [coordinates.facts(b) for b in range(coordinates.n_blocks)]
     total = {key: np.sum([f[key] for f in facts], axis=0) for key in ("squares", "cubes", "sizes")}
-    each = np.array([f["largest"] for f in facts])
-    largest = each[np.argmax(np.abs(each), axis=0), np.arange(each.shape[1])]
-    clear = np.abs(total["cubes"]) >= 1e-6 * total["sizes"]
-    sign = np.where(np.where(clear, total["cubes"], largest) < 0, -1.0, 1.0)
+    sign = signs_of_sums(total["cubes"], total["sizes"], largest_entries(np.array([f["largest"] for f in facts])))
     scale = np.ones_like(sign)
-    if job.options["fusion"] == "alternating" and not potential.is_needed(job):
+    if not (job.fusion.is_scaled or job.coordinates.is_scaled):
         size = np.sqrt(total["squares"] / job.n)
         scale = 1 / np.where(size > 0, size, 1)
     stage.write(block, {}, {"sign": sign.tolist(), "scale": scale.tolist()})
@@ -208,7 +173,7 @@ def _embedding_array(job: Job) -> Arrays:
 
 def _coordinates_cost(sizes: Sizes) -> StagePlan:
     n, s, q = sizes.n, sizes.kept, sizes.q
-    # Distances, in double precision, that tell how far the landmarks reach.
+    # Distances, in double precision, from which the coverage radius is measured.
     looked_at = float(sizes.reach_rows) * sizes.m * len(sizes.used_views)
     b = min(sizes.rows, n)
     return StagePlan(
@@ -244,7 +209,7 @@ def _embedding_cost(sizes: Sizes) -> StagePlan:
 COORDINATES = Stage(
     "coordinates",
     compute,
-    after=[spectrum.SPECTRUM, potential.POTENTIAL],
+    after=[spectrum.SPECTRUM, readout.READOUT],
     constants=[LEAST_LOOKED_AT],
     n_blocks=lambda job: job.n_blocks,
     arrays=_raw_arrays,

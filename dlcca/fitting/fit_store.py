@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.clusters.check import access_problems
-from dlcca.engine import given_rows
+from dlcca.engine.stage import plain
 from dlcca.errors import ClusterError, DlccaError, SettingsError, StaleStage
 from dlcca.fitting.job import Source
 from dlcca.settings.fit import Settings
@@ -74,7 +74,7 @@ class FitStore:
             return fresh
         files = files_at(self.address)
         wanted = {"options": settings.options(), "seed": fresh, "views": views}
-        wanted = json.loads(json.dumps(wanted, default=_plain))
+        wanted = json.loads(json.dumps(wanted, default=plain))
         content = files.get(FILE)
         if content is not None:
             known = json.loads(content)
@@ -157,7 +157,3 @@ def _problem(source: Source, expected: tuple[tuple[int, ...], str]) -> str | Non
         return str(error)
     found = (tuple(array.shape), str(array.dtype))
     return None if found == expected else f"{source.address} is another array there, {found} and not {expected}"
-
-
-def _plain(value: Any) -> Any:
-    return given_rows.digest(value) if np.ndim(value) else np.asarray(value).tolist()

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.fitting import bandwidth, draft_model, kernel, landmarks
+from dlcca.fitting import bandwidth, kernel, landmarks
 from dlcca.fitting.job import Job
-from dlcca.numerics.fusion import gram_pairs
+from dlcca.numerics.fusion import Degrees
 from dlcca.numerics.kernels import add_gram, inverse_root, kernel_rows, relative_rows
 
 #: Groups of blocks whose matrices are kept: few, because each is m x m, but enough for a cluster to share.
@@ -27,16 +27,16 @@ def groups(job: Job) -> list[range]:
 
 def pairs(job: Job) -> list[tuple[int, int]]:
     """The kernels whose products are needed, two by two."""
-    return gram_pairs(job.K) if job.options["fusion"] == "alternating" else [(0, 0)]
+    return job.fusion.gram_pairs(job.K)
 
 
 def add_group(job: Job, stage: Blocks, group: int) -> None:
     """The matrices RᵀR of a group's blocks, with R the kernels whose rows have been normalized."""
     m = landmarks.count(job)
     grams = {pair: np.zeros((m, m)) for pair in pairs(job)}
-    columns = [np.zeros(m) for _ in draft_model.kernels(job)]
+    columns = [np.zeros(m) for _ in job.kernels]
     for block in groups(job)[group]:
-        add = _add_sparse if draft_model.is_sparse(job) else _add_dense
+        add = _add_sparse if job.is_sparse else _add_dense
         add(job, block, grams, columns)
     parts: dict[str, tuple[int, NDArray]] = {f"gram_{u}_{v}": (group * m, G) for (u, v), G in grams.items()}
     parts |= {f"columns_{v}": (group, c[None]) for v, c in enumerate(columns)}
@@ -85,7 +85,7 @@ def is_literal(job: Job) -> bool:
 def add_columns(job: Job, stage: Blocks, block: int) -> None:
     """Column sums of a block of the kernel."""
     sigma, total = bandwidth.sigmas(job)[0], np.zeros(landmarks.count(job))
-    if draft_model.is_sparse(job):
+    if job.is_sparse:
         links, D = kernel.rows(job, 0, block)
         W = kernel_rows(D, sigma).astype(np.float64)
         total += np.bincount(links.ravel(), weights=W.ravel(), minlength=len(total))
@@ -102,39 +102,34 @@ def column_sums(job: Job) -> NDArray[np.float64]:
     )
 
 
-def single_values(job: Job, S: NDArray, vectors: NDArray, root: NDArray) -> NDArray[np.float64]:
-    """Values (m, q) of the landmarks from the eigenpairs of a single kernel, the trivial one first."""
-    if is_literal(job):
-        s = column_sums(job)
-        root, size = np.divide(1.0, s, out=np.zeros_like(s), where=s > 0), np.sqrt(s @ s)
-    else:
-        size = np.sqrt(job.n)
-    return vectors[:, 1:] * root[:, None] * size * inverse_root(np.maximum(S[1:], 0))
+def degrees(job: Job, columns: list[NDArray]) -> Degrees:
+    """The scales of the kernels whose normalized rows have these column sums."""
+    return Degrees(job.n, columns, column_sums(job) if is_literal(job) else None)
 
 
 def weights(job: Job) -> list[NDArray[np.float64]]:
     """Weights (m,) of the landmarks in the averages of each kernel."""
     if is_literal(job):
         return [column_sums(job)]
-    return [np.ones(landmarks.count(job)) for _ in draft_model.kernels(job)]
+    return [np.ones(landmarks.count(job)) for _ in job.kernels]
 
 
-def totals(job: Job) -> tuple[dict[tuple[int, int], NDArray], list[NDArray], list[NDArray]]:
-    """Sums of all groups in their order: the matrices of the balanced kernels, the columns, and their inverse roots."""
+def totals(job: Job) -> tuple[dict[tuple[int, int], NDArray], Degrees]:
+    """Sums of all groups in their order: the matrices of the scaled kernels, and the scales."""
     many, parts = GRAM.of(job), range(GRAM.of(job).n_blocks)
-    columns = [np.asarray(sum(many.read(f"columns_{v}", g)[0] for g in parts)) for v in draft_model.kernels(job)]
-    roots = [np.ones_like(C) if is_literal(job) else inverse_root(C) for C in columns]
-    grams = {}
+    columns = [np.asarray(sum(many.read(f"columns_{v}", g)[0] for g in parts)) for v in job.kernels]
+    known = degrees(job, columns)
+    grams, roots = {}, known.roots
     for u, v in pairs(job):
         total = np.asarray(sum(many.read(f"gram_{u}_{v}", g) for g in parts))
         grams[u, v] = total * roots[u][:, None] * roots[v]
-    return grams, columns, roots
+    return grams, known
 
 
 def _arrays(job: Job) -> Arrays:
     m, many = landmarks.count(job), len(groups(job))
     grams = {f"gram_{u}_{v}": ((many * m, m), "float64", m) for u, v in pairs(job)}
-    return {**grams, **{f"columns_{v}": ((many, m), "float64", 1) for v in draft_model.kernels(job)}}
+    return {**grams, **{f"columns_{v}": ((many, m), "float64", 1) for v in job.kernels}}
 
 
 def _cost(sizes: Sizes) -> StagePlan:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.fitting import bandwidth, embed, landmarks, metric, pipeline, potential, results, spectrum
+from dlcca.fitting import bandwidth, embed, landmarks, metric, pipeline, readout, runner, spectrum
 from dlcca.fitting.auto_window import with_window
-from dlcca.fitting.job import Job, refuse_early
-from dlcca.fitting.memory_job import memory_job
+from dlcca.fitting.job import Job, memory_job, refuse_early
 from dlcca.model import Model
 from dlcca.settings.auto import Choices, choose
 from dlcca.settings.fit import Settings
@@ -50,16 +49,15 @@ def fit_views(
     refuse_early(choices.settings.options(), views.n, views.dims)
     job = memory_job(views.present, views.names, choices.settings, seed, segments, allow_degenerate=allow_degenerate)
     pipeline.compute(job)
-    return fit_of(job, embed.EMBEDDING.of(job).read("/embedding", 0), results.quality_of(job, choices), choices)
+    return fit_of(job, embed.EMBEDDING.of(job).read("/embedding", 0), runner.quality_of(job, choices), choices)
 
 
 def fit_of(job: Job, embedding: Any, quality: Quality, choices: Choices) -> Fit:
     """The results of a job whose stages are finished."""
     sigma = bandwidth.sigmas(job)
-    if job.options["diffusion_time"] == "auto":
-        time, reason = potential.diffusion_time(job), "by the number of states that can be distinguished"
-        settings = choices.settings.with_options(diffusion_time=time)
-        choices = replace(choices, settings=settings, reasons={**choices.reasons, "diffusion_time": reason})
+    for option, (value, reason) in readout.facts(job).get("chosen", {}).items():
+        settings = choices.settings.with_options(**{option: value})
+        choices = replace(choices, settings=settings, reasons={**choices.reasons, option: reason})
     return Fit(
         model=embed.model_of(job),
         embedding=embedding,

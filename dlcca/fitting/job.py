@@ -1,10 +1,13 @@
-"""A job: the recordings, the settings and the store, in a form small enough to send to every worker."""
+"""A job: the recordings, the settings and the store, in a form small enough to send to every worker.
+
+A `MemoryJob` has arrays in memory instead: the same stages, on one block, with a store that is a dict.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -12,10 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine import given_rows
-from dlcca.engine.fingerprint import fingerprint, stage_fingerprint
+from dlcca.engine.memory_store import MemoryBlocks, MemoryStore
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_of_block
+from dlcca.engine.stage import fingerprint, stage_fingerprint
 from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
 from dlcca.numerics import windows
+from dlcca.numerics.coordinates import COORDINATES, Diffusion
+from dlcca.numerics.fusion import FUSIONS, Fusion
 from dlcca.recordings import input_integrity as inputs
 from dlcca.recordings.view_array import ViewArray, is_view, view_array
 from dlcca.settings.auto import Choices, choose
@@ -25,6 +31,7 @@ from dlcca.storage.blocks import Blocks
 from dlcca.storage.files import files_at, is_remote, zarr_store
 from dlcca.storage.inputs import check_complete, refuse_objects, refuse_objects_at
 from dlcca.storage.manifest import crc32c
+from dlcca.storage.places import RECORDINGS
 from dlcca.storage.retry import failure_reason
 from dlcca.storage.views import Clock, describe, read_clock
 from dlcca.views import differing, transposed
@@ -49,7 +56,7 @@ class Source:
     def check_complete(self) -> str:
         """Refuse an array that lacks chunks; if these are accepted, a note that counts them, else "".
 
-        Views made of recordings have all their chunks, and tell by themselves where one is lost.
+        Views made of recordings have all their chunks, and report a lost one when it is read.
         """
         array = self.open()
         if isinstance(array, ViewArray):
@@ -100,7 +107,7 @@ def rows_with_window(rows: NDArray[np.int64], segments: NDArray, width: int) -> 
 
 
 def array_sources(views: Mapping[str, str], missing_chunks: Mapping[str, str]) -> dict[str, Source]:
-    """Zarr arrays by the names of their views; what is said of missing chunks goes by the same names."""
+    """Zarr arrays by the names of their views; ``missing_chunks`` has the same names."""
     return {
         name: Source(name, address, missing_chunks=missing_chunks.get(name, "refuse"))
         for name, address in views.items()
@@ -122,7 +129,7 @@ class Job:
     inputs: str  # identity of the views
     clock: str = ""  # the store of views made of recordings that these are; it knows times and gaps
 
-    #: See `dlcca.fitting.memory_job`.
+    #: See `MemoryJob`.
     in_memory = False
     allow_degenerate = False
 
@@ -156,6 +163,25 @@ class Job:
     @property
     def K(self) -> int:
         return len(self.sources)
+
+    @property
+    def fusion(self) -> Fusion:
+        return FUSIONS[self.options["fusion"]]
+
+    @property
+    def coordinates(self) -> Diffusion:
+        """How coordinates are read."""
+        return COORDINATES[self.options["coordinates"]]
+
+    @property
+    def kernels(self) -> list[int]:
+        """Numbers of the kernels: one for each view, or one in all."""
+        return self.fusion.kernels(self.K)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether a row of a kernel has entries at some landmarks only."""
+        return self.fusion.per_view or self.options["kernel"] == "sparse"
 
     @property
     def n_blocks(self) -> int:
@@ -239,7 +265,7 @@ class Job:
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
-        """Those of the stages, as far as they have been looked at: see `dlcca.engine.stage`."""
+        """Those of the stages that have been computed: see `dlcca.engine.stage`."""
         return {}
 
     @cached_property
@@ -260,7 +286,7 @@ def _checksums(stage: Blocks, *, again: bool = False) -> list[list[int]] | None:
 
 
 def cached_clock(address: str, inputs: str) -> Clock:
-    """Read once in a process; ``inputs`` tells the clocks of different views at one address apart."""
+    """Read once in a process; ``inputs`` distinguishes different views at one address."""
     return cache.get(("clock", address, inputs), lambda: read_clock(address))
 
 
@@ -269,7 +295,7 @@ def _told(rows: Any) -> str:
 
 
 def identity(sources: tuple[Source, ...]) -> str:
-    """What tells these views from others: shapes, dtypes, and the bytes of rows spread over each."""
+    """Identity of these views: shapes, dtypes, and the bytes of rows spread over each."""
     known = []
     for source in sources:
         array = source.open()
@@ -349,8 +375,8 @@ def check_rows(option: str, rows: NDArray, n: int) -> None:
         raise SettingsError(f"{option} names row {outside.flat[0]}; the views have rows 0 to {n - 1}.")
 
 
-def opened(sources: tuple[Source, ...]) -> dict[str, Any]:
-    """The views by their names, if they are such: arrays of real numbers, of equal lengths."""
+def opened(sources: tuple[Source, ...], fewest: int = 2) -> dict[str, Any]:
+    """The views by their names, if they are such: arrays of real numbers, of equal lengths, with enough samples."""
     if not sources:
         raise DataError("no views were given; name at least one Zarr array.")
     arrays = {source.name: source.open() for source in sources}
@@ -363,13 +389,27 @@ def opened(sources: tuple[Source, ...]) -> dict[str, Any]:
     if len(set(lengths.values())) > 1:
         raise DataError(differing({name: array.shape for name, array in arrays.items()}))
     n = next(iter(lengths.values()))
-    if n < 2:
-        raise DataError(f"the views have {n} sample{'s' * (n != 1)}; at least 2 are needed.")
+    if n < fewest:
+        raise DataError(f"the views have {n} sample{'s' * (n != 1)}; at least {fewest} are needed.")
     return arrays
 
 
+def dtype_and_rows(arrays: Sequence[Any], n: int) -> tuple[str, int]:
+    """The dtype in which the views of n samples are read, and the rows of a block."""
+    narrow = all(array.dtype.kind == "f" and array.dtype.itemsize <= 4 for array in arrays)
+    dtype = "float32" if narrow else "float64"
+    dims = [array.shape[1] for array in arrays]
+    return dtype, rows_of_block(n, dims, np.dtype(dtype).itemsize, arrays[0].chunks[0])
+
+
+def places_read(address: str, clock: str, sources: Iterable[Source]) -> list[str]:
+    """Where the views lie that were not made for the store at an address."""
+    made_here = clock.rstrip("/") == f"{address.rstrip('/')}/{RECORDINGS}"
+    return [] if made_here else [source.place for source in sources]
+
+
 def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed: int, clock: str = "") -> Job:
-    """A job, after the views have been looked at: equal lengths, real numbers, at least two samples.
+    """A job, after a check of the views: equal lengths, real numbers, at least two samples.
 
     ``clock`` is the address of the store of views that they are, if they were made of recordings.
     """
@@ -382,11 +422,84 @@ def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed
         raise SettingsError(
             "lags is for arrays in memory; find them with dlcca.lags(views), and shift the rows of the views before."
         )
-    narrow = all(array.dtype.kind == "f" and array.dtype.itemsize <= 4 for array in arrays.values())
-    dtype = "float32" if narrow else "float64"
-    chunk_rows = next(iter(arrays.values())).chunks[0]
-    rows = rows_of_block(n, dims, np.dtype(dtype).itemsize, chunk_rows)
+    dtype, rows = dtype_and_rows(list(arrays.values()), n)
     inputs = identity(sources)
     if clock:
         inputs = fingerprint(inputs, describe(clock)["fingerprint"])
     return Job(address, sources, settings, seed, n, dims, dtype, rows, inputs, clock)
+
+
+@dataclass(frozen=True)
+class ArraySource:
+    """One view by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryJob(Job):
+    """K arrays (n, d_v). A job with other settings that has the same store shares the stages that do not differ."""
+
+    arrays: Sequence[NDArray] = ()
+    stretches: NDArray[np.int64] | None = None  # (n,) numbers of the unbroken stretches
+    store: MemoryStore = field(default_factory=MemoryStore)
+    allow_degenerate: bool = False
+
+    in_memory = True
+
+    @property
+    def whole_views(self) -> Sequence[NDArray]:
+        return self.arrays
+
+    @property
+    def segments(self) -> NDArray[np.int64] | None:
+        return self.stretches
+
+    def block(self, block: int) -> list[NDArray]:
+        first, last = self.bounds(block)
+        return [X[first:last] for X in self.arrays]
+
+    def read(self, v: int, rows: Any) -> NDArray:
+        return self.arrays[v][rows]
+
+    def checksums(self, views: Sequence[NDArray]) -> dict[str, list[int]]:
+        return {}
+
+    def confirm_inputs(self, client: Any = None, tell: Any = None) -> None:
+        """Nobody else can change them."""
+
+    def find(self, kind: str, *key: Hashable) -> Any:
+        return self.store.find(kind, key)
+
+    def cached(self, kind: str, *key: Hashable, make: Callable[[], T], keep: int | None = None) -> T:
+        return self.store.cached(kind, key, make, keep=keep)
+
+    def blocks(self, name: str, known_by: str, n_blocks: int) -> MemoryBlocks:  # type: ignore[override]
+        return MemoryBlocks(self.store, name, known_by, n_blocks)
+
+
+def memory_job(
+    arrays: Sequence[NDArray],
+    names: Sequence[str],
+    settings: Settings,
+    seed: int = 0,
+    segments: NDArray[np.int64] | None = None,
+    *,
+    allow_degenerate: bool = False,
+) -> MemoryJob:
+    """The job of arrays (n, d_v) that have been checked, with settings that hold no "auto"."""
+    n = len(arrays[0])
+    return MemoryJob(
+        address="",
+        sources=tuple(map(ArraySource, names)),  # type: ignore[arg-type]
+        settings=given_rows.as_arrays(settings),
+        seed=seed,
+        n=n,
+        dims=tuple(X.shape[1] for X in arrays),
+        dtype=str(np.result_type(*arrays)),
+        rows=n,
+        inputs="",
+        arrays=tuple(arrays),
+        stretches=segments,
+        allow_degenerate=allow_degenerate,
+    )

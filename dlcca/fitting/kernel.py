@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.fitting import draft_model, landmarks, units
+from dlcca.fitting import distances, landmarks
 from dlcca.fitting import links as link_stage
 from dlcca.fitting.job import Job
 from dlcca.numerics.distances import linked_distances
@@ -23,16 +23,16 @@ from dlcca.numerics.topk import closest_links
 def compute(job: Job, stage: Blocks, block: int) -> None:
     first, _last = job.bounds(block)
     views = job.block(block)
-    draft = units.model(job)
+    draft = distances.model(job)
     parts: dict[str, tuple[int, NDArray]] = {}
-    if job.options["fusion"] == "alternating":
+    if job.fusion.per_view:
         for v, X in enumerate(views):
             links = link_stage.LINKS.of(job).read(f"links_{v}", block)
             parts[f"distances_{v}"] = (first, linked_distances(X, draft.points[v], draft.factors[v], links))
-    elif not draft_model.is_sparse(job):
+    elif not job.is_sparse:
         parts["distances_0"] = (first, draft.distances(views))
     else:
-        found = [closest_links(D, int(job.options["n_links"])) for D in draft_model.tiles(draft, views)]
+        found = [closest_links(D, int(job.options["n_links"])) for D in distances.tiles(draft, views)]
         parts["links_0"] = (first, np.concatenate([links for links, _ in found]).astype(np.int32))
         parts["distances_0"] = (first, np.concatenate([D for _, D in found]))
     stage.write(block, parts, {})
@@ -41,24 +41,24 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
 def rows(job: Job, kernel: int, block: int) -> tuple[NDArray[np.int32], NDArray]:
     """Links and distances (b, s) of a block of a sparse kernel."""
     stage = KERNEL.of(job)
-    links = link_stage.LINKS.of(job) if job.options["fusion"] == "alternating" else stage
+    links = link_stage.LINKS.of(job) if job.fusion.per_view else stage
     return links.read(f"links_{kernel}", block), stage.read(f"distances_{kernel}", block)
 
 
 def dense_tiles(job: Job, block: int) -> Iterator[NDArray]:
     """Dense fused distances of a block, some rows at a time."""
     if not job.in_memory:
-        yield from draft_model.tiles(units.model(job), job.block(block))
+        yield from distances.tiles(distances.model(job), job.block(block))
         return
     D = KERNEL.of(job).read("distances_0", block)
-    rows = draft_model.tile_rows(D.shape[1])
+    rows = distances.tile_rows(D.shape[1])
     yield from (D[first : first + rows] for first in range(0, len(D), rows))
 
 
 def _arrays(job: Job) -> Arrays:
-    if not draft_model.is_sparse(job):
+    if not job.is_sparse:
         return {"distances_0": ((job.n, landmarks.count(job)), job.dtype, job.rows)}
-    if job.options["fusion"] == "alternating":
+    if job.fusion.per_view:
         return {f"distances_{v}": ((job.n, link_stage.n_links(job)), job.dtype, job.rows) for v in range(job.K)}
     s = min(int(job.options["n_links"]), landmarks.count(job)) or 1
     return {"links_0": ((job.n, s), "int32", job.rows), "distances_0": ((job.n, s), job.dtype, job.rows)}
@@ -71,25 +71,25 @@ def _cost(sizes: Sizes) -> StagePlan:
     return StagePlan(
         "kernel",
         sizes.n_blocks if s else 0,
-        products=linked if sizes.alternating else sizes.dense_products,
-        selections=0 if sizes.alternating else 10.0 * n * sizes.m,
-        reads=sizes.pass_bytes + (n * s * 4.0 * kernels if sizes.alternating else 0),
-        writes=n * s * float(sizes.itemsize + (0 if sizes.alternating else 4)) * kernels,
+        products=linked if sizes.per_view else sizes.dense_products,
+        selections=0 if sizes.per_view else 10.0 * n * sizes.m,
+        reads=sizes.pass_bytes + (n * s * 4.0 * kernels if sizes.per_view else 0),
+        writes=n * s * float(sizes.itemsize + (0 if sizes.per_view else 4)) * kernels,
         memory=sizes.reading_bytes
         + b * s * (12.0 + 2.0 * sizes.itemsize * kernels)
         + sizes.model_bytes
-        + (0 if sizes.alternating else sizes.dense_tile),
+        + (0 if sizes.per_view else sizes.dense_tile),
     )
 
 
 KERNEL = Stage(
     "kernel",
     compute,
-    after=[units.UNITS, link_stage.LINKS],
+    after=[distances.UNITS, link_stage.LINKS],
     options=["fusion", "kernel", "n_links"],
     n_blocks=lambda job: job.n_blocks,
     arrays=_arrays,
-    is_needed=lambda job: job.in_memory or draft_model.is_sparse(job),
+    is_needed=lambda job: job.in_memory or job.is_sparse,
     says=lambda job: f"{job.options['fusion']} fusion, {job.options['n_links']} links",
     cost=_cost,
     reads="a block of samples",

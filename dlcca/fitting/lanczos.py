@@ -2,7 +2,7 @@
 
 ::
 
-    run.zarr/stages/lanczos/products    the finished products, a block each, in the order in which Lanczos asks for them
+    run.zarr/stages/lanczos/products    the finished products, a block each, in the order in which Lanczos needs them
     run.zarr/stages/lanczos/00017-2/    a pass of product 17 under way: the vectors, and the sums of groups of blocks
 
 Lanczos itself runs where the job was started; only blocks of vectors (m, b) go to the workers and come back, through
@@ -21,15 +21,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dlcca.engine.fingerprint import fingerprint
-from dlcca.engine.stage import Blocks
+from dlcca.engine.stage import Blocks, fingerprint
 from dlcca.engine.work import Tell, do_missing
 from dlcca.errors import DamagedBlock, StaleStage
-from dlcca.fitting import bandwidth, draft_model, gram, kernel, landmarks
+from dlcca.fitting import bandwidth, gram, kernel, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics import eigensolvers
-from dlcca.numerics.fusion import landmark_values, solve_walks
-from dlcca.numerics.kernels import inverse_root
 from dlcca.storage import cache
 from dlcca.storage.files import files_at
 
@@ -44,17 +41,14 @@ def solved(job: Job, products: Products, q: int) -> tuple[NDArray, list[NDArray]
     """The eigenvalues, the trivial 1 first, and the values of the landmarks for each kernel."""
     m = landmarks.count(job)
     # Rows sum to one: R 1 = 1, so that Rᵀ(R 1) are the sums of the columns.
-    columns = [products.along([v, v], np.ones((m, 1)))[:, 0] for v in draft_model.kernels(job)]
-    roots = [np.ones(m) if gram.is_literal(job) else inverse_root(C) for C in columns]
+    columns = [products.along([v, v], np.ones((m, 1)))[:, 0] for v in job.kernels]
+    degrees = gram.degrees(job, columns)
+    roots = degrees.roots
 
     def walk(path: Sequence[int], V: NDArray) -> NDArray:
         return products.along(path, V, roots)
 
-    if job.options["fusion"] == "alternating":
-        S, onto, sizes = solve_walks(walk, job.K, m, q, job.n)
-        return S, [landmark_values(t, C, size) for t, C, size in zip(onto, columns, sizes, strict=True)]
-    S, vectors = eigensolvers.largest_eigenpairs(lambda V: walk([0, 0], V), m, q + 1)
-    return S, [gram.single_values(job, S, vectors, roots[0])]
+    return job.fusion.from_walk(walk, q, degrees)
 
 
 class Products:
@@ -158,7 +152,7 @@ def add_group(job: Job, stage: Blocks, block: int) -> None:
     V = job.cached("vectors", stage.name, stage.fingerprint, make=lambda: stage.read("blocks", 0), keep=1)
     total = np.zeros_like(V)
     for samples in gram.groups(job)[block - 1]:
-        if draft_model.is_sparse(job):
+        if job.is_sparse:
             total += _rows(job, v, samples).T @ (_rows(job, u, samples) @ V)
         else:
             for D in kernel.dense_tiles(job, samples):

@@ -25,7 +25,7 @@ GROUP = 8192
 
 
 def count(job: Job) -> int:
-    """How many landmarks there are, or will be: those asked for, or as many as there are distinct samples."""
+    """How many landmarks there are, or will be: those requested, or as many as there are distinct samples."""
     key = LANDMARKS.fingerprint(job)
     found = job.find("landmarks", key)
     if found is None:
@@ -65,7 +65,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
 def pick_landmarks(
     n: int, settings: Settings, rng: np.random.Generator, joint: Callable[[NDArray], NDArray]
 ) -> NDArray[np.int64]:
-    """Row numbers of the landmarks among n samples; ``joint`` gives the rows asked for in the joint space."""
+    """Row numbers of the landmarks among n samples; ``joint`` gives the requested rows in the joint space."""
     wanted = settings.landmarks.count
     if not isinstance(wanted, int | np.integer):
         return given_landmarks(wanted, n)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine import lazy_map
-from dlcca.engine.fingerprint import fingerprint
+from dlcca.engine.stage import fingerprint
 from dlcca.errors import ClusterError, DataError
-from dlcca.fitting import pipeline, results, runner
+from dlcca.fitting import pipeline, runner
 from dlcca.fitting.auto_window import chosen_job
 from dlcca.fitting.fit_store import FitStore, fit_store, unreadable
 from dlcca.fitting.in_memory import Fit, fit_of
@@ -85,21 +85,56 @@ def _computed(job: Job, choices: Choices, client: Any, place: FitStore) -> tuple
     # The graph of the embedding, and of whatever is computed from it, holds this array: without its files, Zarr would
     # read zeros.
     weakref.finalize(on_disk, place.remove_if_temporary)
-    return da.from_zarr(on_disk), results.quality_of(job, choices)
+    return da.from_zarr(on_disk), runner.quality_of(job, choices)
 
 
 def transform(model: Model, views: dict[str, Any], missing_chunks: str = "refuse") -> Any:
     """Coordinates of lazy views as a Dask array (n, q), block by block."""
     _check_complete(views, missing_chunks)
     arrays = [None if X is None else _dask(X, name) for name, X in views.items()]
-    return lazy_map.coordinates(model.coordinates, arrays, len(model.scale))
+    return mapped(model.coordinates, arrays, len(model.scale))
 
 
 def distance(model: Model, views: dict[str, Any], missing_chunks: str = "refuse") -> Any:
     """Distances of lazy views from what the fit has seen, as a Dask array (n,), block by block."""
     _check_complete(views, missing_chunks)
     arrays = [None if X is None else _dask(X, name) for name, X in views.items()]
-    return lazy_map.coordinates(lambda parts: model.distance(parts)[:, None], arrays, 1)[:, 0]
+    return mapped(lambda parts: model.distance(parts)[:, None], arrays, 1)[:, 0]
+
+
+#: Coordinates (b, q) of some rows (b, d_v) of every view; a view may be missing (None).
+Coordinates = Callable[[list[NDArray | None]], NDArray]
+
+
+def mapped(coordinates_of: Coordinates, views: Sequence[Any], q: int) -> Any:
+    """Coordinates (n, q) of Dask arrays (n, d_v), a task for each chunk of rows; a missing view is None.
+
+    The chunks of rows are those of the first view that is there. The dtype is its, too.
+    """
+    import dask.array as da
+    from dask.delayed import delayed
+
+    given = [v for v, X in enumerate(views) if X is not None]
+    rows = views[given[0]].chunks[0]
+    aligned = [views[v].rechunk((rows, -1)) for v in given]
+    return da.map_blocks(
+        _mapped_block,
+        *aligned,
+        coordinates_of=delayed(coordinates_of, traverse=False),  # one node in the graph, not a copy in every task
+        given=given,
+        K=len(views),
+        chunks=(rows, (q,)),
+        dtype=aligned[0].dtype,
+        meta=aligned[0]._meta,
+    )
+
+
+def _mapped_block(*parts: NDArray, coordinates_of: Coordinates, given: list[int], K: int) -> NDArray:
+    """The coordinates of one chunk of rows."""
+    views: list[NDArray | None] = [None] * K
+    for v, X in zip(given, parts, strict=True):
+        views[v] = X
+    return coordinates_of(views).astype(parts[0].dtype)
 
 
 def refit(
@@ -123,7 +158,7 @@ def refit(
     for part in range(2):
         known.model.check([pair[part] for pair in views.values()])
     check_old(known, [np.asarray(X[known.landmarks]) for X, _ in views.values()])
-    before = np.asarray(lazy_map.coordinates(known.model.coordinates, [X for X, _ in views.values()], _q(known.model)))
+    before = np.asarray(mapped(known.model.coordinates, [X for X, _ in views.values()], len(known.model.scale)))
     away = np.asarray(distance(known.model, {name: X for name, (_, X) in views.items()}))
     added = new_landmarks(known, away, lambda rows: [np.asarray(X[rows]) for _, X in views.values()])
     n_old, n_new = (next(iter(views.values()))[part].shape[0] for part in range(2))
@@ -149,10 +184,6 @@ def _check_complete(views: dict[str, Any], missing_chunks: str) -> tuple[str, ..
         if isinstance(X, zarr.Array) and not is_view(X)
     ]
     return tuple(note for note in notes if note)
-
-
-def _q(model: Model) -> int:
-    return len(model.scale)
 
 
 def _source(name: str, X: Any, place: FitStore, number: int, client: Any) -> Source:
@@ -198,11 +229,11 @@ def _is_in_memory(X: Any) -> bool:
 def _on_disk(name: str, X: Any) -> Source:
     """The Zarr array of a folder, by an address that does not depend on where a worker was started."""
     root = str(X.store_path.store.root.absolute())
-    return Source(name, root, X.store_path.path, missing_chunks="fill")  # they were looked at before
+    return Source(name, root, X.store_path.path, missing_chunks="fill")  # they were checked before
 
 
 def _told(X: Any) -> list[Any]:
-    """What tells a view from others before it is read: its name in Dask or its address, its shape and dtype."""
+    """Identity of a view before it is read: its name in Dask or its address, its shape and dtype."""
     where = X.name if _is_dask(X) else str(getattr(X, "address", "")) or (str(X.store_path) if _is_local(X) else "")
     return [where, list(X.shape), str(X.dtype)]
 

@@ -38,7 +38,7 @@ CHECKED = 16
 
 def n_links(job: Job) -> int:
     """Links of a row in each view; 0 where the fusion finds its links by the metric, in a later stage."""
-    if job.options["fusion"] != "alternating":
+    if not job.fusion.per_view:
         return 0
     m = landmarks.count(job)
     return min(int(job.options["n_links"]), m) if job.options["kernel"] == "sparse" else m

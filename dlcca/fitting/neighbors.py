@@ -21,8 +21,7 @@ from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.engine.work import Tell, collect
 from dlcca.errors import SettingsError
 from dlcca.fitting import indexes, landmarks, links, scan
-from dlcca.fitting.job import Job, check_rows, refuse_sizes
-from dlcca.fitting.memory_job import memory_job
+from dlcca.fitting.job import Job, check_rows, memory_job, refuse_sizes
 from dlcca.numerics.neighbors import checked_landmarks, recall
 from dlcca.numerics.topk import Nearest, add, near_both_ways
 from dlcca.numerics.windows import time_windows

@@ -11,6 +11,7 @@ from dlcca.fitting import (
     axes,
     bandwidth,
     checks,
+    distances,
     embed,
     gram,
     kernel,
@@ -19,14 +20,13 @@ from dlcca.fitting import (
     metric,
     neighborhood_rows,
     neighbors,
-    potential,
+    readout,
     scan,
     sharing,
     spectrum,
     strength,
-    units,
 )
-from dlcca.fitting.job import Job
+from dlcca.fitting.job import Job, places_read
 from dlcca.storage import cache, places
 from dlcca.storage.run import FORM
 
@@ -46,13 +46,13 @@ STAGES: tuple[Stage, ...] = (
     neighborhood_rows.MEMBERS,
     metric.METRIC,
     sharing.CHANCE,
-    units.UNITS,
+    distances.UNITS,
     kernel.KERNEL,
     bandwidth.BANDWIDTH,
     gram.COLUMNS,
     gram.GRAM,
     spectrum.SPECTRUM,
-    potential.POTENTIAL,
+    readout.READOUT,
     embed.COORDINATES,
     embed.SIGNS,
     embed.EMBEDDING,
@@ -60,15 +60,15 @@ STAGES: tuple[Stage, ...] = (
     checks.CHECKS,
 )
 
-#: Names on disk in the order of the stages, each after what it leaves on the way.
-ON_DISK = tuple(name for stage in STAGES for name in (*stage.scratch, stage.name))
+
+def on_disk() -> list[str]:
+    """Names on disk in the order of the stages, each after what it leaves on the way."""
+    return [name for stage in STAGES for name in (*stage.scratch, stage.name)]
 
 
 def refuse_place(job: Job) -> None:
     """An error if the store of a job holds something else, or overlaps with a view that is not made for this run."""
-    made_here = job.clock.rstrip("/") == f"{job.address.rstrip('/')}/{places.RECORDINGS}"
-    inputs = [] if made_here else [f"{source.address}/{source.path}".rstrip("/") for source in job.sources]
-    places.refuse_store(job.address, FORM, inputs=inputs, setting="store")
+    places.refuse_store(job.address, FORM, inputs=places_read(job.address, job.clock, job.sources), setting="store")
 
 
 def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:

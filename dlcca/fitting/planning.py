@@ -1,16 +1,23 @@
-"""The plan of a job: its sizes, handed to the arithmetic."""
+"""The plan of a job: its sizes, handed to the arithmetic of `dlcca.engine.planning`.
+
+Of views that are still to be made of recordings, the headers of the files give the sizes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
+from dlcca.engine import given_rows
 from dlcca.engine import planning as arithmetic
 from dlcca.engine.planning import Plan, Rates, Sizes, refuse_too_large
 from dlcca.engine.row_blocks import rows_of_block
 from dlcca.fitting import (
-    draft_model,
+    distances,
     embed,
     gram,
     landmarks,
@@ -19,12 +26,16 @@ from dlcca.fitting import (
     neighborhood_rows,
     neighbors,
     pipeline,
-    quantiles,
+    readout,
 )
-from dlcca.fitting.job import Job
+from dlcca.fitting.job import Job, Source, refuse_early
 from dlcca.numerics.landmarks import CANDIDATES
-from dlcca.settings.auto import choose
+from dlcca.recordings import ingest
+from dlcca.recordings.ingest_job import IngestJob
+from dlcca.recordings.timeline import Opener
+from dlcca.settings.auto import Choices, choose
 from dlcca.settings.fit import Settings
+from dlcca.settings.recipe import ViewRecipe
 
 __all__ = ["Plan", "Rates", "Sizes", "at_scale", "plan", "plan_of", "refuse_too_large", "sizes_of"]
 
@@ -42,7 +53,7 @@ def plan_of(sizes: Sizes, workers: int, rates: Rates | None = None) -> Plan:
 def at_scale(job: Job, n: int, workers: int, rates: Rates | None = None, *, asked: Settings | None = None) -> Plan:
     """The plan of the same job with another number of samples.
 
-    ``asked`` are the settings before anything was chosen; with them, what is "auto" is chosen anew for n samples,
+    ``asked`` are the settings of the user; with them, what is "auto" is chosen anew for n samples,
     except the fusion and the window: these were chosen by the rows that are there.
     """
     if n == job.n:
@@ -58,10 +69,9 @@ def _chunk_rows(job: Job) -> int:
 
 
 def sizes_of(job: Job) -> Sizes:
-    """What the plan of a job follows from; the headers of the views are looked at."""
+    """What the plan of a job follows from; the headers of the views are read."""
     n, m = job.n, landmarks.count(job)
     spread = job.options["landmark_rule"] in ("kmeans++", "farthest") and m < n
-    sparse = draft_model.is_sparse(job)
     return Sizes(
         n=n,
         rows=job.rows,
@@ -81,22 +91,89 @@ def sizes_of(job: Job) -> Sizes:
         landmark_groups=landmarks.n_groups(job),
         shard_tasks=neighbors.INDEX_QUERIES.n_blocks(job) if neighbors.is_queried(job) else 0,
         merged_tasks=neighbors.MERGED.n_blocks(job) if neighbors.is_merged(job) else 0,
-        kept=(links.n_links(job) or min(int(job.options["n_links"]), m)) if sparse else 0,
-        alternating=job.options["fusion"] == "alternating",
-        potential=job.options["coordinates"] == "potential",
-        used_views=tuple(draft_model.used_views(job)),
+        kept=(links.n_links(job) or min(int(job.options["n_links"]), m)) if job.is_sparse else 0,
+        per_view=job.fusion.per_view,
+        has_readout=bool(readout.shapes(job)),
+        used_views=tuple(job.fusion.used_views(job.K)),
         metric_landmarks=neighborhood_rows.per_task(job),
         solver=job.options["solver"],
         gram_groups=len(gram.groups(job)),
         gram_pairs=len(gram.pairs(job)),
         bandwidth_passes=_bandwidth_passes(job),
-        unit_passes=quantiles.passes(job, dense=True) if job.options["fusion"] == "average" else 0,
+        unit_passes=distances.passes(job, dense=True) if job.fusion.needs_units else 0,
         reach_rows=job.n_blocks * embed.rows_looked_at(job),
     )
 
 
 def _bandwidth_passes(job: Job) -> int:
     said = job.options["bandwidth"]
-    return (
-        quantiles.passes(job, dense=not draft_model.is_sparse(job)) + (said == "slope") if isinstance(said, str) else 0
+    return distances.passes(job, dense=not job.is_sparse) + (said == "slope") if isinstance(said, str) else 0
+
+
+@dataclass(frozen=True)
+class PlannedSource(Source):
+    """A view that is not there yet."""
+
+    shape: tuple[int, int] = (0, 0)
+    chunks: tuple[int, int] = (0, 0)
+
+    def open(self) -> Any:
+        """What is known of the array."""
+        return SimpleNamespace(shape=self.shape, chunks=self.chunks, ndim=2, dtype=np.dtype("float32"))
+
+
+@dataclass(frozen=True)
+class IngestPlan:
+    """What ingestion will take."""
+
+    windows: int
+    tasks: int
+    reads: float  # bytes of samples, in single precision
+    writes: float  # bytes
+    memory: float  # bytes of a task
+
+    def sentence(self) -> str:
+        return (
+            f"First the recordings are ingested: {self.windows} windows, {self.tasks} tasks, {_size(self.reads)} of "
+            f"samples read, {_size(self.writes)} written, {_size(self.memory)} in each worker at work."
+        )
+
+
+def job_to_ingest(
+    store: str,
+    place: str,
+    recipes: Mapping[str, ViewRecipe],
+    settings: Settings,
+    seed: int,
+    opener: Opener | None = None,
+) -> tuple[Job, Choices, IngestPlan]:
+    """The job as it would be if every window were valid, and what comes before it; headers are read, and no more.
+
+    ``store`` is that of the run, ``place`` that of its views.
+    """
+    made, _ = ingest.prepared(place, recipes, opener)
+    dims = tuple(made.width(v) for v in range(len(made.views)))
+    sources = tuple(
+        PlannedSource(view.name, f"{place}/views/{view.name}", shape=(made.n, d), chunks=(made.rows, d))
+        for view, d in zip(made.views, dims, strict=True)
     )
+    choices = choose(settings, made.n, len(sources), dims)
+    chosen = given_rows.as_arrays(choices.settings)
+    refuse_early(chosen.options(), made.n)
+    rows = rows_of_block(made.n, dims, 4, min(made.rows, made.n))
+    job = Job(store, sources, chosen, seed, made.n, dims, "float32", rows, made.inputs)
+    return job, choices, _ingest_plan(made, dims)
+
+
+def _ingest_plan(job: IngestJob, dims: tuple[int, ...]) -> IngestPlan:
+    samples = sum(piece.n * len(track.channels) for _, _, track in job.tracks for piece in track.pieces)
+    windows = sum(job.samples(track) * len(track.channels) for _, _, track in job.tracks)
+    drafts = sum(sum(job.dims[v]) for v in job.scaled_later)  # written, and read again
+    itemsizes = [4 if v in job.scaled_later else job.stored_as(v).itemsize for v in range(len(dims))]
+    writes = float(job.n) * (sum(d * size for d, size in zip(dims, itemsizes, strict=True)) + 4 * drafts)
+    block = 4.0 * job.rows * max(samples / job.n, float(sum(dims)), windows / 4)
+    return IngestPlan(job.n, job.n_blocks * (2 if drafts else 1) + 1, 4.0 * samples, writes, 3 * block)
+
+
+def _size(count: float) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import bandwidth, embed, landmarks, metric, spectrum
 from dlcca.fitting.in_memory import Fit, fit_views
-from dlcca.fitting.memory_job import memory_job
+from dlcca.fitting.job import memory_job
 from dlcca.fitting.neighbors import find_neighbors
 from dlcca.model import Model
 from dlcca.numerics.landmarks import cover

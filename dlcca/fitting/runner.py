@@ -1,33 +1,52 @@
-"""A whole run from its description: look at the views, do what is missing, seal the result."""
+"""A whole run from its description: check the views, compute what is missing, write the results and seal them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from dlcca.engine.failures import watched
-from dlcca.engine.progress import Progress, progress_of, stages_on_disk
-from dlcca.engine.work import Tell
+import numpy as np
+from numpy.typing import NDArray
+
+from dlcca.engine.stage import Progress, fingerprint, progress_of, stages_on_disk
+from dlcca.engine.work import Tell, digest_of_blocks, watched
 from dlcca.errors import DataError, SettingsError
-from dlcca.fitting import pipeline, results
+from dlcca.fitting import (
+    bandwidth,
+    checks,
+    embed,
+    landmarks,
+    metric,
+    neighborhood_rows,
+    neighbors,
+    pipeline,
+    sharing,
+    spectrum,
+    strength,
+)
 from dlcca.fitting.auto_window import chosen_job
+from dlcca.fitting.embed import model_of
 from dlcca.fitting.job import Job, array_sources, settled
-from dlcca.fitting.pipeline import ON_DISK
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings
 from dlcca.storage import event_log, lock
-from dlcca.storage.blocks import Blocks
-from dlcca.storage.files import files_at
-from dlcca.storage.manifest import ZARR_JSON, new_attempt, put_group
-from dlcca.storage.views import is_views
-from dlcca.trust.quality import Quality
+from dlcca.storage import model as model_store
+from dlcca.storage import run as run_store
+from dlcca.storage.blocks import Blocks, storing
+from dlcca.storage.files import files_at, zarr_store
+from dlcca.storage.formats import plain, seal, write_array
+from dlcca.storage.manifest import ZARR_JSON, digest_of_facts, new_attempt, put_group
+from dlcca.storage.views import is_views, recordings_of
+from dlcca.trust.quality import Quality, assess, with_hint
+from dlcca.views import transposed
 
 #: Takes a sentence for whoever watches the run.
 Say = Callable[[str], None]
 
 
 def silence(text: str) -> None:
-    """Where nobody has asked to be told."""
+    """Print nothing."""
 
 
 def prepared(
@@ -52,23 +71,124 @@ def prepared(
 def run(job: Job, choices: Choices, client: Any = None, tell: Tell | None = None, say: Say = silence) -> Quality:
     """Do what is missing of every stage, and seal the run.
 
-    Nobody else may write to the store meanwhile. ``say`` is told of whatever has to be begun again.
+    Nobody else may write to the store meanwhile. ``say`` is called with a sentence on each retry.
     """
     pipeline.refuse_place(job)
     with lock.held(job.address, "a run"), watched(client, event_log.current(), say):
         pipeline.run(job, client, tell)
         lock.confirm(job.address)
-        return results.run(job, choices, costs(job.address))
+        return finish(job, choices, costs(job.address))
+
+
+def quality_of(job: Job, choices: Choices | None = None) -> Quality:
+    """How far the result can be trusted; the choices know whether the user or "auto" chose the metric."""
+    found = sharing.common(job, metric.METRIC.of(job))
+    quality = assess(
+        metric.result(job),
+        neighborhood_rows.width(job),
+        spectrum.eigenvalues(job),
+        neighbor_recall=neighbors.neighbor_recall(job),
+        common=found,
+        checks=checks.result(job),
+        one_is_meant=choices is None or "metric" not in choices.reasons,
+    )
+    quality = with_hint(quality, transposed(job.n, job.dims))
+    return replace(quality, strength=strength.of_rows(job))
+
+
+def finish(job: Job, choices: Choices, cost: dict[str, Any] | None = None) -> Quality:
+    """Write what a finished run holds besides the embedding, and seal it; ``cost`` is what each stage took."""
+    with storing(f"the results in {job.address}"):
+        return _write(job, choices, cost or {})
+
+
+def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
+    quality = quality_of(job, choices)
+    told = plain({**quality.measures, "n_common": quality.n_common, "warnings": quality.reasons})
+    group = _emptied(job)
+    group.create_group("quality", attributes=told)
+    clock = job.moments
+    small = {
+        "time": np.arange(job.n) if clock is None else clock.time,
+        "eigenvalues": spectrum.eigenvalues(job)[1:],
+        "landmarks": landmarks.rows(job) if clock is None else clock.rows[landmarks.rows(job)],
+        "quality/correlations": metric.result(job).correlations,
+        **{f"quality/{name}": X for name, X in quality.local.items()},
+    }
+    if clock is not None:
+        small["reason"] = clock.reason
+    if quality.strength is not None:
+        small["strength"] = quality.strength
+    manifest = {name: write_array(group, name, X) for name, X in small.items()}
+    manifest |= {
+        "embedding": digest_of_blocks(embed.finish, job, embed.EMBEDDING.of(job), "/embedding"),
+        "quality": digest_of_facts(told),
+    }
+    manifest["model"] = _write_model(group, job, choices, quality, small)
+    facts = {
+        "views": {source.name: d for source, d in zip(job.sources, job.dims, strict=True)},
+        "settings": job.settings.to_dict(),
+        "choices": choices.lines(),
+        "fingerprint": fingerprint(job.inputs, job.settings.to_dict(), job.seed),
+        "time_unit": "sample" if clock is None else "s",
+        "start": None if clock is None else clock.start,
+        "versions": run_store.versions(),
+        "created": run_store._now(),
+        "cost": cost,
+        "stages": list(cost),
+        "log": event_log.current() is not None,
+    }
+    seal(group, run_store.FORM, {**plain(facts), "manifest": manifest})
+    return quality
+
+
+def _write_model(group: Any, job: Job, choices: Choices, quality: Quality, small: dict[str, NDArray]) -> str:
+    """The model as a group of its own, for new recordings; the checksum of its header."""
+    sigma = bandwidth.sigmas(job)
+    made = recordings_of(job.clock) if job.clock else None
+    arrays = {
+        "eigenvalues": small["eigenvalues"],
+        "landmarks": small["landmarks"],
+        "correlations": small["quality/correlations"],
+        "bandwidth": np.asarray(sigma[0] if len(sigma) == 1 else sigma),
+        **({} if made is None else made.scaling),
+    }
+    facts = {
+        "params": job.settings.to_dict(),
+        "settings": job.settings.to_dict(),
+        "choices": choices.lines(),
+        "n_common": quality.n_common,
+        "quality": quality.measures,
+        "warnings": quality.reasons,
+        "versions": run_store.versions(),
+        "recordings": None if made is None else made.facts,
+    }
+    return model_store.write(group.create_group("model"), model_of(job), arrays, plain(facts))
+
+
+#: What is written here, and may be left of an earlier run; what is of each landmark goes with "quality".
+RESULTS = ("time", "eigenvalues", "landmarks", "reason", "strength", "quality", "model")
+
+
+def _emptied(job: Job) -> Any:
+    """The group of the run, without what is written here, and without its header."""
+    import zarr
+
+    put_group(job.address, {})
+    for name in RESULTS:
+        files_at(job.address).remove(name)
+    return zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
 
 
 def forget(store: str, first: str) -> None:
     """Remove a stage and all later ones, so that they are done again."""
-    if first not in ON_DISK:
-        raise SettingsError(f"--from {first}: the stages are {', '.join(ON_DISK)}.")
+    names = pipeline.on_disk()
+    if first not in names:
+        raise SettingsError(f"--from {first}: the stages are {', '.join(names)}.")
     files = files_at(store)
     if files.get(ZARR_JSON) is not None:
-        put_group(store, {})  # first: what the header tells of is finished no more
-    again = ON_DISK[ON_DISK.index(first) :]
+        put_group(store, {})  # first: the run is no longer finished
+    again = names[names.index(first) :]
     if any(files.get(f"stages/{name}/stage.json") is not None for name in again):
         new_attempt(store)  # a worker that still computes a block of these stages is to write beside the new ones
     for name in reversed(again):  # so that nothing ever builds on what is gone
@@ -78,7 +198,7 @@ def forget(store: str, first: str) -> None:
 def forget_recordings(store: str) -> str:
     """Remove the views that were made of recordings; the stage from which all is to be done again."""
     files_at(store).remove("recordings")
-    return ON_DISK[0]
+    return pipeline.on_disk()[0]
 
 
 def progress(store: str) -> list[Progress]:
@@ -98,4 +218,4 @@ def damages(store: str) -> list[str]:
 
 def begun(store: str) -> list[Blocks]:
     """The stages of a run that have been begun, as they are on disk."""
-    return stages_on_disk(store, ON_DISK)
+    return stages_on_disk(store, pipeline.on_disk())

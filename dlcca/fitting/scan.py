@@ -1,4 +1,4 @@
-"""The first look at every block: means and variances of the channels, and whether all is finite."""
+"""The first pass over every block: means and variances of the channels, and whether all is finite."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dlcca.views import LEAST_CHANGE, check_change, check_largest, in_range
 
 @dataclass(frozen=True)
 class Scan:
-    """What the first look found."""
+    """What the first pass found."""
 
     means: list[NDArray]  # per view, (d_v,)
     spreads: list[float]  # per view: root of the total variance

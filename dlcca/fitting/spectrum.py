@@ -14,10 +14,8 @@ from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.engine.work import Tell, do_missing
 from dlcca.errors import SettingsError
-from dlcca.fitting import bandwidth, draft_model, gram, lanczos, landmarks
+from dlcca.fitting import bandwidth, gram, lanczos, landmarks
 from dlcca.fitting.job import Job
-from dlcca.numerics.eigensolvers import largest_pairs
-from dlcca.numerics.fusion import landmark_values, solve_grams
 from dlcca.numerics.kernels import gram_components
 from dlcca.storage import cost
 from dlcca.trust.quality import CONNECTED
@@ -48,15 +46,9 @@ def _find(job: Job, stage: Blocks, client: Any, tell: Tell | None) -> None:
 
 def solve(job: Job, stage: Blocks, block: int) -> None:
     """The spectrum from the sum of all groups, in their order."""
-    grams, columns, roots = gram.totals(job)
-    q = n_solved(job)
+    grams, degrees = gram.totals(job)
     with threadpool_limits(limits=os.cpu_count()):  # the only task there is: the other workers of this machine wait
-        if job.options["fusion"] == "alternating":
-            S, onto, sizes = solve_grams(grams, q, job.n)
-            values = [landmark_values(t, C, size) for t, C, size in zip(onto, columns, sizes, strict=True)]
-        else:
-            S, vectors = largest_pairs(grams[0, 0], q + 1)
-            values = [gram.single_values(job, S, vectors, roots[0])]
+        S, values = job.fusion.from_grams(grams, n_solved(job), degrees)
     pieces = gram_components(grams) if (S[1:] > CONNECTED).any() else np.ones(1)
     write(job, stage, S, values, len(pieces), 1 - float(pieces[0] / pieces.sum()))
 
@@ -69,7 +61,7 @@ def n_solved(job: Job) -> int:
 
 def is_selected(job: Job) -> bool:
     """Whether eigenfunctions are the coordinates, and harmonics and outliers among them are replaced."""
-    return bool(job.options["fusion"] == "alternating" and job.options["coordinates"] == "diffusion")
+    return job.fusion.has_spare and job.coordinates.are_eigenfunctions
 
 
 def write(job: Job, stage: Blocks, S: NDArray, values: list[NDArray], pieces: int, stray: float | None = None) -> None:
@@ -87,7 +79,7 @@ def write(job: Job, stage: Blocks, S: NDArray, values: list[NDArray], pieces: in
 
 
 def refuse_rounding(eigenvalues: NDArray) -> None:
-    """An error if more coordinates were asked for than the kernel has."""
+    """An error if more coordinates were requested than the kernel has."""
     found, q = int((eigenvalues > LEAST_EIGENVALUE).sum()) - 1, len(eigenvalues) - 1
     if found < q:
         raise SettingsError(
@@ -121,12 +113,12 @@ def connected_components(job: Job) -> tuple[int, float | None]:
 def values(job: Job) -> list[NDArray[np.float64]]:
     """The values (m, q) of the landmarks in each kernel."""
     stage = SPECTRUM.of(job)
-    return [stage.read(f"values_{v}", 0) for v in draft_model.kernels(job)]
+    return [stage.read(f"values_{v}", 0) for v in job.kernels]
 
 
 def _arrays(job: Job) -> Arrays:
     m, q = landmarks.count(job), int(job.options["n_components"])
-    values = {f"values_{v}": ((m, q), "float64", m) for v in draft_model.kernels(job)}
+    values = {f"values_{v}": ((m, q), "float64", m) for v in job.kernels}
     return {**values, "eigenvalues": ((q + 1,), "float64", q + 1)}
 
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Blocks, Stage
-from dlcca.fitting import bandwidth, draft_model, embed, kernel, metric, neighbors, sharing
+from dlcca.fitting import bandwidth, embed, kernel, metric, neighbors, sharing
 from dlcca.fitting.job import Job
+from dlcca.numerics.kernels import extend
 
 
 def of_landmarks(job: Job) -> NDArray[np.float64]:
@@ -33,8 +34,9 @@ def is_needed(job: Job) -> bool:
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
     S = of_landmarks(job)[:, None]
-    known = [(np.ones(len(S)), S)] * len(draft_model.kernels(job))
-    stage.write(block, {"rows": (job.bounds(block)[0], embed.average(job, block, known)[:, 0])}, {})
+    every = np.ones(len(S))
+    parts = [np.mean([extend(W, every, S)[:, 0] for W in rows], axis=0) for rows in embed.kernel_rows(job, block)]
+    stage.write(block, {"rows": (job.bounds(block)[0], np.concatenate(parts))}, {})
 
 
 def of_rows(job: Job) -> NDArray[np.float64] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.fingerprint import fingerprint
-from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_of_block
-from dlcca.engine.work import Tell, do_missing, read_or_computed
-from dlcca.errors import DataError, SettingsError, StaleStage, suggest
-from dlcca.fitting.job import Source, array_sources, cached_clock, identity
+from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks
+from dlcca.engine.stage import fingerprint, progress_of, stages_on_disk
+from dlcca.engine.work import Tell, digest_of_blocks, do_missing
+from dlcca.errors import SettingsError, StaleStage, suggest
+from dlcca.fitting.job import Source, array_sources, cached_clock, dtype_and_rows, identity, opened, places_read
 from dlcca.model import Model
 from dlcca.recordings import input_integrity as inputs
 from dlcca.storage import cache, lock, places, transformed, views
@@ -23,7 +22,7 @@ from dlcca.storage import run as run_store
 from dlcca.storage.blocks import Blocks, storing
 from dlcca.storage.files import zarr_store
 from dlcca.storage.formats import open_sealed, plain, seal
-from dlcca.storage.manifest import known_stage, put_group
+from dlcca.storage.manifest import put_group
 from dlcca.storage.views import Clock, Reason
 
 
@@ -78,7 +77,7 @@ def model_address(said: str) -> str:
 
 
 def prepared(address: str, model: str, sources: Mapping[str, Source], clock: str = "") -> TransformJob:
-    """The job, after a look at the headers of model and views; a view that is missing is not among the sources.
+    """The job, after a check of the headers of model and views; a view that is missing is not among the sources.
 
     ``clock`` is the address of the store of views that they are, if they were made of recordings.
     """
@@ -87,18 +86,13 @@ def prepared(address: str, model: str, sources: Mapping[str, Source], clock: str
     fitted = _opened(place, checksum)
     _refuse_unknown(sources, fitted.names)
     given = tuple(sources.get(name) for name in fitted.names)
-    arrays = [None if source is None else _checked(source) for source in given]
-    fitted.check(arrays)
     present = tuple(source for source in given if source is not None)
-    n = _length(present, [X for X in arrays if X is not None])
+    arrays = opened(present, fewest=1) if present else {}
+    fitted.check([arrays.get(name) for name in fitted.names])
     notes = tuple(note for source in present if (note := source.check_complete()))
     inputs = fingerprint(identity(present), checksum, views.describe(clock)["fingerprint"] if clock else "")
-    if clock:
-        n = len(cached_clock(clock, inputs).time)
-    narrow = all(X.dtype.kind == "f" and X.dtype.itemsize <= 4 for X in arrays if X is not None)
-    dtype = "float32" if narrow else "float64"
-    dims = [X.shape[1] for X in arrays if X is not None]
-    rows = rows_of_block(n, dims, np.dtype(dtype).itemsize, next(X for X in arrays if X is not None).chunks[0])
+    n = len(cached_clock(clock, inputs).time) if clock else arrays[present[0].name].shape[0]
+    dtype, rows = dtype_and_rows(list(arrays.values()), n)
     return TransformJob(address, place, checksum, given, n, len(fitted.scale), dtype, rows, inputs, clock, notes)
 
 
@@ -204,7 +198,7 @@ def _checksum(address: str) -> str:
 
 
 def _opened(address: str, checksum: str) -> Model:
-    """The model, read once in a process; ``checksum`` tells models at one address apart."""
+    """The model, read once in a process; ``checksum`` distinguishes models at one address."""
     return cache.get(("model", address, checksum), lambda: _loaded(address, checksum), keep=2)
 
 
@@ -226,30 +220,9 @@ def _refuse_unknown(sources: Mapping[str, Source], names: tuple[str, ...]) -> No
             raise SettingsError(f"the model has no view {name!r}; {suggest(name, names)}")
 
 
-def _checked(source: Source) -> Any:
-    X = source.open()
-    if X.ndim != 2:
-        raise DataError(f"view {source.name!r} has shape {X.shape}; (samples, channels) is needed.")
-    if X.dtype.kind not in "fiub":
-        raise DataError(f"view {source.name!r} has dtype {X.dtype}; real numbers are needed.")
-    return X
-
-
-def _length(sources: tuple[Source, ...], arrays: list[Any]) -> int:
-    lengths = {source.name: X.shape[0] for source, X in zip(sources, arrays, strict=True)}
-    if len(set(lengths.values())) > 1:
-        found = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
-        raise DataError(f"the views differ in length: {found} samples. They must be samples of the same moments.")
-    n = next(iter(lengths.values()))
-    if n < 1:
-        raise DataError("the views have no samples.")
-    return n
-
-
 def _refuse_foreign(job: TransformJob) -> None:
     """An error if something else is there: the coordinates of other rows, or no coordinates at all."""
-    made_here = job.clock.rstrip("/") == f"{job.address.rstrip('/')}/{places.RECORDINGS}"
-    sources = [] if made_here else [f"{s.address}/{s.path}".rstrip("/") for s in job.present.values()]
+    sources = places_read(job.address, job.clock, job.present.values())
     places.refuse_store(job.address, transformed.FORM, inputs=[job.model, *sources], setting="store")
     if transformed.is_transformed(job.address) and transformed.describe(job.address)["fingerprint"] != job.inputs:
         raise StaleStage(f"{job.address} holds other recordings, or those of another model; give another store.")
@@ -279,25 +252,11 @@ def _seal(job: TransformJob) -> None:
         "notes": list(job.notes),
         "fingerprint": job.inputs,
         "versions": run_store.versions(),
-        "manifest": {name: _digest(job, name) for name in transformed.ARRAYS},
+        "manifest": {name: digest_of_blocks(compute, job, job.stage, f"/{name}") for name in transformed.ARRAYS},
     }
     seal(group, transformed.FORM, plain(content))
 
 
-def _digest(job: TransformJob, name: str) -> str:
-    """The digest that a reader asks for, made block by block."""
-    array = job.stage.array(f"/{name}")
-    made = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
-    for block in range(job.stage.n_blocks):
-        X = read_or_computed(compute, job, job.stage, f"/{name}", block)
-        made.update(np.ascontiguousarray(X).data)
-    return made.hexdigest()
-
-
 def progress(address: str) -> tuple[int, int] | None:
     """Blocks done and blocks in all of a store that was begun; None if there is none."""
-    known = known_stage(address, "transform")
-    if known is None:
-        return None
-    stage = Blocks(address, "transform", known["fingerprint"], known["n_blocks"])
-    return stage.n_blocks - len(stage.missing()), stage.n_blocks
+    return next(((stage.done, stage.blocks) for stage in progress_of(stages_on_disk(address, ["transform"]))), None)

@@ -172,7 +172,7 @@ def _look_at_stages(
         kind is not None and kind.form is views.FORM
     )
     expected = kind.stages(header) if kind is not None and header else []
-    for name in (*pipeline.ON_DISK, *(ingest.ON_DISK if is_views else ()), "transform"):
+    for name in (*pipeline.on_disk(), *(ingest.ON_DISK if is_views else ()), "transform"):
         try:
             content = known_stage(address, name)
         except DamagedBlock as error:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from dlcca.errors import DataError, SettingsError, suggest
 from dlcca.estimator import LocalCCA, in_step
 from dlcca.model import Model
-from dlcca.numerics.coordinates import extend, signs
+from dlcca.numerics.coordinates import signs
 from dlcca.numerics.distances import linked_distances
 from dlcca.numerics.fusion import balanced_spectrum
-from dlcca.numerics.kernels import choose_bandwidth, relative_rows, sparse_rows
+from dlcca.numerics.kernels import choose_bandwidth, extend, relative_rows, sparse_rows
 from dlcca.numerics.neighbors import joint_neighbors
 from dlcca.numerics.topk import nearest_links
 from dlcca.trust.private import common_variates, spread_apart, standardised, standards, unmoved

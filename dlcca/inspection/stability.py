@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dlcca.errors import SettingsError
 from dlcca.estimator import LocalCCA, in_step
-from dlcca.fitting.half_fits import from_halves, refuse
+from dlcca.fitting.checks import from_halves, refuse
 from dlcca.inspection.view_subsets import held_by_views
 from dlcca.trust.lags import spread
 from dlcca.views import checked

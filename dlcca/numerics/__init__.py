@@ -2,11 +2,12 @@
 
 The modules follow the order of the computation, and the same words run through all layers::
 
-    landmarks, windows, neighborhoods   which samples are looked at, and with which neighbours
-    whitening, cca, maxvar, tcca        the local metric A = F Fᵀ of a view at each landmark
-    distances                           D: squared distances under the local metrics
-    bandwidth, affinity                 W = exp(-D/σ), dense or sparse
-    spectra, alternating                the diffusion eigenproblem, for one kernel and for one per view
-    krylov                              block Lanczos, where no matrix of it is to be formed
-    extension, signs                    coordinates of a row from its kernel row; a fixed sign
+    landmarks, windows, neighbors, topk   which samples are landmarks, and which are their neighbours
+    metrics                               the local metric A = F Fᵀ of a view at each landmark (`METRICS`)
+    distances                             D: squared distances under the local metrics
+    kernels                               the bandwidth σ, and W = exp(-D/σ), dense or sparse
+    fusion                                how views come together, and the diffusion eigenproblem (`FUSIONS`)
+    eigensolvers                          largest eigenpairs, by matrices or by block Lanczos
+    coordinates, potential                coordinates of a row from its kernel rows (`COORDINATES`)
+    streaming, compiled                   sums and quantiles over blocks; loops compiled by numba
 """

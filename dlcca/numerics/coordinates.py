@@ -1,41 +1,138 @@
-"""Coordinates of rows: from kernel rows, with a fixed sign, and compared with those of another fit."""
+"""Coordinates of rows: how they are read from kernel rows, their signs, and how they differ from those of another fit.
+
+`COORDINATES` has the kinds that can be named in settings. Each is a class that says what is fitted and kept besides the
+eigenfunctions at the landmarks, and how the coordinates of a row follow from its kernel rows.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dlcca.numerics.kernels import Kernel
+from dlcca.numerics import potential
+from dlcca.numerics.kernels import Kernel, extend
+from dlcca.numerics.landmarks import evenly
+
+Readout = Mapping[str, NDArray[np.float64]]
 
 
-def extend(W: Kernel, weights: NDArray, values: NDArray) -> NDArray[np.float64]:
-    r"""Average of the landmarks' values, weighed by the kernel row and the landmarks' weights.
+class Fitted(Protocol):
+    """What a fitted model knows of its m landmarks."""
 
-    :math:`\psi(j) = \sum_i W_{ji} b_i V_i \,/\, \sum_i W_{ji} b_i`. For the eigenvectors of `spectra` this is ψ_l/ψ_0
-    itself and not an approximation, so the training rows keep their coordinates. A factor of a row of W drops out.
+    @property
+    def weights(self) -> list[NDArray]:
+        """Per kernel, (m,) weights of the landmarks in averages."""
 
-    Parameters
-    ----------
-    W : (n, m) kernel rows, dense or sparse, none of them all zero
-    weights : (m,) b
-    values : (m, q) V
+    @property
+    def values(self) -> list[NDArray]:
+        """Per kernel, (m, q) eigenfunctions at the landmarks."""
 
-    Returns
-    -------
-    Psi : (n, q)
-    """
-    W = _in_float64(W)
-    return (W @ (weights[:, None] * values)) / (W @ weights)[:, None]
+    @property
+    def scale(self) -> NDArray:
+        """(q,) makes the mean of all kernels' eigenfunctions have mean square one."""
+
+    @property
+    def readout(self) -> Readout:
+        """The arrays that `Diffusion.fit` has returned."""
 
 
-def _in_float64(W: Kernel) -> Kernel:
-    """The same entries; a sparse W keeps their order, which its own ``astype`` takes the time to change."""
-    if sp.issparse(W):
-        return sp.csr_array((W.data.astype(np.float64), W.indices, W.indptr), shape=W.shape)
-    return W.astype(np.float64)
+@dataclass(frozen=True)
+class Landmarks:
+    """What is known when coordinates are fitted."""
+
+    rows: Sequence[Kernel]  # per kernel, (m, m) kernel rows of the landmarks, up to a factor of each row
+    grams: potential.Grams  # by pairs of kernels, (m, m) products of the balanced kernels; none without `needs_grams`
+    columns: Sequence[NDArray]  # per kernel, (m,) column sums of the kernel whose rows sum to one; likewise
+
+
+class Diffusion:
+    """Eigenfunctions of the diffusion step. Base class of all coordinates."""
+
+    are_eigenfunctions = True
+    """Whether they are eigenfunctions, of which harmonics and outliers are replaced."""
+    needs_grams = False
+    """Whether they are fitted to the Gram matrices of the kernels."""
+    normalizations: tuple[str, ...] = ("balanced", "paper")
+    takes_time = False
+    """Whether they depend on the option ``diffusion_time``."""
+    is_scaled = False
+    """Whether `fit` gives them their scale; else eigenfunctions have mean square one."""
+    constants: Sequence[Any] = ()
+    """Numbers of the code on which the kept arrays depend."""
+
+    def shapes(self, m: int, K: int, q: int) -> dict[str, tuple[int, ...]]:
+        """The arrays that are kept of m landmarks, K kernels and q coordinates; none if nothing is fitted."""
+        return {}
+
+    def fit(self, model: Fitted, known: Landmarks, q: int, time: int | None) -> tuple[Readout, dict[str, Any]]:
+        """The arrays that are kept, and facts about them (plain values).
+
+        The fact "chosen" has the value of each option that was "auto", with the reason.
+        """
+        return {}, {}
+
+    def signed(self, readout: Readout, sign: NDArray) -> Readout:
+        """The arrays that give every coordinate with another sign (q,), if the eigenfunctions have it too."""
+        return readout
+
+    def read(self, rows: Sequence[Kernel | None], model: Fitted) -> NDArray[np.float64]:
+        """Coordinates (n, q) from the rows (n, m) of every kernel; None for a kernel whose view is missing."""
+        known = zip(rows, model.weights, model.values, strict=True)
+        readings = [extend(W, b, V) for W, b, V in known if W is not None]
+        # The mean of all kernels' readings was scaled in the fit; the reading of one has mean square one itself.
+        return np.mean(readings, axis=0) * (model.scale if len(readings) == len(rows) else 1)
+
+
+class Potential(Diffusion):
+    """Principal components of powers of transition probabilities: see `numerics.potential`."""
+
+    are_eigenfunctions = False
+    needs_grams = True
+    normalizations = ("balanced",)
+    takes_time = True
+    is_scaled = True
+    constants = (potential.ANCHORS, potential.POWER)
+
+    def shapes(self, m: int, K: int, q: int) -> dict[str, tuple[int, ...]]:
+        a = min(potential.ANCHORS, m)
+        each = {"arrivals": (m, a), "means": (a,), "loadings": (a, q)}
+        return {"slopes": (K, q), **{f"{name}_{v}": shape for v in range(K) for name, shape in each.items()}}
+
+    def fit(self, model: Fitted, known: Landmarks, q: int, time: int | None) -> tuple[Readout, dict[str, Any]]:
+        C = known.columns
+        anchors = evenly(len(C[0]), min(potential.ANCHORS, len(C[0])))
+        found = potential.arrivals(potential.transitions(known.grams, C), C[0], anchors, time)
+        parts = [potential.features(W, B) for W, B in zip(known.rows, found.probabilities, strict=True)]
+        fitted = potential.principal_components(parts, q)
+        size = 1 / np.sqrt(max(float(fitted.variances[0]), np.finfo(float).tiny))  # the first has variance one
+        arrays = {"slopes": fitted.slopes}
+        for v, B in enumerate(found.probabilities):
+            arrays |= {f"arrivals_{v}": B, f"means_{v}": fitted.means[v], f"loadings_{v}": fitted.loadings[v] * size}
+        facts: dict[str, Any] = {"time": found.time, "states": found.states}
+        if time is None:
+            facts["chosen"] = {"diffusion_time": [found.time, "by the number of states that can be distinguished"]}
+        return arrays, facts
+
+    def signed(self, readout: Readout, sign: NDArray) -> Readout:
+        return {name: X * sign if name.startswith("loadings") else X for name, X in readout.items()}
+
+    def read(self, rows: Sequence[Kernel | None], model: Fitted) -> NDArray[np.float64]:
+        arrivals, means, loadings = (
+            [model.readout[f"{name}_{v}"] for v in range(len(rows))] for name in ("arrivals", "means", "loadings")
+        )
+        parts = [None if W is None else potential.features(W, B) for W, B in zip(rows, arrivals, strict=True)]
+        slopes = model.readout["slopes"]
+        return potential.potential_coordinates(
+            parts, potential.Components(means, loadings, slopes, np.ones(slopes.shape[1]))
+        )
+
+
+#: By the name in settings.
+COORDINATES: dict[str, Diffusion] = {"diffusion": Diffusion(), "potential": Potential()}
 
 
 def signs(Psi: NDArray) -> NDArray[np.float64]:
@@ -44,10 +141,18 @@ def signs(Psi: NDArray) -> NDArray[np.float64]:
     A column leans to its longer tail: its sum of cubes is made positive. Where that is too near zero to tell, its
     largest entry is.
     """
-    cubes = (Psi**3).sum(axis=0)
-    clear = np.abs(cubes) >= 1e-6 * (np.abs(Psi) ** 3).sum(axis=0)
-    largest = Psi[np.argmax(np.abs(Psi), axis=0), np.arange(Psi.shape[1])]
+    return signs_of_sums((Psi**3).sum(axis=0), (np.abs(Psi) ** 3).sum(axis=0), largest_entries(Psi))
+
+
+def signs_of_sums(cubes: NDArray, sizes: NDArray, largest: NDArray) -> NDArray[np.float64]:
+    """The same from the sums of the cubes (q,) and of their sizes, and the largest entries."""
+    clear = np.abs(cubes) >= 1e-6 * sizes
     return np.where(np.where(clear, cubes, largest) < 0, -1.0, 1.0)
+
+
+def largest_entries(Psi: NDArray) -> NDArray:
+    """The entry of largest size of each column of Psi (n, q)."""
+    return Psi[np.argmax(np.abs(Psi), axis=0), np.arange(Psi.shape[1])]
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
-"""The diffusion eigenproblem, solved through the landmarks: of one kernel, or of one kernel per view.
+"""Fusions: how the views come together in one diffusion step, and the eigenproblem of this step.
 
-In ``alternating`` fusion, one diffusion step along each view in turn averages away what is private to a view.
+`FUSIONS` has the fusions that can be named in settings. Each is a class that says which views it reads, whether it has
+one kernel or one for each view, and how the eigenproblem is solved through the landmarks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,6 +22,7 @@ from dlcca.numerics.eigensolvers import (
     gram,
     largest_eigenpairs,
     largest_of_all,
+    largest_pairs,
     leading_pairs,
     square_root,
 )
@@ -126,7 +128,9 @@ def gram_pairs(K: int) -> list[tuple[int, int]]:
     return [*own, *chain, *to_first]
 
 
-def solve_grams(grams: dict[tuple[int, int], NDArray], q: int, n: int) -> tuple[NDArray, list[NDArray], list[NDArray]]:
+def solve_grams(
+    grams: Mapping[tuple[int, int], NDArray], q: int, n: int
+) -> tuple[NDArray, list[NDArray], list[NDArray]]:
     r"""The spectrum from the m x m matrices of `gram_pairs`.
 
     Returns
@@ -142,7 +146,7 @@ def solve_grams(grams: dict[tuple[int, int], NDArray], q: int, n: int) -> tuple[
     return _solve_whole(grams, K, q, n)
 
 
-def _walk_by(grams: dict[tuple[int, int], NDArray]) -> Walk:
+def _walk_by(grams: Mapping[tuple[int, int], NDArray]) -> Walk:
     """Products with the matrices themselves."""
 
     def walk(path: Sequence[int], V: NDArray) -> NDArray:
@@ -154,7 +158,7 @@ def _walk_by(grams: dict[tuple[int, int], NDArray]) -> Walk:
 
 
 def _solve_whole(
-    grams: dict[tuple[int, int], NDArray], K: int, q: int, n: int
+    grams: Mapping[tuple[int, int], NDArray], K: int, q: int, n: int
 ) -> tuple[NDArray, list[NDArray], list[NDArray]]:
     """All eigenpairs of the matrices, and the leading ones of their product."""
     chain = grams[0, 1]
@@ -216,3 +220,123 @@ def _walk(A: list[Kernel]) -> Walk:
 def landmark_values(onto: NDArray, C: NDArray, size: NDArray) -> NDArray:
     r"""Values of a view's landmarks, from :math:`A_v^T \Psi`, such that its reading has mean square one."""
     return onto * inverse_root(C)[:, None] / np.where(size > 0, size, 1)
+
+
+@dataclass(frozen=True)
+class Degrees:
+    """What scales the rows and columns of the kernels; from it eigenvectors become values of the landmarks."""
+
+    n: int  # samples
+    columns: list[NDArray[np.float64]]  # per kernel, (m,) C: column sums of the kernel whose rows sum to one
+    sums: NDArray[np.float64] | None = None  # (m,) s: column sums of the kernel itself, for the normalization "paper"
+
+    @property
+    def roots(self) -> list[NDArray[np.float64]]:
+        r"""Per kernel, what multiplies its columns: :math:`C^{-1/2}`, or 1 for the normalization "paper"."""
+        return [inverse_root(C) if self.sums is None else np.ones_like(C) for C in self.columns]
+
+
+#: Eigenvalues (q + 1,), the trivial 1 first, and per kernel the values (m, q) of the landmarks.
+Solution = tuple[NDArray[np.float64], list[NDArray[np.float64]]]
+
+
+class Fusion:
+    """One kernel, of distances that are made of those in the views. Base class of all fusions."""
+
+    fewest_views = 2
+    normalizations: tuple[str, ...] = ("balanced", "paper")
+    per_view = False
+    """Whether each view has a kernel of its own, with links to the landmarks nearest in this view."""
+    needs_units = False
+    """Whether the distances in a view are divided by their median before they are fused."""
+    is_scaled = True
+    """Whether eigenfunctions have mean square one as they are solved; else they are scaled after a pass over all."""
+    has_spare = False
+    """Whether a few coordinates more are solved for than requested, to choose from."""
+
+    def used_views(self, K: int) -> list[int]:
+        """The views whose distances count."""
+        return list(range(K))
+
+    def kernels(self, K: int) -> list[int]:
+        """Numbers of the kernels."""
+        return list(range(K)) if self.per_view else [0]
+
+    def fused(self, distances: Sequence[NDArray]) -> NDArray:
+        """The distances (n, m) of the kernel from those in each view that is there, in their units.
+
+        If all of them are multiplied by a number, so is the result.
+        """
+        return sum(distances[1:], distances[0]) / len(distances) if len(distances) > 1 else distances[0]
+
+    def kernel_units(self, units: NDArray, sigmas: Sequence[float]) -> NDArray[np.float64]:
+        """What the distances in each view are divided by (K,), so that the kernel is exp(-D)."""
+        return units * sigmas[0]
+
+    def gram_pairs(self, K: int) -> list[tuple[int, int]]:
+        """The kernels whose products (m, m) `from_grams` takes, two by two."""
+        return [(0, 0)]
+
+    def from_grams(self, grams: Mapping[tuple[int, int], NDArray], q: int, degrees: Degrees) -> Solution:
+        """Solve for q coordinates from the products of the kernels, whose columns have been scaled by the roots."""
+        S, vectors = largest_pairs(grams[0, 0], q + 1)
+        return S, [_single_values(S, vectors, degrees)]
+
+    def from_walk(self, walk: Walk, q: int, degrees: Degrees) -> Solution:
+        """The same from products with blocks of vectors only, by Lanczos."""
+        S, vectors = largest_eigenpairs(lambda V: walk([0, 0], V), len(degrees.columns[0]), q + 1)
+        return S, [_single_values(S, vectors, degrees)]
+
+
+def _single_values(S: NDArray, vectors: NDArray, degrees: Degrees) -> NDArray[np.float64]:
+    """Values (m, q) of the landmarks from the eigenpairs of a single kernel, the trivial one first."""
+    root, size, s = degrees.roots[0], np.sqrt(degrees.n), degrees.sums
+    if s is not None:
+        root, size = np.divide(1.0, s, out=np.zeros_like(s), where=s > 0), np.sqrt(s @ s)
+    return vectors[:, 1:] * root[:, None] * size * inverse_root(np.maximum(S[1:], 0))
+
+
+class FirstView(Fusion):
+    """The distances in the first view; the others take part in its metric alone."""
+
+    fewest_views = 1
+
+    def used_views(self, K: int) -> list[int]:
+        return [0]
+
+
+class Average(Fusion):
+    """The mean of the distances in all views, each divided by its median."""
+
+    needs_units = True
+
+
+class Alternating(Fusion):
+    """A step along each view in turn, which averages away what is private to a view."""
+
+    normalizations = ("balanced",)
+    per_view = True
+    is_scaled = False
+    has_spare = True
+
+    def kernel_units(self, units: NDArray, sigmas: Sequence[float]) -> NDArray[np.float64]:
+        return np.array(sigmas)
+
+    def gram_pairs(self, K: int) -> list[tuple[int, int]]:
+        return gram_pairs(K)
+
+    def from_grams(self, grams: Mapping[tuple[int, int], NDArray], q: int, degrees: Degrees) -> Solution:
+        return self._values(solve_grams(grams, q, degrees.n), degrees)
+
+    def from_walk(self, walk: Walk, q: int, degrees: Degrees) -> Solution:
+        K, m = len(degrees.columns), len(degrees.columns[0])
+        return self._values(solve_walks(walk, K, m, q, degrees.n), degrees)
+
+    @staticmethod
+    def _values(solved: tuple[NDArray, list[NDArray], list[NDArray]], degrees: Degrees) -> Solution:
+        S, onto, sizes = solved
+        return S, [landmark_values(t, C, size) for t, C, size in zip(onto, degrees.columns, sizes, strict=True)]
+
+
+#: By the name in settings.
+FUSIONS: dict[str, Fusion] = {"view": FirstView(), "average": Average(), "alternating": Alternating()}

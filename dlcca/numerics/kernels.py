@@ -73,6 +73,33 @@ def sparse_rows(W: NDArray, links: NDArray, m: int) -> sp.csr_array:
     return sp.csr_array((W.ravel(), links.ravel(), np.arange(0, n * s + 1, s)), shape=(n, m))
 
 
+def extend(W: Kernel, weights: NDArray, values: NDArray) -> NDArray[np.float64]:
+    r"""Average of the landmarks' values, weighed by the kernel row and the landmarks' weights.
+
+    :math:`\psi(j) = \sum_i W_{ji} b_i V_i \,/\, \sum_i W_{ji} b_i`. For the eigenvectors of `fusion` this is ψ_l/ψ_0
+    itself and not an approximation, so the training rows keep their coordinates. A factor of a row of W drops out.
+
+    Parameters
+    ----------
+    W : (n, m) kernel rows, dense or sparse, none of them all zero
+    weights : (m,) b
+    values : (m, q) V
+
+    Returns
+    -------
+    Psi : (n, q)
+    """
+    W = _in_float64(W)
+    return (W @ (weights[:, None] * values)) / (W @ weights)[:, None]
+
+
+def _in_float64(W: Kernel) -> Kernel:
+    """The same entries; a sparse W keeps their order, which its own ``astype`` takes the time to change."""
+    if sp.issparse(W):
+        return sp.csr_array((W.data.astype(np.float64), W.indices, W.indptr), shape=W.shape)
+    return W.astype(np.float64)
+
+
 #: The rules by name; ``quantile`` is of all entries given, ``neighbor`` of each row's k-th smallest.
 RULES = ("median", "quantile", "neighbor", "slope")
 #: The rules that are quantiles: of which share.

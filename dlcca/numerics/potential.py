@@ -26,9 +26,8 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.numerics.coordinates import extend
 from dlcca.numerics.eigensolvers import largest_pairs
-from dlcca.numerics.kernels import Kernel, inverse_root
+from dlcca.numerics.kernels import Kernel, extend, inverse_root
 
 #: The power of the probabilities. The mean scores of 1/2, 1/8 and the logarithm on real recordings are within 0.02.
 POWER = 0.25

@@ -128,8 +128,7 @@ def probe(address: str, settings: Settings, seed: int = 0) -> dict[str, Any] | N
     import numpy as np
 
     from dlcca.fitting import metric, spectrum
-    from dlcca.fitting.job import refuse_early
-    from dlcca.fitting.memory_job import memory_job
+    from dlcca.fitting.job import memory_job, refuse_early
     from dlcca.recordings.recorded_views import open_views
     from dlcca.views import Views
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dlcca.engine.fingerprint import fingerprint
-from dlcca.engine.progress import Progress, progress_of, stages_on_disk
+from dlcca.engine.stage import Progress, fingerprint, progress_of, stages_on_disk
 from dlcca.engine.work import Tell
 from dlcca.errors import StaleStage
 from dlcca.recordings import extract_windows, scaling, validity

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.fingerprint import fingerprint
+from dlcca.engine.stage import fingerprint
 from dlcca.errors import DataError, SettingsError
 from dlcca.recordings.features import Feature, feature_of
 from dlcca.recordings.formats.recording import Digital

@@ -64,6 +64,18 @@ class _Known:
         return kind if isinstance(kind, str) else "given"
 
     @property
+    def fusion(self) -> Any:
+        from dlcca.numerics.fusion import FUSIONS
+
+        return FUSIONS[self.options["fusion"]]
+
+    @property
+    def coordinates(self) -> Any:
+        from dlcca.numerics.coordinates import COORDINATES
+
+        return COORDINATES[self.options["coordinates"]]
+
+    @property
     def m(self) -> int:
         landmarks = self.options["landmarks"]
         return landmarks if isinstance(landmarks, int) else len(landmarks)
@@ -150,7 +162,7 @@ def _fusion(known: _Known) -> Choice:
 
 
 def _kernel(known: _Known) -> Choice:
-    if known.options["fusion"] == "alternating":
+    if known.fusion.per_view:
         return "sparse", "a view's metrics hold near their landmarks, and alternating carries them far"
     size = f"{known.n} x {known.m} entries"
     return ("dense", f"{size} fit in memory") if known.n * known.m <= DENSE_ENTRIES else ("sparse", f"{size} do not")
@@ -162,11 +174,11 @@ def _bandwidth(known: _Known) -> Choice:
 
 def _solver(known: _Known) -> Choice:
     """Gram matrices while they fit and do not take twice as long: their time is known beforehand."""
-    n, m, K = known.n, known.m, known.K if known.options["fusion"] == "alternating" else 1
+    n, m, K = known.n, known.m, len(known.fusion.kernels(known.K))
     links = min(int(known.options["n_links"]), m) if known.options["kernel"] == "sparse" else m
     size = gram_matrices(K) * m * m * 8
-    if known.options["coordinates"] == "potential":
-        return "gram", "potential coordinates are made of the Gram matrices"
+    if known.coordinates.needs_grams:
+        return "gram", f"{known.options['coordinates']} coordinates are made of the Gram matrices"
     if size > GRAM_BYTES:
         return "lanczos", f"matrices of {m} x {m} landmarks would take {size / 2**30:.1f} GiB"
     gram, lanczos = gram_seconds(n, m, links, K), lanczos_seconds(n, m, links, K, int(known.options["n_components"]))
@@ -177,7 +189,7 @@ def _solver(known: _Known) -> Choice:
 
 def _coordinates(known: _Known) -> Choice:
     options = known.options
-    if options["fusion"] != "alternating":
+    if not known.fusion.per_view:
         return "diffusion", "eigenfunctions of the diffusion step"
     size = gram_matrices(known.K) * known.m**2 * 8
     if options["solver"] == "lanczos" or options["normalization"] == "paper" or size > GRAM_BYTES:
@@ -186,7 +198,7 @@ def _coordinates(known: _Known) -> Choice:
 
 
 def _diffusion_time(known: _Known) -> Choice:
-    if known.options["coordinates"] == "diffusion":
+    if not known.coordinates.takes_time:
         return 1, ""
     return "auto", "chosen in the fit by the number of states that can be distinguished"
 
@@ -301,13 +313,14 @@ def _views(count: int) -> str:
 def _check_together(known: _Known) -> None:
     """Refuse options that do not go together."""
     options, K = known.options, known.K
-    metric, fusion = options["metric"], options["fusion"]
+    metric, fusion, normalization = options["metric"], options["fusion"], options["normalization"]
+    coordinates = options["coordinates"]
     _check_views(metric, K)
-    if fusion != "view" and K == 1:
+    if known.fusion.fewest_views > K:
         raise SettingsError(f"fusion={fusion!r} needs two views or more and one was given; use 'view'.")
-    if options["coordinates"] == "potential" and options["solver"] == "lanczos":
-        raise SettingsError("coordinates='potential' needs Gram matrices; use solver='gram' or 'auto'.")
-    if options["coordinates"] == "potential" and options["normalization"] == "paper":
-        raise SettingsError("coordinates='potential' needs normalization='balanced'.")
-    if fusion == "alternating" and options["normalization"] == "paper":
-        raise SettingsError("normalization='paper' is not defined for fusion='alternating'; use 'balanced'.")
+    if known.coordinates.needs_grams and options["solver"] == "lanczos":
+        raise SettingsError(f"coordinates={coordinates!r} needs Gram matrices; use solver='gram' or 'auto'.")
+    if normalization not in known.coordinates.normalizations:
+        raise SettingsError(f"coordinates={coordinates!r} needs normalization='balanced'.")
+    if normalization not in known.fusion.normalizations:
+        raise SettingsError(f"normalization={normalization!r} is not defined for fusion={fusion!r}; use 'balanced'.")

@@ -41,6 +41,18 @@ def _metric_name() -> Rule:
     return choice("auto", *METRICS)
 
 
+def _fusion_name() -> Rule:
+    from dlcca.numerics.fusion import FUSIONS
+
+    return choice("auto", *FUSIONS)
+
+
+def _coordinates_name() -> Rule:
+    from dlcca.numerics.coordinates import COORDINATES
+
+    return choice("auto", *COORDINATES)
+
+
 class Stage(Section):
     """Settings of one stage; messages call them by the names of the options, as Python does."""
 
@@ -94,7 +106,7 @@ class MetricSettings(Stage):
 class KernelSettings(Stage):
     """The kernel, and how the views' distances come together in it."""
 
-    fusion: str = setting(choice("auto", "view", "average", "alternating"), "auto")
+    fusion: str = setting(_fusion_name, "auto")
     """"view" (the first view's distances), "average" (of all views), "alternating" (a step along each view)."""
     kind: str = setting(choice("auto", "dense", "sparse"), "auto", option="kernel")
     """"dense" or "sparse" rows."""
@@ -114,7 +126,7 @@ class SpectrumSettings(Stage):
     """Coordinates wanted."""
     solver: str = setting(choice("auto", "gram", "lanczos"), "auto")
     """"gram" (exact, L x L) or "lanczos" (matrix-free)."""
-    coordinates: str = setting(choice("auto", "diffusion", "potential"), "auto")
+    coordinates: str = setting(_coordinates_name, "auto")
     """"diffusion" (eigenfunctions) or "potential" (principal components of powers of transition probabilities)."""
     diffusion_time: Any = setting(either(AUTO, count(1)), "auto")
     """Round trips along all views of "potential" coordinates, or "auto"."""

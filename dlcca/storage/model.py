@@ -16,11 +16,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import ModelFileError
-from dlcca.model import Axes, Components, Model
+from dlcca.model import Axes, Model
 from dlcca.storage import formats
 from dlcca.storage.formats import Format, is_form, open_sealed, read_array, seal, write_array
 from dlcca.storage.places import replacing
@@ -74,13 +73,7 @@ def _model_arrays(model: Model) -> dict[str, NDArray]:
     for i, axes in enumerate(model.axes):
         if axes is not None:
             arrays |= {f"centre_{i}": axes.centre, f"turn_{i}": axes.turn}
-    if model.components is not None:
-        arrays["slopes"] = model.components.slopes
-        for v, (B, mean, V) in enumerate(
-            zip(model.arrivals, model.components.means, model.components.loadings, strict=True)
-        ):
-            arrays |= {f"arrivals_{v}": B, f"means_{v}": mean, f"loadings_{v}": V}
-    return arrays | {name: X for name in SOMETIMES if (X := getattr(model, name)) is not None}
+    return arrays | dict(model.readout) | {name: X for name in SOMETIMES if (X := getattr(model, name)) is not None}
 
 
 def _model_facts(model: Model) -> dict[str, Any]:
@@ -89,6 +82,8 @@ def _model_facts(model: Model) -> dict[str, Any]:
         "fusion": model.fusion,
         "n_links": model.n_links,
         "kernels": len(model.values),
+        "coordinates": model.reading,
+        "readout": list(model.readout),
     }
 
 
@@ -102,14 +97,7 @@ def _model_of(facts: dict[str, Any], arrays: dict[str, NDArray]) -> Model:
     def axes(i: int) -> Axes | None:
         return Axes(arrays.pop(f"centre_{i}"), arrays.pop(f"turn_{i}")) if f"turn_{i}" in arrays else None
 
-    potential: dict[str, Any] = {}
-    if "slopes" in arrays:
-        slopes = arrays.pop("slopes")
-        potential["arrivals"] = take("arrivals", kernels)
-        means, loadings = take("means", kernels), take("loadings", kernels)
-        potential["components"] = Components(means, loadings, slopes, np.ones(slopes.shape[1]))
     return Model(
-        **potential,
         names=tuple(facts["names"]),
         fusion=facts["fusion"],
         n_links=facts["n_links"],
@@ -120,6 +108,8 @@ def _model_of(facts: dict[str, Any], arrays: dict[str, NDArray]) -> Model:
         values=take("values", kernels),
         scale=arrays.pop("scale"),
         axes=[axes(i) for i in range(views)],
+        reading=facts["coordinates"],
+        readout={name: arrays.pop(name) for name in facts["readout"]},
         reach=arrays.pop("reach", None),
         rotation=arrays.pop("rotation", None),
     )

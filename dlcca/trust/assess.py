@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.model import Model, fused_rows
+from dlcca.model import Model
 from dlcca.numerics.distances import squared_distances
 from dlcca.numerics.kernels import landmarks_seen
 from dlcca.numerics.landmarks import evenly, nearest_distances
@@ -39,12 +37,11 @@ def checks_of(model: Model, arrays: list[NDArray], embedding: NDArray, half: Hal
     pieces : connected components of the kernel
     """
     told, more, gap = half or (None, None, None)
-    kernels = kernels_of(model, arrays)
     carried = carriers(embedding)
     return Checks(
         pieces=pieces,
         far=_far(model, arrays),
-        seen=float(min(np.median(landmarks_seen(W)) for W in kernels)),
+        seen=float(min(np.median(landmarks_seen(W)) for W in model.kernel_rows(arrays))),
         could_see=model.n_links or model.n_landmarks,
         told=told,
         told_by_more=more,
@@ -72,13 +69,6 @@ def linear_cca_r2(arrays: list[NDArray], embedding: NDArray) -> float | None:
         return None
     found = variable_score(at_unit_variance(variates), embedding, blocked_folds(len(embedding)))
     return found if np.isfinite(found) else None
-
-
-def kernels_of(model: Model, arrays: list[NDArray]) -> list[Any]:
-    """The rows of every kernel, up to a factor of each row."""
-    if model.fusion == "alternating":
-        return [model.view_rows(v, arrays[v]) for v in model.needed]
-    return [fused_rows(model.distances(arrays), model.n_links)]
 
 
 def _far(model: Model, arrays: list[NDArray]) -> float:

@@ -143,7 +143,8 @@ def test_a_plan_says_where_its_rates_come_from(folder):
 
 def test_a_plan_uses_the_rates_that_were_kept(folder):
     from dlcca.engine.planning import Rates, StageRate
-    from dlcca.fitting import rate_file, runner
+    from dlcca.fitting import rates as rate_file
+    from dlcca.fitting import runner
 
     asked = read(folder / "run.toml")
     job, _ = runner.prepared(asked.store, asked.views, asked.settings, asked.seed)

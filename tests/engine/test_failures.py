@@ -9,9 +9,8 @@ from types import SimpleNamespace
 import pytest
 from distributed import Client, LocalCluster
 
-from dlcca.engine.failures import watched
 from dlcca.engine.scheduler import RETRIES
-from dlcca.engine.work import do_missing
+from dlcca.engine.work import do_missing, watched
 from dlcca.errors import StorageError
 from dlcca.storage import event_log
 from dlcca.storage.blocks import Blocks

@@ -28,8 +28,8 @@ SIZES = Sizes(
     shard_tasks=0,
     merged_tasks=0,
     kept=32,
-    alternating=True,
-    potential=False,
+    per_view=True,
+    has_readout=False,
     used_views=(0, 1),
     metric_landmarks=256,
     solver="gram",
@@ -40,7 +40,7 @@ SIZES = Sizes(
     reach_rows=16_384,
 )
 DENSE = replace(
-    SIZES, sought=0, links=0, kept=0, alternating=False, used_views=(0,), gram_pairs=1, k=8, m=500, candidates=0
+    SIZES, sought=0, links=0, kept=0, per_view=False, used_views=(0,), gram_pairs=1, k=8, m=500, candidates=0
 )
 
 

@@ -56,7 +56,6 @@ def test_a_new_stage_is_planned_run_resumed_and_checked_without_being_listed_els
     )
     stages = (*pipeline.STAGES[:2], added, *pipeline.STAGES[2:])
     monkeypatch.setattr(pipeline, "STAGES", stages)
-    monkeypatch.setattr(runner, "ON_DISK", tuple(stage.name for stage in stages))
     job = small_job(tmp_path, recordings(2), 50, **KNN)
     pipeline.run(job)
     np.testing.assert_allclose(added.of(job).read_all("norms"), np.linalg.norm(recordings(2)[0], axis=1))

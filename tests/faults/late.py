@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import zarr
 
-from dlcca.fitting import runner
+from dlcca.fitting import pipeline, runner
 from dlcca.storage.files import files_at, is_remote, zarr_store
 from dlcca.storage.manifest import put_group
 from tests.faults.processes import Cluster, Family
@@ -139,7 +139,8 @@ def undisturbed(folder: Path, solvers: tuple[str, ...] = tuple(STAGES)) -> Refer
         embeddings[solver] = embedding(str(clean))
         assert np.abs(embedding(str(templates[solver])) - embeddings[solver]).max() > 0.01
         put_group(str(templates[solver]), {})
-        for name in runner.ON_DISK[runner.ON_DISK.index("metric") :]:
+        names = pipeline.on_disk()
+        for name in names[names.index("metric") :]:
             shutil.rmtree(templates[solver] / "stages" / name, ignore_errors=True)
         shutil.rmtree(templates[solver] / "embedding")
     return Reference(folder, templates, embeddings)

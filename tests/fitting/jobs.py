@@ -77,6 +77,6 @@ def run_until(job: Job, last: str) -> None:
 
 def patch_stage(monkeypatch: pytest.MonkeyPatch, name: str, **changed: Any) -> None:
     """Have `pipeline` run a stage with other functions."""
-    assert name in pipeline.ON_DISK
+    assert name in pipeline.on_disk()
     stages = [replace(stage, **changed) if stage.name == name else stage for stage in pipeline.STAGES]
     monkeypatch.setattr(pipeline, "STAGES", tuple(stages))

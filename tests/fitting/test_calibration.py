@@ -10,8 +10,9 @@ import pytest
 
 from dlcca.engine.planning import Rates, StageRate
 from dlcca.errors import SettingsError, StorageError
-from dlcca.fitting import calibration, pipeline, planning, rate_file, runner
-from dlcca.fitting.stage_costs import measured_run
+from dlcca.fitting import calibration, pipeline, planning, runner
+from dlcca.fitting import rates as rate_file
+from dlcca.fitting.calibration import measured_run
 from dlcca.storage.files import files_at
 from dlcca.storage.run import is_finished
 from tests.fitting.jobs import KNN, TIME, recordings, small_job
@@ -52,7 +53,7 @@ def test_a_plan_counts_the_tasks_that_a_run_does(options, tmp_path):
 def test_every_stage_that_a_run_leaves_is_known_by_name(job):
     pipeline.run(job)
     left = {place.name for place in (files_at(job.address).folder / "stages").iterdir() if place.is_dir()}
-    assert left <= set(pipeline.ON_DISK)
+    assert left <= set(pipeline.on_disk())
 
 
 def test_a_measured_run_is_finished_and_knows_time_and_memory_of_every_stage(job):

@@ -5,7 +5,7 @@ import pytest
 import zarr
 
 from dlcca import LocalCCA, open_model
-from dlcca.fitting import embed, pipeline, results
+from dlcca.fitting import embed, pipeline, runner
 from dlcca.model import Model
 from tests.fitting.jobs import KNN, TIME, recordings, small_job
 
@@ -37,7 +37,7 @@ def test_the_model_of_a_run_lies_in_its_store(tmp_path):
 
     job = small_job(tmp_path, recordings(2), **KNN)
     pipeline.run(job)
-    results.run(job, Choices(job.settings, {}))
+    runner.finish(job, Choices(job.settings, {}))
     opened = open_model(job.address)
     views = recordings(2)
     np.testing.assert_allclose(opened.transform(views), opened.embedding_.compute(), atol=1e-8)

@@ -20,7 +20,7 @@ from dlcca.fitting import (
     neighborhood_rows,
     neighbors,
     pipeline,
-    results,
+    runner,
     scan,
 )
 from dlcca.numerics import neighbors as neighbor_search
@@ -192,7 +192,7 @@ def test_an_index_over_few_samples_finds_all_neighbors_and_says_so(in_groups, tm
     assert links.neighbors_by(job) == links.links_by(job) == "pynndescent"
     assert_same(job, in_memory())
     assert links.link_recall(job) == 1.0
-    quality = results.quality_of(job)
+    quality = runner.quality_of(job)
     assert quality.measures["neighbor_recall"] == 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Untrusted)
@@ -204,14 +204,14 @@ def test_an_index_over_few_samples_finds_all_neighbors_and_says_so(in_groups, tm
 EXACT = """
 import sys, warnings
 from pathlib import Path
-from dlcca.fitting import results as finish
+from dlcca.fitting import runner
 from dlcca.fitting import pipeline
 from tests.fitting.jobs import KNN
 from tests.fitting.jobs import recordings
 from tests.fitting.jobs import small_job
 job = small_job(Path(sys.argv[1]), recordings(2), 7, **KNN)
 pipeline.run(job)
-finish.quality_of(job)
+runner.quality_of(job)
 assert job.options["neighbor_index"] == "exact"
 print("pynndescent" in sys.modules, "dlcca.engine.warm_up" in sys.modules)
 """

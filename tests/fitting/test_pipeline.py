@@ -122,7 +122,7 @@ def test_more_blocks_than_groups_and_more_landmarks_than_a_block_of_them_give_th
 
 
 def test_dense_rows_made_in_many_tiles_give_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr("dlcca.fitting.draft_model.TILE_ENTRIES", 60 * 8)
+    monkeypatch.setattr("dlcca.fitting.distances.TILE_ENTRIES", 60 * 8)
     job = small_job(tmp_path, recordings(2), 7, **TIME)
     pipeline.run(job)
     assert_same(job, fitted("time view dense", 150))

@@ -7,7 +7,7 @@ import pytest
 
 from dlcca import LocalCCA, open_model, simulate
 from dlcca.errors import SettingsError, Untrusted
-from dlcca.fitting import pipeline, potential
+from dlcca.fitting import pipeline, readout
 from tests.fitting.jobs import KNN, TIME, embedding, recordings, small_job
 
 pytestmark = pytest.mark.filterwarnings("ignore::dlcca.errors.Untrusted")
@@ -36,7 +36,7 @@ def test_blocks_give_the_coordinates_of_a_fit_in_memory(kind, tmp_path):
     model = fitted(recordings(K), options)
     np.testing.assert_allclose(embedding(job), model.embedding_, atol=1e-8, rtol=0)
     if "diffusion_time" in options:
-        assert potential.diffusion_time(job) == 3
+        assert readout.facts(job)["time"] == 3
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,7 +7,7 @@ import pytest
 
 from dlcca import LocalCCA, simulate, stability
 from dlcca.errors import DataError, SettingsError, Untrusted
-from dlcca.fitting.half_fits import MOST_ROWS, MOST_SCATTERED, from_halves, rows_for_halves
+from dlcca.fitting.checks import MOST_ROWS, MOST_SCATTERED, from_halves, rows_for_halves
 from dlcca.settings.fit import Settings
 from dlcca.trust.scores import linear_prediction
 from dlcca.views import Views

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlcca.numerics import eigensolvers
-from dlcca.numerics.coordinates import extend, signs
+from dlcca.numerics.coordinates import signs
 from dlcca.numerics.distances import squared_distances
 from dlcca.numerics.fusion import _solve_whole, alternating_spectrum, gram_pairs, solve_grams
-from dlcca.numerics.kernels import balanced, relative_rows, sparse_rows
+from dlcca.numerics.kernels import balanced, extend, relative_rows, sparse_rows
 from dlcca.numerics.topk import closest_links
 from tests.numerics.cases import quick, seeds
 from tests.reference.alternating import alternating

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics.coordinates import extend, signs
+from dlcca.numerics.coordinates import signs
 from dlcca.numerics.distances import squared_distances
 from dlcca.numerics.eigensolvers import fixed_start, gram, leading_pairs
 from dlcca.numerics.fusion import balanced_spectrum, landmark_spectrum
-from dlcca.numerics.kernels import kernel_rows, relative_rows, sparse_rows
+from dlcca.numerics.kernels import extend, kernel_rows, relative_rows, sparse_rows
 from dlcca.numerics.topk import closest_links
 from tests.numerics.cases import quick, seeds
 from tests.reference import diffusion as literal

@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 from dlcca import simulate
 from dlcca.cli import app
 from dlcca.errors import DamagedBlock, DataError, StorageError
-from dlcca.fitting import pipeline, runner
-from dlcca.fitting import results as finish
+from dlcca.fitting import embed, pipeline, runner
 from dlcca.fitting.job import Source
 from dlcca.recordings.formats import open_recording
 from dlcca.storage import retry
@@ -120,7 +119,7 @@ def test_a_run_is_the_same_to_the_bit_as_on_a_disk_and_is_resumed_by_block(bucke
     storage().rm_file(f"{bucket}/run.zarr/stages/metric/done/00000.json")
     pipeline.run(there)
     assert computed == [("metric", 0)]
-    assert finish.model_of(there).names == finish.model_of(here).names
+    assert embed.model_of(there).names == embed.model_of(here).names
     runner.forget(f"{bucket}/run.zarr", "coordinates")
     assert [stage.name for stage in runner.progress(f"{bucket}/run.zarr")][-1] == "spectrum"
 

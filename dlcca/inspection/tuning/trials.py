@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from dlcca.errors import DlccaError
 from dlcca.fitting import landmarks, metric
 from dlcca.fitting.embed import fitted
-from dlcca.fitting.job import rows_with_window
-from dlcca.fitting.memory_job import memory_job
+from dlcca.fitting.job import memory_job, rows_with_window
 from dlcca.fitting.metric import fit_metric
+from dlcca.numerics.fusion import FUSIONS
 from dlcca.numerics.landmarks import evenly
 from dlcca.numerics.metrics.cca import LocalMetric
 from dlcca.numerics.neighbors import joint_neighbors, joint_space
@@ -116,7 +116,7 @@ class Trials:
         """
         settings = self.settled(options)
         m, few = self.n_landmarks(settings), len(self.halves[0].landmarks)
-        K = len(self.views.present) if settings.kernel.fusion == "alternating" else 1
+        K = len(FUSIONS[settings.kernel.fusion].kernels(len(self.views.present)))
         links = min(int(settings.kernel.n_links), m) if settings.kernel.kind == "sparse" else m
         seen = min(KERNEL_ROWS, self.halves[0].views.n) + len(self.arrays[0])
         solving = gram_seconds(seen, few, max(2, round(links * few / m)), K)

@@ -4,7 +4,7 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from dlcca.engine.lazy_map import coordinates
+from dlcca.fitting.lazy import mapped
 
 
 def first_columns(views):
@@ -22,7 +22,7 @@ def views():
 
 @pytest.mark.parametrize(("rows", "others"), [(50, 50), (7, 7), (7, 20), (1, 50)])
 def test_lazy_coordinates_are_those_of_the_whole_for_any_chunks(views, rows, others):
-    lazy = coordinates(
+    lazy = mapped(
         first_columns, [da.from_array(X, chunks=(c, 2)) for X, c in zip(views, (rows, others), strict=True)], 2
     )
     assert lazy.shape == (50, 2)
@@ -34,7 +34,7 @@ def test_lazy_coordinates_are_those_of_the_whole_for_any_chunks(views, rows, oth
 @pytest.mark.parametrize("missing", [0, 1])
 def test_a_view_may_be_missing(views, missing):
     given = [None if v == missing else X for v, X in enumerate(views)]
-    lazy = coordinates(first_columns, [None if X is None else da.from_array(X, chunks=(9, -1)) for X in given], 2)
+    lazy = mapped(first_columns, [None if X is None else da.from_array(X, chunks=(9, -1)) for X in given], 2)
     np.testing.assert_array_equal(lazy.compute(scheduler="sync"), first_columns(given).astype("float32"))
 
 
@@ -49,6 +49,6 @@ def test_the_model_is_in_the_graph_once_however_many_chunks(views):
             return first_columns(parts)
 
     heavy = Heavy()
-    lazy = coordinates(heavy, [da.from_array(X, chunks=(1, -1)) for X in views], 2)
+    lazy = mapped(heavy, [da.from_array(X, chunks=(1, -1)) for X in views], 2)
     nodes = [str(key) for key, task in dict(lazy.__dask_graph__()).items() if "Heavy" in f"{key}"]
     assert len(nodes) == 1

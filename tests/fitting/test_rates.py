@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlcca.engine.planning import TASK_S, Rates, StageRate
-from dlcca.engine.rates import Measured, Trial, fitted, fixed_and_growing
 from dlcca.fitting.pipeline import costs as counted_stages
 from dlcca.fitting.planning import plan_of as plan
+from dlcca.fitting.rates import Measured, Trial, fitted, fixed_and_growing
 from tests.engine.test_planning import SIZES
 from tests.numerics.cases import quick
 

@@ -1,0 +1,265 @@
+"""Rates from measurements: the cost of a task as such and of its rows, separated by runs in blocks of two sizes.
+
+With few large and with many small blocks of the same rows, the work is the same and the number of tasks differs. The
+first task of a worker opens what the later ones use, so that it takes longer; where workers do several tasks that is
+seen, and it is told apart from both.
+
+Rates are kept in a file: one for each kind of job on each kind of machine, in the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dlcca.engine import planning
+from dlcca.engine.planning import BASE_BYTES, Rates, Sizes, StagePlan, StageRate
+from dlcca.engine.stage import fingerprint
+from dlcca.errors import SettingsError
+from dlcca.fitting.job import Job
+from dlcca.fitting.planning import sizes_of
+from dlcca.storage import places
+from dlcca.storage.files import atomic_file
+
+#: Work per task that differs by less than this share says nothing of how the cost grows with it.
+ALIKE = 0.2
+#: No guess of a speed is further off than this; a cost beyond it does not come from the work that was counted.
+MOST = 10.0
+#: A growth that, as guessed, is less than this share of the cost is lost in the noise of a measurement.
+LOST = 0.15
+#: Tasks of a worker from which its first one can be distinguished.
+TELLING = 3
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One stage of one run."""
+
+    tasks: int
+    seconds: float  # of all tasks together, on the workers
+    wall_s: float  # from the beginning of the stage to that of the next
+    rest_bytes: float = 0  # of the largest worker, before the stage began; 0 if not known
+    peak_bytes: float = 0  # of the largest worker, within the stage; 0 if not known
+    each: tuple[float, ...] = ()  # seconds of the tasks, those that began first first; none if not known
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One measured run."""
+
+    sizes: Sizes
+    workers: int
+    stages: Mapping[str, Measured]
+
+
+def fitted(trials: Sequence[Trial], count: Callable[[Sizes], list[StagePlan]]) -> dict[str, StageRate]:
+    """The rate of every stage that was met in the trials, which differ in the rows of their blocks.
+
+    ``count`` gives what the stages of a run of some sizes do.
+    """
+    counted = [{stage.name: stage for stage in count(trial.sizes)} for trial in trials]
+    rates = {}
+    for name in dict.fromkeys(name for trial in trials for name in trial.stages):
+        met = [(t, t.stages[name], c.get(name)) for t, c in zip(trials, counted, strict=True) if name in t.stages]
+        rates[name] = _rate(name, met)
+    return rates
+
+
+def _rate(name: str, met: list[tuple[Trial, Measured, StagePlan | None]]) -> StageRate:
+    per_block = all(stage.tasks == trial.sizes.n_blocks for trial, stage, _ in met)
+    stages = [known or _unknown(name, trial, found, per_block) for trial, found, known in met]
+    repeats = met[0][1].tasks / stages[0].tasks
+    stages = [planning.repeated(stage, repeats) for stage in stages]
+    work = [stage.work_s / max(1, stage.tasks) for stage in stages]
+    opening_s = _opening([(found, trial.workers) for trial, found, _ in met])
+    each = [_later_task(found, trial.workers, opening_s) for trial, found, _ in met]
+    fixed, factor = fixed_and_growing(work, each, expected=1.0)
+    waiting = [
+        max(0.0, found.wall_s - opening_s - -(-found.tasks // trial.workers) * seconds)
+        for (trial, found, _), seconds in zip(met, each, strict=True)
+    ]
+    client_s, client_task_s = fixed_and_growing([found.tasks for _, found, _ in met], waiting, when_alike="fixed")
+    _, first, _ = met[0]
+    known = first.rest_bytes > 0
+    return StageRate(
+        task_factor=fixed / stages[0].task_s,
+        factor=factor,
+        opening_s=opening_s,
+        client_s=client_s,
+        client_task_s=client_task_s,
+        rest_bytes=first.rest_bytes if known else BASE_BYTES,
+        extra_bytes=first.peak_bytes - first.rest_bytes - stages[0].memory if known and first.peak_bytes else 0.0,
+        repeats=repeats,
+        tasks=first.tasks,
+        per_block=per_block,
+    )
+
+
+def _opening(met: Sequence[tuple[Measured, int]]) -> float:
+    """Seconds that the first task of a worker takes beyond its later ones; 0 where it is not known."""
+    seen = [
+        max(0.0, float(np.mean(found.each[:workers]) - np.median(found.each[workers:])))
+        for found, workers in met
+        if len(found.each) >= TELLING * workers
+    ]
+    return min(seen, default=0.0)
+
+
+def _later_task(found: Measured, workers: int, opening_s: float) -> float:
+    """Seconds of a task that is not the first of its worker."""
+    if len(found.each) >= TELLING * workers:
+        return float(np.median(found.each[workers:]))
+    tasks = max(1, found.tasks)
+    return max(0.0, found.seconds - min(workers, tasks) * opening_s) / tasks
+
+
+def _unknown(name: str, trial: Trial, found: Measured, per_block: bool) -> StagePlan:
+    """A stage that the arithmetic does not count; the same rule as in the plan."""
+    reads = trial.sizes.pass_bytes if per_block else 0
+    return StagePlan(name, max(1, found.tasks), reads=reads, memory=trial.sizes.reading_bytes if per_block else 0)
+
+
+def fixed_and_growing(
+    x: Sequence[float], y: Sequence[float], *, when_alike: str = "growing", expected: float | None = None
+) -> tuple[float, float]:
+    """The parts a and b, neither below 0, of y = a + b x, by least squares of relative errors.
+
+    Where all x are alike, y is taken for "growing" (b x) or for "fixed" (a). Where they differ, and yet so little that
+    the ``expected`` b would not show in y, the measurement says nothing of b, and what is expected stands.
+    """
+    X, Y = np.asarray(x, float), np.asarray(y, float)
+    if not X.max() > (1 + ALIKE) * X.min():
+        if when_alike == "fixed" or not X.any():
+            return float(Y.mean()), 0.0
+        growing = min(float(Y.mean() / X.mean()), MOST)
+        return max(0.0, float(Y.mean()) - growing * float(X.mean())), growing
+    if not Y.any():
+        return 0.0, 0.0
+    if expected is not None and expected * (X.max() - X.min()) < LOST * Y.max():
+        return max(0.0, float(np.mean(Y - expected * X))), expected
+    from scipy.optimize import nnls
+
+    weight = 1 / np.maximum(Y, 1e-3 * Y.max())
+    scale = X.max()
+    (a, b), _ = nnls(np.column_stack([weight, weight * X / scale]), weight * Y)
+    return float(a), float(b / scale)
+
+
+FORM, VERSION = "dlcca-rates", 2
+#: Settings that a cost per row depends on, beside the sizes.
+_OPTIONS = ("metric", "landmark_rule", "fusion", "kernel", "solver", "coordinates", "neighbor_index", "bandwidth")
+#: Sizes that it depends on; not the rows, to which it is applied.
+_SIZES = ("dims", "itemsize", "m", "k", "r", "q", "sought", "links", "kept", "used_views")
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Rates, and where they come from."""
+
+    rates: Rates
+    made: str  # a day
+    rows: int
+    workers: int
+    machine: dict[str, Any]
+    settings: dict[str, Any]  # see `settings_that_matter`
+
+    def sentence(self) -> str:
+        """For people."""
+        said = f"calibrated on {self.made} at {self.rows:,} rows".replace(",", " ")
+        said += f" with {self.workers} worker{'s' * (self.workers != 1)}"
+        return said if self.machine == machine() else f"{said}, on another machine or with other packages"
+
+
+def new(rates: Rates, job: Job, rows: int, workers: int) -> Calibration:
+    """Rates that were measured now."""
+    today = datetime.now(UTC).date().isoformat()
+    return Calibration(rates, today, rows, workers, machine(), settings_that_matter(job))
+
+
+def settings_that_matter(job: Job) -> dict[str, Any]:
+    """What rates depend on besides the machine."""
+    sizes = asdict(sizes_of(job))
+    known = {name: sizes[name] for name in _SIZES}
+    known |= {name: job.options[name] for name in _OPTIONS}
+    return json.loads(json.dumps(known, default=str))
+
+
+def machine() -> dict[str, Any]:
+    """What a speed depends on; nothing that identifies one machine."""
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    return {
+        "cores": os.cpu_count(),
+        "system": platform.system(),
+        "processor": platform.machine(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "blas": f"{blas.get('name')} {blas.get('version')}",
+    }
+
+
+def usual_place(job: Job) -> Path:
+    """The file in the user's cache folder for jobs of this kind on this kind of machine."""
+    cache = os.environ.get("XDG_CACHE_HOME") or ""
+    folder = Path(cache) if os.path.isabs(cache) else Path.home() / ".cache"  # a relative one is to be ignored
+    return folder / "dlcca" / "rates" / f"{fingerprint(settings_that_matter(job), machine())[:16]}.json"
+
+
+def refuse_occupied(place: Path, inputs: Iterable[str | Path] = ()) -> None:
+    """An error if rates cannot be written there: another file is there, which is not one of rates, damaged or not."""
+
+    def is_ours(path: Path) -> bool:
+        return f'"{FORM}"'.encode() in places.starts_with(path, 4000) or path.stat().st_size == 0
+
+    places.refuse_file(place, is_ours, "a file of rates", inputs=inputs, setting="--rates")
+
+
+def write(place: Path, found: Calibration) -> None:
+    """Write it whole, or not at all."""
+    content = {"format": FORM, "version": VERSION, **asdict(found)}
+    with atomic_file(place) as scratch:
+        scratch.write_text(json.dumps(content, indent=2), encoding="utf-8")
+
+
+def read(place: Path) -> Calibration:
+    """The rates in a file, or an error that says what to do about it."""
+    try:
+        content = json.loads(place.read_text(encoding="utf-8"))
+        if (content.pop("format"), content.pop("version")) != (FORM, VERSION):
+            raise ValueError(f"it is not {FORM} of version {VERSION}")
+        rates = content.pop("rates")
+        stages = {str(name): StageRate(**_numbers(rate)) for name, rate in rates.pop("stages").items()}
+        return Calibration(Rates(stages, **_numbers(rates)), **content)
+    except OSError as error:
+        raise SettingsError(
+            f"the rates at {place} cannot be read: {error.strerror or error}. Run dlcca plan with --calibrate first."
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SettingsError(
+            f"{place} is no file of rates, or damaged ({error}). Run dlcca plan with --calibrate to write it anew."
+        ) from error
+
+
+def _numbers(values: dict[str, Any]) -> dict[str, Any]:
+    for name, value in values.items():
+        if not isinstance(value, int | float) or value != value or (value < 0 and name != "extra_bytes"):
+            raise ValueError(f"{name} is {value!r}")
+    return values
+
+
+def refuse_other(found: Calibration, job: Job, place: Path) -> None:
+    """An error if the rates were measured with settings that make them others."""
+    wanted = settings_that_matter(job)
+    for name, value in wanted.items():
+        if found.settings.get(name) != value:
+            raise SettingsError(
+                f"the rates in {place} were measured with {name} = {found.settings.get(name)}, and this run has "
+                f"{value}. Run dlcca plan with --calibrate, or name another file with --rates."
+            )

@@ -1,0 +1,83 @@
+"""What coordinates other than eigenfunctions are read with, fitted to the landmarks: see `numerics.coordinates`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dlcca.engine.planning import Sizes, StagePlan
+from dlcca.engine.stage import Arrays, Blocks, Stage
+from dlcca.fitting import bandwidth, distances, gram, landmarks, spectrum
+from dlcca.fitting.job import Job
+from dlcca.model import Model
+from dlcca.numerics.coordinates import COORDINATES, Landmarks
+from dlcca.numerics.fusion import Degrees
+
+
+def compute(job: Job, stage: Blocks, block: int) -> None:
+    kind, model = job.coordinates, solved_model(job)
+    grams, degrees = gram.totals(job) if kind.needs_grams else ({}, Degrees(job.n, []))
+    known = Landmarks(model.kernel_rows(model.points), grams, degrees.columns)
+    time = job.options["diffusion_time"]
+    arrays, found = kind.fit(model, known, int(job.options["n_components"]), None if time == "auto" else int(time))
+    stage.write(block, {name: (0, X) for name, X in arrays.items()}, found)
+
+
+def solved_model(job: Job) -> Model:
+    """The model with its eigenfunctions, before their signs and scales are known."""
+    draft = distances.model(job)
+    return replace(
+        draft,
+        units=job.fusion.kernel_units(draft.units, bandwidth.sigmas(job)),
+        weights=gram.weights(job),
+        values=spectrum.values(job),
+    )
+
+
+def model(job: Job) -> Model:
+    """The same with all that coordinates are read with. Kept by each worker."""
+    return job.cached("solved model", READOUT.fingerprint(job), make=lambda: _read(job), keep=1)
+
+
+def _read(job: Job) -> Model:
+    stage = READOUT.of(job)
+    return replace(solved_model(job), readout={name: stage.read(name, 0) for name in shapes(job)})
+
+
+def shapes(job: Job) -> dict[str, tuple[int, ...]]:
+    return job.coordinates.shapes(landmarks.count(job), len(job.kernels), int(job.options["n_components"]))
+
+
+def facts(job: Job) -> dict[str, Any]:
+    """What was found in the fit; under "chosen" the values of options that were "auto"."""
+    return READOUT.of(job).facts(0) if shapes(job) else {}
+
+
+def _arrays(job: Job) -> Arrays:
+    return {name: (shape, "float64", shape[0]) for name, shape in shapes(job).items()}
+
+
+def _cost(sizes: Sizes) -> StagePlan:
+    one = float(sizes.m) ** 2 * 8
+    return StagePlan(
+        "readout",
+        1 if sizes.has_readout else 0,
+        products=8.0 * float(sizes.m) ** 3,
+        reads=sizes.gram_groups * sizes.gram_pairs * one,
+        memory=(sizes.gram_pairs + 6) * one,
+    )
+
+
+READOUT = Stage(
+    "readout",
+    compute,
+    after=[spectrum.SPECTRUM, gram.GRAM],
+    options=["coordinates", "diffusion_time", "n_components"],
+    constants=[kind.constants for kind in COORDINATES.values()],
+    arrays=_arrays,
+    is_needed=lambda job: bool(shapes(job)),
+    says=lambda job: f"{job.options['coordinates']} coordinates, diffusion time {job.options['diffusion_time']}",
+    cost=_cost,
+    reads="the L x L matrices",
+    leaves="what coordinates other than eigenfunctions are read with",
+)
