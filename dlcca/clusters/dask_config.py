@@ -6,6 +6,7 @@ import getpass
 import logging
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -14,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dlcca.clusters.profile import Elastic, Profile
-from dlcca.errors import SettingsError
+from dlcca.errors import ClusterError, SettingsError
 
 #: Receives messages for the user of a run.
 Say = Callable[[str], None]
@@ -67,6 +68,18 @@ def environment(profile: Profile) -> dict[str, str]:
     return {**ONE_THREAD, **MALLOC, "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": f"{profile.tcp_timeout_s:g}s"}
 
 
+def await_workers(client: Any, count: int, wait_min: float, failure: str) -> None:
+    """Wait until there are so many workers; a `ClusterError` with the message ``failure`` if they do not come."""
+    end = time.monotonic() + 60 * wait_min
+    # `wait_for_workers` would overwrite what the cluster learns about its workers meanwhile.
+    while len(client.nthreads()) < count:
+        if time.monotonic() > end:
+            raise ClusterError(failure)
+        time.sleep(0.2)
+
+
+#: Memory of the process that supervises a worker (nanny), which is requested besides that of the worker.
+WATCHER_GIB = 0.25
 #: Any free port that only this machine can reach.
 LOOPBACK = "127.0.0.1:0"
 

@@ -14,7 +14,7 @@ from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dlcca.errors import ClusterError, SettingsError, StorageError
+from dlcca.errors import ClusterError, SettingsError
 from dlcca.settings.schema import (
     FLAG,
     LINES,
@@ -32,6 +32,7 @@ from dlcca.settings.schema import (
     table,
     text,
 )
+from dlcca.storage.files import storage_errors
 
 #: Queues that are served through dask-jobqueue.
 QUEUES = ("slurm", "pbs", "lsf", "sge", "oar", "htcondor")
@@ -262,12 +263,10 @@ def copy_files(origin: Path, out: Path) -> list[Path]:
     made = []
     for file in files_below(origin):
         place = out / file.relative_to(origin)
-        try:
+        with storage_errors(place, "written"):
             place.parent.mkdir(parents=True, exist_ok=True)
             if not os.path.lexists(place):
                 shutil.copyfile(file, place)
-        except OSError as error:
-            raise StorageError(f"{place} cannot be written: {error.strerror or error}.") from error
         made.append(place)
     return made
 
