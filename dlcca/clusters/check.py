@@ -60,10 +60,9 @@ def _await_all(client: Any, profile: Profile, found: Findings) -> None:
     count, wait_min = (profile.fewest, profile.start_wait_min) if isinstance(profile, Elastic) else (1, 1.0)
     if count == 0:
         client.submit(os.getpid).result()  # an adaptive cluster starts with the first task
-    try:
-        await_workers(client, count or 1, wait_min, f"of {count or 1} workers came within {wait_min:g} minutes")
-    except ClusterError as error:
-        found.wrong.append(f"only {len(client.nthreads())} {error}")
+    if not await_workers(client, count or 1, wait_min):
+        came = len(client.nthreads())
+        found.wrong.append(f"only {came} of {count or 1} workers came within {wait_min:g} minutes")
 
 
 def _round_trip(client: Any, found: Findings) -> None:

@@ -49,13 +49,11 @@ def kubernetes_client(profile: Kubernetes, say: Say) -> Iterator[Any]:
         _forwarded(profile, name) as port,
         Client(f"tls://127.0.0.1:{port}", security=security, timeout="60s") as client,
     ):
-        await_workers(
-            client,
-            1,
-            profile.start_wait_min,
-            f"no worker came within start_wait_min = {profile.start_wait_min:g} minutes. kubectl get pods -n "
-            f"{profile.namespace} says why; ask for less (cores, memory_gib), or wait longer.",
-        )
+        if not await_workers(client, 1, profile.start_wait_min):
+            raise ClusterError(
+                f"no worker came within start_wait_min = {profile.start_wait_min:g} minutes. kubectl get pods -n "
+                f"{profile.namespace} shows why; request less (cores, memory_gib), or wait longer."
+            )
         yield client
 
 
@@ -198,7 +196,7 @@ def _forwarded(profile: Kubernetes, name: str) -> Iterator[int]:
 
 
 def _said(pod: Any) -> str:
-    """Why a pod is not up, in the words of Kubernetes."""
+    """Why a pod is not running, as Kubernetes reports it."""
     status = dict(pod.status)
     waits = [one.get("state", {}).get("waiting", {}) for one in status.get("containerStatuses", [])]
     causes = [f"{wait.get('reason', '')} {wait.get('message', '')}".strip() for wait in waits if wait]
@@ -233,13 +231,11 @@ def cloud_client(profile: Cloud, say: Say) -> Iterator[Any]:
             cluster.adapt(minimum=profile.jobs(profile.fewest), maximum=profile.jobs(profile.most))
         else:
             cluster.scale(profile.jobs(profile.fewest))
-        await_workers(
-            client,
-            min(1, profile.fewest),
-            profile.start_wait_min,
-            f"no machine gave a worker within start_wait_min = {profile.start_wait_min:g} minutes; look at the "
-            f"machines in the console of {profile.provider}: can they fetch {profile.image}?",
-        )
+        if profile.fewest and not await_workers(client, 1, profile.start_wait_min):
+            raise ClusterError(
+                f"no machine gave a worker within start_wait_min = {profile.start_wait_min:g} minutes; look at the "
+                f"machines in the console of {profile.provider}: can they fetch {profile.image}?"
+            )
         yield client
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dlcca.clusters.profile import Elastic, Profile
-from dlcca.errors import ClusterError, SettingsError
+from dlcca.errors import SettingsError
 
 #: Receives messages for the user of a run.
 Say = Callable[[str], None]
@@ -68,14 +68,15 @@ def environment(profile: Profile) -> dict[str, str]:
     return {**ONE_THREAD, **MALLOC, "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": f"{profile.tcp_timeout_s:g}s"}
 
 
-def await_workers(client: Any, count: int, wait_min: float, failure: str) -> None:
-    """Wait until there are so many workers; a `ClusterError` with the message ``failure`` if they do not come."""
+def await_workers(client: Any, count: int, wait_min: float) -> bool:
+    """Wait for a number of workers; False if there are fewer after the time."""
     end = time.monotonic() + 60 * wait_min
     # `wait_for_workers` would overwrite what the cluster learns about its workers meanwhile.
     while len(client.nthreads()) < count:
         if time.monotonic() > end:
-            raise ClusterError(failure)
+            return False
         time.sleep(0.2)
+    return True
 
 
 #: Memory of the process that supervises a worker (nanny), which is requested besides that of the worker.

@@ -75,13 +75,11 @@ def existing_client(profile: Existing, say: Say) -> Iterator[Any]:
         )
     client = _connected(profile)
     try:
-        await_workers(
-            client,
-            1,
-            profile.start_wait_min,
-            f"the scheduler at {profile.address} has had no worker for {profile.start_wait_min:g} minutes. Start some "
-            "(dask worker ADDRESS), or wait longer (start_wait_min).",
-        )
+        if not await_workers(client, 1, profile.start_wait_min):
+            raise ClusterError(
+                f"the scheduler at {profile.address} has had no worker for {profile.start_wait_min:g} minutes. Start "
+                "some (dask worker ADDRESS), or wait longer (start_wait_min)."
+            )
         yield client
     finally:
         _close(client)

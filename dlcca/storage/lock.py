@@ -6,7 +6,7 @@
 
 The file with the largest number is the lock. A process that finds its owner dead creates the file with the next number,
 which only one can (`Files.create`), checks that nobody else has done so, and removes the earlier files. So two
-processes never both believe to own the lock, and none removes a file that another one has just created.
+processes never both own the lock, and none removes a file that another one has just created.
 
 An owner on this machine is dead when its process has ended; the same pid with another start time is another process.
 An owner on another machine is known only by its heartbeat, every `RENEW_S`; after `DEAD_S` without one, by the clock of
