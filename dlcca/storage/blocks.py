@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DamagedBlock, StaleStage, StorageError, StoreInUse
 from dlcca.storage import cache, cost, lock
-from dlcca.storage.chunks import writer
+from dlcca.storage.chunks import Writer, writer
 from dlcca.storage.files import Files, files_at, zarr_store
 from dlcca.storage.manifest import (
     RECORD,
@@ -44,6 +44,7 @@ from dlcca.storage.manifest import (
     open_record,
     put_group,
     readable,
+    record_start,
     remedy,
     sealed,
 )
@@ -203,11 +204,11 @@ class Blocks:
 
         A damaged record counts as its own: it is reported when it is read.
         """
-        record = readable(found)
-        if not record or record["fingerprint"] != self.fingerprint:
-            return not record
-        # A generation may have been added since stage.json was read in this process.
-        return any(record["generation"] in self._known(fresh=fresh).get("generations", []) for fresh in (False, True))
+        for fresh in (False, True):  # a generation may have been added since stage.json was read in this process
+            generations = self._known(fresh=fresh).get("generations", [])
+            if found.startswith(tuple(record_start(self.fingerprint, generation) for generation in generations)):
+                return True
+        return not readable(found)
 
     def write(self, block: int, parts: Parts, facts: Mapping[str, Any]) -> None:
         """Write a block's part of each array (first row, rows), then mark the block finished.
@@ -221,7 +222,7 @@ class Blocks:
                 opened_array = replace(self._opened(array), confirm=lambda: self._confirm(block))
                 crc = opened_array.write(first, np.asarray(X))
             checks[array] = {"first": first, "rows": len(X), "crc32c": crc}
-        origin = {"fingerprint": self.fingerprint, "generation": self._generation}
+        origin = {"fingerprint": self.fingerprint, "generation": self._generation}  # first: see `record_start`
         content = {"parts": checks, "facts": dict(facts), "cost": cost.so_far(within="/" in self.name)}
         lock.confirm(self.address)
         self._confirm(block)
@@ -257,9 +258,15 @@ class Blocks:
             "another one since. It is not written. Was this worker suspended?"
         )
 
-    def _opened(self, array: str) -> Any:
+    def _opened(self, array: str) -> Writer:
         """An array that is opened once in a process, after a check of its zarr.json."""
-        return writer(self.address, self.path(array), self.fingerprint, lambda: self._check_metadata(array))
+        path = self.path(array)
+
+        def opened() -> Writer:
+            self._check_metadata(array)
+            return writer(self.address, path)
+
+        return cache.get(("array", self.address, path, self.fingerprint), opened)
 
     def facts(self, block: int) -> dict[str, Any]:
         """The facts of a finished block."""

@@ -168,6 +168,11 @@ def open_record(found: bytes, what: str, stage: str) -> dict[str, Any]:
         raise DamagedBlock(f"{what} is damaged. {remedy(stage)}.") from None
 
 
+def record_start(fingerprint: str, generation: str) -> bytes:
+    """How the record of a block begins; that of a large block need not be parsed to learn which run has written it."""
+    return json.dumps({"fingerprint": fingerprint, "generation": generation})[:-1].encode()
+
+
 def new_attempt(address: str) -> None:
     """Have stages that are begun from now on use a folder that no earlier attempt has written to."""
     files_at(address).put(ATTEMPT, sealed({"attempt": uuid.uuid4().hex[:12]}))
