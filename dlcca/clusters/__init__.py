@@ -27,17 +27,15 @@ def profile_for(where: str | None, workers: int | None, memory_gib: float | None
     return read(where)
 
 
-@contextmanager
 def client_for(
     where: str | None, workers: int | None = None, memory_gib: float | None = None, say: Say = to_log
-) -> Iterator[Any]:
+) -> AbstractContextManager[Any]:
     """A client of the cluster that a file or an address names, or of a local one; ended with the block.
 
     ``workers`` and ``memory_gib`` are for a local cluster without a file. ``say`` receives messages about the cluster:
     jobs that were replaced, how to reach the dashboard.
     """
-    with client_of(profile_for(where, workers, memory_gib), say) as client:
-        yield client
+    return client_of(profile_for(where, workers, memory_gib), say)
 
 
 @contextmanager
@@ -54,28 +52,20 @@ def client_of(profile: Profile, say: Say = to_log) -> Iterator[Any]:
 
 
 def _opened(profile: Profile, say: Say) -> AbstractContextManager[Any]:
+    from dlcca.clusters import cloud, jobqueue, local
+
     match profile:
         case Local():
-            from dlcca.clusters.local import local_client
-
             bytes_each = None if profile.memory_gib is None else int(profile.memory_gib * 2**30)
-            return local_client(profile.workers, bytes_each, profile.scratch)
+            return local.local_client(profile.workers, bytes_each, profile.scratch)
         case Existing():
-            from dlcca.clusters.local import existing_client
-
-            return existing_client(profile, say)
+            return local.existing_client(profile, say)
         case Queue():
-            from dlcca.clusters.jobqueue import queue_client
-
-            return queue_client(profile, say)
+            return jobqueue.queue_client(profile, say)
         case Kubernetes():
-            from dlcca.clusters.cloud import kubernetes_client
-
-            return kubernetes_client(profile, say)
+            return cloud.kubernetes_client(profile, say)
         case Cloud():
-            from dlcca.clusters.cloud import cloud_client
-
-            return cloud_client(profile, say)
+            return cloud.cloud_client(profile, say)
     raise AssertionError(profile)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dlcca.clusters import client_of
-from dlcca.clusters.dask_config import Say
+from dlcca.clusters.dask_config import Say, await_workers
 from dlcca.clusters.profile import Elastic, Profile
 from dlcca.errors import ClusterError, DlccaError
 from dlcca.storage.files import Files, files_at, is_remote
@@ -27,6 +27,12 @@ class Findings:
     well: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     workers: dict[str, str] = field(default_factory=dict)  # hosts by addresses
+
+    def add(self, problems: list[str], otherwise: str) -> None:
+        """Add problems, or what works if there are none."""
+        self.wrong.extend(problems)
+        if not problems:
+            self.well.append(otherwise)
 
 
 def check(profile: Profile, store: str | None, say: Say) -> Findings:
@@ -42,25 +48,21 @@ def check(profile: Profile, store: str | None, say: Say) -> Findings:
             f"{time.monotonic() - start:.0f} s"
         )
         _round_trip(client, found)
-        _versions(client, found)
+        same = "all workers have the same versions of Python and the packages as this machine"
+        found.add(version_differences(client), same)
         if store is not None:
-            _store(client, store, found)
+            found.add(access_problems(client, store), f"every worker reads and writes {store}")
     return found
 
 
 def _await_all(client: Any, profile: Profile, found: Findings) -> None:
     """Wait for all workers of the profile, for as long as it allows for the first."""
-    wanted = profile.fewest or 1 if isinstance(profile, Elastic) else 1
-    if isinstance(profile, Elastic) and profile.fewest == 0:
+    count, wait_min = (profile.fewest, profile.start_wait_min) if isinstance(profile, Elastic) else (1, 1.0)
+    if count == 0:
         client.submit(os.getpid).result()  # an adaptive cluster starts with the first task
-    limit_s = 60 * profile.start_wait_min if isinstance(profile, Elastic) else 60
-    end = time.monotonic() + limit_s
-    # `wait_for_workers` would overwrite what the cluster learns about its workers meanwhile.
-    while (came := len(client.nthreads())) < wanted:
-        if time.monotonic() > end:
-            found.wrong.append(f"only {came} of {wanted} workers came within {limit_s / 60:g} minutes")
-            return
-        time.sleep(0.2)
+    if not await_workers(client, count or 1, wait_min):
+        came = len(client.nthreads())
+        found.wrong.append(f"only {came} of {count or 1} workers came within {wait_min:g} minutes")
 
 
 def _round_trip(client: Any, found: Findings) -> None:
@@ -71,20 +73,6 @@ def _round_trip(client: Any, found: Findings) -> None:
         client.submit(os.getpid, workers=[address], allow_other_workers=False, pure=False).result(timeout=60)
         longest = max(longest, time.monotonic() - start)
     found.well.append(f"a task goes to a worker and back in {1000 * longest:.0f} ms or less")
-
-
-def _versions(client: Any, found: Findings) -> None:
-    problems = version_differences(client)
-    found.wrong.extend(problems)
-    if not problems:
-        found.well.append("all workers have the same versions of Python and the packages as this machine")
-
-
-def _store(client: Any, store: str, found: Findings) -> None:
-    problems = access_problems(client, store)
-    found.wrong.extend(problems)
-    if not problems:
-        found.well.append(f"every worker reads and writes {store}")
 
 
 def refuse_unfit(client: Any, store: str) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.clusters import dask_config, keys
-from dlcca.clusters.dask_config import Say, needs
+from dlcca.clusters.dask_config import LOOPBACK, WATCHER_GIB, Say, await_workers, needs
 from dlcca.clusters.profile import Cloud, Kubernetes
 from dlcca.errors import ClusterError, SettingsError, suggest
 
@@ -32,7 +32,6 @@ KEYS = "/run/dlcca-keys"
 PORT = 8786
 #: The page of the health check of Kubernetes; all others are left out.
 HEALTH_ONLY = {"DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES": "['distributed.http.health']"}
-WATCHER_GIB = 0.25
 SCHEDULER = {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "2Gi"}}
 
 
@@ -50,7 +49,11 @@ def kubernetes_client(profile: Kubernetes, say: Say) -> Iterator[Any]:
         _forwarded(profile, name) as port,
         Client(f"tls://127.0.0.1:{port}", security=security, timeout="60s") as client,
     ):
-        _await_pod(client, profile)
+        if not await_workers(client, 1, profile.start_wait_min):
+            raise ClusterError(
+                f"no worker came within start_wait_min = {profile.start_wait_min:g} minutes. kubectl get pods -n "
+                f"{profile.namespace} shows why; request less (cores, memory_gib), or wait longer."
+            )
         yield client
 
 
@@ -68,17 +71,9 @@ def cluster_manifest(profile: Kubernetes, name: str) -> dict[str, Any]:
     made = make_cluster_spec(name, image=profile.image, n_workers=profile.jobs(profile.fewest), env=[], resources={})
     made["metadata"]["namespace"] = profile.namespace
     scheduler, worker = made["spec"]["scheduler"]["spec"], made["spec"]["worker"]["spec"]
-    _fill(
-        scheduler,
-        profile,
-        name,
-        _scheduler_args(profile),
-        {**dask_config.environment(profile), **HEALTH_ONLY},
-        SCHEDULER,
-    )
-    _fill(
-        worker, profile, name, _worker_args(profile, name), dask_config.environment(profile), _worker_resources(profile)
-    )
+    environment = dask_config.environment(profile)
+    _fill(scheduler, profile, name, _scheduler_args(profile), {**environment, **HEALTH_ONLY}, SCHEDULER)
+    _fill(worker, profile, name, _worker_args(profile, name), environment, _worker_resources(profile))
     worker["containers"][0]["ports"] = []
     if profile.scratch is not None:
         worker["volumes"].append({"name": "scratch", "emptyDir": {}})
@@ -113,8 +108,8 @@ def _fill(
 
 
 def _tls() -> list[str]:
-    files = {"--tls-ca-file": "authority.pem", "--tls-cert": "certificate.pem", "--tls-key": "key.pem"}
-    return [part for option, file in files.items() for part in (option, f"{KEYS}/{file}")]
+    options = zip(("--tls-ca-file", "--tls-cert", "--tls-key"), keys.FILES, strict=True)
+    return [part for option, file in options for part in (option, f"{KEYS}/{file}")]
 
 
 def _scheduler_args(profile: Kubernetes) -> list[str]:
@@ -128,7 +123,7 @@ def _worker_args(profile: Kubernetes, name: str) -> list[str]:
     return [
         *("python3", "-m", "distributed.cli.dask_worker", address_of(profile, name), "--protocol", "tls"),
         *("--name", "$(DASK_WORKER_NAME)", "--nworkers", str(profile.cores), "--nthreads", "1"),
-        *("--memory-limit", f"{profile.memory_gib:g}GiB", "--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
+        *("--memory-limit", f"{profile.memory_gib:g}GiB", "--no-dashboard", "--dashboard-address", LOOPBACK),
         *("--death-timeout", "120", *scratch, *_tls()),
     ]
 
@@ -145,17 +140,13 @@ def _worker_resources(profile: Kubernetes) -> dict[str, Any]:
 
 def secret_manifest(profile: Kubernetes, name: str, security: Any) -> dict[str, Any]:
     """The keys of the run as a secret, for its pods only."""
-    files = {
-        "authority.pem": security.tls_ca_file,
-        "certificate.pem": security.tls_worker_cert,
-        "key.pem": security.tls_worker_key,
-    }
+    folder = Path(security.tls_ca_file).parent
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "type": "Opaque",
         "metadata": {"name": name, "namespace": profile.namespace},
-        "data": {file: base64.b64encode(Path(path).read_bytes()).decode() for file, path in files.items()},
+        "data": {file: base64.b64encode((folder / file).read_bytes()).decode() for file in keys.FILES},
     }
 
 
@@ -205,22 +196,12 @@ def _forwarded(profile: Kubernetes, name: str) -> Iterator[int]:
 
 
 def _said(pod: Any) -> str:
-    """Why a pod is not up, in the words of Kubernetes."""
+    """Why a pod is not running, as Kubernetes reports it."""
     status = dict(pod.status)
     waits = [one.get("state", {}).get("waiting", {}) for one in status.get("containerStatuses", [])]
     causes = [f"{wait.get('reason', '')} {wait.get('message', '')}".strip() for wait in waits if wait]
     causes += [one.get("message", "") for one in status.get("conditions", []) if one.get("status") == "False"]
     return f"{pod.name} is {status.get('phase', 'unknown')} ({'; '.join(filter(None, causes)) or 'no reason given'})"
-
-
-def _await_pod(client: Any, profile: Kubernetes) -> None:
-    try:
-        client.wait_for_workers(1, timeout=60 * profile.start_wait_min)
-    except TimeoutError as error:
-        raise ClusterError(
-            f"no worker came within start_wait_min = {profile.start_wait_min:g} minutes. kubectl get pods -n "
-            f"{profile.namespace} says why; ask for less (cores, memory_gib), or wait longer."
-        ) from error
 
 
 CLOUD_EXTRA = "cloud"
@@ -250,7 +231,11 @@ def cloud_client(profile: Cloud, say: Say) -> Iterator[Any]:
             cluster.adapt(minimum=profile.jobs(profile.fewest), maximum=profile.jobs(profile.most))
         else:
             cluster.scale(profile.jobs(profile.fewest))
-        _await_machine(client, profile)
+        if profile.fewest and not await_workers(client, 1, profile.start_wait_min):
+            raise ClusterError(
+                f"no machine gave a worker within start_wait_min = {profile.start_wait_min:g} minutes; look at the "
+                f"machines in the console of {profile.provider}: can they fetch {profile.image}?"
+            )
         yield client
 
 
@@ -309,16 +294,4 @@ def _started_cloud(profile: Cloud) -> Any:
         raise ClusterError(
             f"{profile.provider} does not start the scheduler: {type(error).__name__}: {error}. Are you logged in, and "
             "do region, machine and [options] exist?"
-        ) from error
-
-
-def _await_machine(client: Any, profile: Cloud) -> None:
-    if not profile.fewest:
-        return
-    try:
-        client.wait_for_workers(1, timeout=60 * profile.start_wait_min)
-    except TimeoutError as error:
-        raise ClusterError(
-            f"no machine gave a worker within start_wait_min = {profile.start_wait_min:g} minutes; look at the "
-            f"machines in the console of {profile.provider}: can they fetch {profile.image}?"
         ) from error

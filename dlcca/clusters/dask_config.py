@@ -6,6 +6,7 @@ import getpass
 import logging
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -67,6 +68,19 @@ def environment(profile: Profile) -> dict[str, str]:
     return {**ONE_THREAD, **MALLOC, "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": f"{profile.tcp_timeout_s:g}s"}
 
 
+def await_workers(client: Any, count: int, wait_min: float) -> bool:
+    """Wait for a number of workers; False if there are fewer after the time."""
+    end = time.monotonic() + 60 * wait_min
+    # `wait_for_workers` would overwrite what the cluster learns about its workers meanwhile.
+    while len(client.nthreads()) < count:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+#: Memory of the process that supervises a worker (nanny), which is requested besides that of the worker.
+WATCHER_GIB = 0.25
 #: Any free port that only this machine can reach.
 LOOPBACK = "127.0.0.1:0"
 

@@ -263,14 +263,18 @@ class Reader:
     """A command that shows why one job is pending, where the list does not."""
 
 
+def _columns(answer: str, separator: str | None) -> list[tuple[str, str, str]]:
+    """Number, state and reason of each job, from lines of columns; "" where there is none."""
+    lines = ((*line.strip().split(separator, 2), "", "", "")[:3] for line in answer.splitlines())
+    nothing = ("None", "-", "undefined")
+    return [(number, word, "" if reason in nothing else reason) for number, word, reason in lines if word]
+
+
 def of_slurm(answer: str) -> States:
     """Lines of ``squeue -h -o "%i|%T|%r"``."""
-    found = {}
-    for line in answer.splitlines():
-        number, word, reason = (*line.strip().split("|", 2), "", "")[:3]
-        if word and word not in ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"):
-            found[number] = State(word, "" if reason == "None" else reason, word == "PENDING")
-    return found
+    over = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
+    jobs = _columns(answer, "|")
+    return {number: State(word, reason, word == "PENDING") for number, word, reason in jobs if word not in over}
 
 
 def of_pbs(answer: str) -> States:
@@ -287,22 +291,17 @@ def of_pbs(answer: str) -> States:
 
 def of_lsf(answer: str) -> States:
     """Lines of ``bjobs -noheader -o "jobid stat pend_reason delimiter='|'"``."""
-    found = {}
-    for line in answer.splitlines():
-        number, word, reason = (*line.strip().split("|", 2), "", "")[:3]
-        if number.isdigit() and word not in ("DONE", "EXIT", "ZOMBI"):
-            found[number] = State(word, "" if reason == "-" else reason, word in ("PEND", "PSUSP", "WAIT"))
-    return found
+    return {
+        number: State(word, reason, word in ("PEND", "PSUSP", "WAIT"))
+        for number, word, reason in _columns(answer, "|")
+        if number.isdigit() and word not in ("DONE", "EXIT", "ZOMBI")
+    }
 
 
 def of_sge(answer: str) -> States:
     """The table of ``qstat -u USER``; its fifth column is the state."""
-    found = {}
-    for line in answer.splitlines():
-        columns = line.split()
-        if len(columns) > 4 and columns[0].isdigit():
-            found[columns[0]] = State(columns[4], waiting="q" in columns[4])
-    return found
+    rows = [columns for line in answer.splitlines() if len(columns := line.split()) > 4]
+    return {number: State(word, waiting="q" in word) for number, _, _, _, word, *_ in rows if number.isdigit()}
 
 
 def of_oar(answer: str) -> States:
@@ -321,12 +320,8 @@ CONDOR = {"1": "Idle", "2": "Running", "5": "Held", "6": "Transferring", "7": "S
 
 def of_htcondor(answer: str) -> States:
     """Lines of ``condor_q -af:j JobStatus HoldReason``."""
-    found = {}
-    for line in answer.splitlines():
-        number, word, reason = (*line.strip().split(None, 2), "", "")[:3]
-        if word in CONDOR:
-            found[number] = State(CONDOR[word], "" if reason == "undefined" else reason, word in ("1", "5"))
-    return found
+    jobs = _columns(answer, None)
+    return {number: State(CONDOR[word], reason, word in ("1", "5")) for number, word, reason in jobs if word in CONDOR}
 
 
 def reader_of(kind: str) -> Reader:

@@ -20,14 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.clusters import dask_config, keys
-from dlcca.clusters.dask_config import LOOPBACK, Say, needs, say_dashboard
+from dlcca.clusters.dask_config import LOOPBACK, WATCHER_GIB, Say, needs, say_dashboard
 from dlcca.clusters.job_monitor import JobMonitor, reader_of
 from dlcca.clusters.profile import Queue
 from dlcca.errors import ClusterError
 
 EXTRA = "hpc"
-#: Memory of the process that supervises a worker (nanny), which a job requests besides that of its workers.
-WATCHER_GIB = 0.25
 #: A worker ends, and with it its job, after this long without its scheduler.
 ORPHANED_S = 60
 
@@ -38,14 +36,6 @@ CLUSTERS = {
     "sge": "SGECluster",
     "oar": "OARCluster",
     "htcondor": "HTCondorCluster",
-}
-SUBMIT = {
-    "slurm": "sbatch",
-    "pbs": "qsub",
-    "lsf": "bsub",
-    "sge": "qsub",
-    "oar": "oarsub",
-    "htcondor": "condor_submit",
 }
 
 
@@ -60,14 +50,20 @@ def queue_client(profile: Queue, say: Say) -> Iterator[Any]:
         cluster = made(profile, shared, security)
         with closing_cluster(cluster, say), closing_client(Client(cluster, security=security), say) as client:
             say_dashboard(client, profile.dashboard, say)
-            monitor = JobMonitor(cluster, client, profile, reader_of(profile.kind), say)
-            with monitor:
+            with JobMonitor(cluster, client, profile, reader_of(profile.kind), say):
                 yield client
+
+
+def cluster_class(profile: Queue) -> Any:
+    """The class of dask-jobqueue for a kind of queue."""
+    with needs("dask-jobqueue", EXTRA):
+        import dask_jobqueue
+    return getattr(dask_jobqueue, CLUSTERS[profile.kind])
 
 
 def refuse_no_queue(profile: Queue) -> None:
     """An error if this machine lacks the command that submits jobs."""
-    command = SUBMIT[profile.kind]
+    command = cluster_class(profile).job_cls.submit_command
     if shutil.which(command) is None:
         raise ClusterError(
             f"there is no {command} on this machine, with which jobs of {profile.kind} are submitted. Run dlcca where "
@@ -77,10 +73,10 @@ def refuse_no_queue(profile: Queue) -> None:
 
 def made(profile: Queue, shared: Path, security: Any) -> Any:
     """The cluster of dask-jobqueue, with no job yet."""
-    with needs("dask-jobqueue", EXTRA):
-        import dask_jobqueue
-    kind = steady(getattr(dask_jobqueue, CLUSTERS[profile.kind]))
-    host = {} if profile.interface else {"host": _own_address()}
+    from distributed.utils import get_ip
+
+    kind = steady(cluster_class(profile))
+    host = {} if profile.interface else {"host": get_ip()}  # the only address on which the scheduler listens
     try:
         return kind(
             job_cls=watched(kind.job_cls, profile),
@@ -93,13 +89,6 @@ def made(profile: Queue, shared: Path, security: Any) -> Any:
         raise ClusterError(
             f"the scheduler cannot be started: {error}. Is interface right in the cluster file?"
         ) from error
-
-
-def _own_address() -> str:
-    """The address of this machine on the network, the only one on which the scheduler listens."""
-    from distributed.utils import get_ip
-
-    return str(get_ip())
 
 
 def options(profile: Queue, shared: Path) -> dict[str, Any]:
@@ -121,11 +110,8 @@ def options(profile: Queue, shared: Path) -> dict[str, Any]:
         "death_timeout": ORPHANED_S,
         "worker_extra_args": [
             *("--lifetime", f"{life.lifetime_s}s", "--lifetime-stagger", f"{life.stagger_s}s"),
-            *(
-                "--no-dashboard",
-                "--dashboard-address",
-                LOOPBACK,
-            ),  # without a dashboard, workers still serve a page of metrics
+            # Without a dashboard, workers still serve a page of metrics.
+            *("--no-dashboard", "--dashboard-address", LOOPBACK),
         ],
     }
     return {**common, **_of_kind(profile)}
@@ -137,25 +123,20 @@ def _job_gib(profile: Queue) -> float:
 
 def _of_kind(profile: Queue) -> dict[str, Any]:
     """Options that differ between queues."""
-    clock = hours_minutes_seconds(profile.walltime_min)
-    named = {"queue": profile.queue, "walltime": clock}
-    match profile.kind:
-        case "slurm":
-            mebibytes = math.ceil(_job_gib(profile) * 1024)
-            return {**named, "account": profile.account, "job_mem": f"{mebibytes}M"}
-        case "pbs":
-            return {**named, "account": profile.account}
-        case "lsf":
-            return {**named, "project": profile.account, "walltime": hours_minutes(profile.walltime_min)}
-        case "sge":
-            return {**named, "project": profile.account}
-        case "oar":
-            return {**named, "project": profile.account, "memory_per_core_property_name": profile.memory_property}
-    pairs = [line.partition("=") for line in profile.directives]
-    extra = {name.strip(): value.strip() for name, _, value in pairs}
-    if profile.account is not None:
-        extra["accounting_group"] = profile.account
-    return {"disk": f"{profile.disk_gib}GiB", "job_extra_directives": extra}
+    if profile.kind == "htcondor":
+        pairs = [line.partition("=") for line in profile.directives]
+        extra = {name.strip(): value.strip() for name, _, value in pairs}
+        if profile.account is not None:
+            extra["accounting_group"] = profile.account
+        return {"disk": f"{profile.disk_gib}GiB", "job_extra_directives": extra}
+    account = {"account" if profile.kind in ("slurm", "pbs") else "project": profile.account}
+    own = {
+        "slurm": {"job_mem": f"{math.ceil(_job_gib(profile) * 1024)}M"},
+        "lsf": {"walltime": hours_minutes(profile.walltime_min)},
+        "oar": {"memory_per_core_property_name": profile.memory_property},
+    }
+    named = {"queue": profile.queue, "walltime": hours_minutes_seconds(profile.walltime_min)}
+    return {**named, **account, **own.get(profile.kind, {})}
 
 
 def prologue(profile: Queue) -> list[str]:
@@ -280,8 +261,7 @@ def hours_minutes_seconds(walltime_min: float) -> str:
 
 def hours_minutes(walltime_min: float) -> str:
     """HH:MM, the format of LSF."""
-    minutes = int(walltime_min)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}"
+    return hours_minutes_seconds(walltime_min).rpartition(":")[0]
 
 
 #: For the scheduler to release its workers, and the queue its jobs.

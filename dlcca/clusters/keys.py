@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.errors import ClusterError
+from dlcca.storage.lock import start_of
 
 VALID_DAYS = 90
 PREFIX = "keys-"
+FILES = ("authority.pem", "certificate.pem", "key.pem")
 
 
 @contextmanager
@@ -49,12 +51,11 @@ def _security(authority: str, certificate: str, key: str) -> Any:
 
 def write_keys(folder: Path, valid_days: float = VALID_DAYS) -> tuple[Path, Path, Path]:
     """New keys as files that only their owner can read: `make_keys`."""
-    authority, certificate, key = make_keys(valid_days)
-    return (
-        _written(folder / "authority.pem", authority),
-        _written(folder / "certificate.pem", certificate),
-        _written(folder / "key.pem", key),
-    )
+    authority, certificate, key = (folder / name for name in FILES)
+    for file, content in zip((authority, certificate, key), make_keys(valid_days), strict=True):
+        with open(file, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as stream:
+            stream.write(content)
+    return authority, certificate, key
 
 
 def make_keys(valid_days: float = VALID_DAYS) -> tuple[bytes, bytes, bytes]:
@@ -105,14 +106,6 @@ def _uses(is_authority: bool) -> Any:
     )
 
 
-def _written(file: Path, content: bytes) -> Path:
-    """Write a file that only its owner may read."""
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(content)
-    return file
-
-
 def refuse_unusable(ca_file: str, cert_file: str, key_file: str) -> None:
     """An error about unusable certificates that is clearer than that of OpenSSL."""
     for name, file in (("ca_file", ca_file), ("cert_file", cert_file), ("key_file", key_file)):
@@ -130,15 +123,15 @@ def refuse_unusable(ca_file: str, cert_file: str, key_file: str) -> None:
 
 def _refuse_out_of_time(name: str, file: str, certificate: Any) -> None:
     now = datetime.datetime.now(datetime.UTC)
-    if certificate.not_valid_after_utc < now:
+    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if ends < now:
         raise ClusterError(
-            f"{name} = {file} expired on {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC; request a new one from "
-            "the administrator of the scheduler."
+            f"{name} = {file} expired on {ends:%Y-%m-%d %H:%M} UTC; request a new one from the administrator of the "
+            "scheduler."
         )
-    if certificate.not_valid_before_utc > now:
+    if begins > now:
         raise ClusterError(
-            f"{name} = {file} is valid only from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; is the clock "
-            "of this machine right?"
+            f"{name} = {file} is valid only from {begins:%Y-%m-%d %H:%M} UTC; is the clock of this machine right?"
         )
 
 
@@ -159,7 +152,7 @@ def remove_orphans(parent: Path, prefix: str) -> None:
     start = f"{prefix}{socket.gethostname()}-"
     for folder in parent.glob(f"{start}*"):
         number = folder.name.removeprefix(start).split("-")[0]
-        if number.isdigit() and _is_ours(folder) and not _is_alive(int(number)):
+        if number.isdigit() and _is_ours(folder) and start_of(int(number)) is None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -168,13 +161,3 @@ def _is_ours(folder: Path) -> bool:
         return folder.lstat().st_uid == os.geteuid()
     except FileNotFoundError:  # its own process has just removed it
         return False
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -7,7 +7,6 @@ import ipaddress
 import logging
 import os
 import tempfile
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dlcca.clusters import keys
-from dlcca.clusters.dask_config import LOOPBACK, MALLOC, ONE_THREAD, PROFILE_INTERVAL, Say
+from dlcca.clusters.dask_config import LOOPBACK, MALLOC, ONE_THREAD, PROFILE_INTERVAL, Say, await_workers
 from dlcca.clusters.keys import keys_in_memory, private_folder
 from dlcca.clusters.profile import Existing
 from dlcca.errors import ClusterError
@@ -76,7 +75,11 @@ def existing_client(profile: Existing, say: Say) -> Iterator[Any]:
         )
     client = _connected(profile)
     try:
-        _await_worker(client, profile)
+        if not await_workers(client, 1, profile.start_wait_min):
+            raise ClusterError(
+                f"the scheduler at {profile.address} has had no worker for {profile.start_wait_min:g} minutes. Start "
+                "some (dask worker ADDRESS), or wait longer (start_wait_min)."
+            )
         yield client
     finally:
         _close(client)
@@ -158,18 +161,6 @@ def _reason(error: BaseException) -> str:
     if "handshake" in said.lower() or "SSL" in said or "WRONG_VERSION" in said:
         return "one side uses TLS and the other does not. Is it tls:// on both, or tcp:// on both?"
     return f"{causes[0] or type(error).__name__}. Is it running, and reachable from here?"
-
-
-def _await_worker(client: Any, profile: Existing) -> None:
-    """Wait for the first worker, for as long as the profile allows."""
-    end = time.monotonic() + 60 * profile.start_wait_min
-    while not client.nthreads():
-        if time.monotonic() > end:
-            raise ClusterError(
-                f"the scheduler at {profile.address} has had no worker for {profile.start_wait_min:g} minutes. Start "
-                "some (dask worker ADDRESS), or wait longer (start_wait_min)."
-            )
-        time.sleep(0.5)
 
 
 def _leaves_machine(address: str) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dlcca.errors import ClusterError, SettingsError, StorageError
+from dlcca.errors import ClusterError, SettingsError
 from dlcca.settings.schema import (
     FLAG,
     LINES,
@@ -32,6 +32,7 @@ from dlcca.settings.schema import (
     table,
     text,
 )
+from dlcca.storage.files import storage_errors
 
 #: Queues that are served through dask-jobqueue.
 QUEUES = ("slurm", "pbs", "lsf", "sge", "oar", "htcondor")
@@ -60,11 +61,11 @@ class Local(Profile):
     """Processes on this machine, which other users cannot reach."""
 
     workers: int | None = setting(count(1))
-    """One for each core, if not said."""
+    """Worker processes; by default one for each core."""
     memory_gib: float | None = setting(POSITIVE)
-    """Of each worker; an equal share of what the machine has, if not said."""
+    """Memory of each worker; by default an equal share of the memory of the machine."""
     scratch: str | None = setting(text())
-    """Folder for what does not fit the memory."""
+    """Folder for data that does not fit in memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,50 +73,50 @@ class Existing(Profile):
     """A scheduler that is already running."""
 
     address: str = setting(text(), MISSING)
-    """As tls://host:8786."""
+    """Address of the scheduler, such as tls://host:8786."""
     ca_file: str | None = setting(text())
     cert_file: str | None = setting(text())
     key_file: str | None = setting(text())
-    """The three files of TLS: who signs, who we are, and the proof of it."""
+    """The files for TLS: certificate authority, own certificate and private key."""
     start_wait_min: float = setting(POSITIVE, 10)
     """How long to wait for its first worker."""
 
     def check(self) -> None:
         if "://" not in self.address:
-            raise SettingsError(f"address = {self.address!r}; a protocol is needed, as tls://host:8786.")
-        said = [name for name in ("ca_file", "cert_file", "key_file") if getattr(self, name) is not None]
-        if said and len(said) < 3:
-            raise SettingsError(f"{', '.join(said)} is said alone; TLS needs ca_file, cert_file and key_file.")
+            raise SettingsError(f"address = {self.address!r}; a protocol is needed, such as tls://host:8786.")
+        given = [name for name in ("ca_file", "cert_file", "key_file") if getattr(self, name) is not None]
+        if given and len(given) < 3:
+            raise SettingsError(f"only {', '.join(given)} is set; TLS needs ca_file, cert_file and key_file.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Elastic(Profile):
-    """What is started for a run: so many workers, or as many as there is work for between two bounds."""
+    """Workers that are started for a run: a fixed number, or as many as there is work for between two bounds."""
 
     workers: int | None = setting(count(1))
-    """So many, always; or instead of it min_workers and max_workers."""
+    """A fixed number of workers; alternatively, set min_workers and max_workers."""
     min_workers: int | None = setting(count(0))
     max_workers: int | None = setting(count(1))
     cores: int = setting(count(1), 1)
-    """Of one job, pod or machine; there is one worker for each."""
+    """Cores of one job, pod or machine; there is one worker for each core."""
     memory_gib: float = setting(POSITIVE, 4)
-    """Of each worker."""
+    """Memory of each worker."""
     start_wait_min: float = setting(POSITIVE, 30)
     """How long to wait for the first worker, and for a new one when all are lost."""
     if_all_lost: str = setting(choice("wait", "stop"), "wait")
     """When every worker is gone: "wait" for their replacements, or "stop" with exit code 4."""
     max_failures: int = setting(count(1), 5)
-    """After so many jobs in a row that never gave a worker, stop."""
+    """Stop after this many jobs in a row that ended without a worker."""
     dashboard: bool = setting(FLAG, False)
     """Show the dashboard, on loopback of the machine where the scheduler is."""
 
     def check(self) -> None:
         if self.workers is not None and (self.min_workers is not None or self.max_workers is not None):
-            raise SettingsError("workers is a fixed number; say either it, or min_workers and max_workers.")
+            raise SettingsError("workers is a fixed number; set either it, or min_workers and max_workers.")
         if self.max_workers is None and self.min_workers is not None:
-            raise SettingsError("min_workers is said without max_workers; both bounds are needed.")
+            raise SettingsError("min_workers is set without max_workers; both bounds are needed.")
         if self.workers is None and self.max_workers is None:
-            raise SettingsError("neither workers nor max_workers is said; how many worker processes are wanted?")
+            raise SettingsError("neither workers nor max_workers is set; give a number of worker processes.")
         if self.max_workers is not None and self.max_workers < self.fewest:
             raise SettingsError(f"max_workers = {self.max_workers} is below min_workers = {self.min_workers}.")
 
@@ -125,16 +126,16 @@ class Elastic(Profile):
 
     @property
     def fewest(self) -> int:
-        """Workers that are wanted from the start."""
+        """Workers that are requested at the start."""
         return self.workers if self.workers is not None else (self.min_workers or 0)
 
     @property
     def most(self) -> int:
-        """Workers that there may ever be."""
+        """The largest number of workers."""
         return self.workers or self.max_workers or 1
 
     def jobs(self, workers: int) -> int:
-        """How many jobs, pods or machines so many workers take."""
+        """The number of jobs, pods or machines for this many workers."""
         return math.ceil(workers / self.cores)
 
 
@@ -143,30 +144,30 @@ class Queue(Elastic):
     """Jobs of a queue."""
 
     queue: str | None = setting(WORD)
-    """Partition, in SLURM's words; the site's default if not said."""
+    """Queue (the partition of SLURM); by default that of the site."""
     account: str | None = setting(WORD)
-    """Who pays; project, in the words of some queues."""
+    """Account that is charged; some queues call it a project."""
     walltime_min: float = setting(number("at least 2 minutes are needed.", least=2), 60)
-    """Of each job. Its workers hand over their work before that, and new jobs take their place."""
+    """Time limit of each job. Its workers hand over their data before it, and new jobs replace them."""
     scratch: str | None = setting(WORD)
-    """Folder on the node for what does not fit the memory; $VARIABLES of the job are allowed."""
+    """Folder on the node for data that does not fit in memory; $VARIABLES of the job are allowed."""
     shared: str = setting(WORD, "~/.dlcca")
     """Folder that this machine and all nodes see, for the keys of a run (mode 700, removed at the end) and logs."""
     interface: str | None = setting(WORD)
-    """Network that leads to the nodes, as ib0; found by itself if not said."""
+    """Network interface to the nodes, such as ib0; by default it is detected."""
     setup: tuple[str, ...] = setting(LINES, ())
     """Lines of shell that a job runs first: modules, environments."""
     directives: tuple[str, ...] = setting(LINES, ())
-    """Lines for the queue itself, without their prefix, as --constraint=skylake."""
+    """Lines for the queue itself, without their prefix, such as --constraint=skylake."""
     python: str | None = setting(text())
-    """Of the workers; the one that runs this if not said."""
+    """Python of the workers; by default the one that runs dlcca."""
     image: str | None = setting(WORD)
     """Container image that workers run in, by apptainer; it must hold the same dlcca."""
     job_name: str = setting(WORD, "dlcca-worker")
     disk_gib: float = setting(POSITIVE, 10)
-    """Of each job; HTCondor alone asks for it."""
+    """Disk space of each job; only for HTCondor."""
     memory_property: str = setting(WORD, "not_applicable")
-    """Name of the property for memory of a core; OAR alone has it, by site."""
+    """Name of the property for the memory of a core, which differs between sites; only for OAR."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +181,7 @@ class Kubernetes(Elastic):
     """Name of the secret that lets the cluster fetch the image."""
     service_account: str | None = setting(WORD)
     scratch: str | None = setting(WORD, "/scratch")
-    """Where an empty folder of the node is mounted, for what does not fit the memory."""
+    """Where an empty folder of the node is mounted, for data that does not fit in memory."""
     store_secret: str | None = setting(WORD)
     """Name of a secret whose entries become environment variables of the workers, for the object storage."""
 
@@ -195,9 +196,9 @@ class Cloud(Elastic):
     """Container image with dlcca in it; see Containerfile."""
     region: str | None = setting(WORD)
     machine: str | None = setting(WORD)
-    """Type of machine, in the provider's words; it must have the cores and the memory that is set."""
+    """Type of machine, by the provider's name; it must have the cores and the memory that are set."""
     options: Mapping[str, Any] = setting(table("a table of the provider's options is needed."), dict)
-    """Whatever else the provider's class of dask-cloudprovider takes."""
+    """Further options of the provider's class in dask-cloudprovider."""
 
 
 KINDS: dict[str, type[Profile]] = {
@@ -262,12 +263,10 @@ def copy_files(origin: Path, out: Path) -> list[Path]:
     made = []
     for file in files_below(origin):
         place = out / file.relative_to(origin)
-        try:
+        with storage_errors(place, "written"):
             place.parent.mkdir(parents=True, exist_ok=True)
             if not os.path.lexists(place):
                 shutil.copyfile(file, place)
-        except OSError as error:
-            raise StorageError(f"{place} cannot be written: {error.strerror or error}.") from error
         made.append(place)
     return made
 

@@ -24,7 +24,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,21 +31,20 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DamagedBlock, StaleStage, StorageError, StoreInUse
 from dlcca.storage import cache, cost, lock
-from dlcca.storage.chunks import writer
+from dlcca.storage.chunks import Writer, writer
 from dlcca.storage.files import Files, files_at, zarr_store
 from dlcca.storage.manifest import (
     RECORD,
     ZARR_JSON,
-    checksum,
-    cost_in,
     crc32c,
     current_attempt,
-    is_group_or_free,
     known_stage,
     metadata_checksums,
+    node_in,
     open_record,
-    origin_of,
     put_group,
+    readable,
+    record_start,
     remedy,
     sealed,
 )
@@ -81,7 +79,7 @@ class Blocks:
         attempt = self.attempt if self.attempt is not None else self._known().get("attempt", "")
         return f"{self.folder}/{attempt}" if attempt else self.folder
 
-    @cached_property
+    @property
     def _files(self) -> Files:
         return files_at(self.address)
 
@@ -97,8 +95,8 @@ class Blocks:
         expected = self._known().get("arrays", {}).get(name)
         if expected is None:
             return
-        found = self._files.get(f"{self.path(name)}/{ZARR_JSON}")
-        if found is None or checksum(found) != expected:
+        (found,) = metadata_checksums(self.address, [self.path(name)]).values()
+        if found != expected:
             raise DamagedBlock(
                 f"{ZARR_JSON} of {name!r} in stage {self.name!r} of {self.address} is "
                 f"{'missing' if found is None else 'damaged'}. {remedy(self.name)}."
@@ -127,14 +125,6 @@ class Blocks:
 
     def _record(self, block: int) -> str:
         return f"{self._home}/done/{block:05d}.json"
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the opened files, which a worker opens anew."""
-        kept = ("address", "name", "fingerprint", "n_blocks", "generation", "attempt")
-        return {key: getattr(self, key) for key in kept}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
 
     def prepare(self, arrays: Mapping[str, tuple[Any, ...]], *, says: str) -> Blocks:
         """Make the arrays (shape, dtype, rows of a block), or find them; refuse leftovers of other settings.
@@ -177,8 +167,10 @@ class Blocks:
         import zarr
         from zarr.codecs import Crc32cCodec
 
-        if not is_group_or_free(self.address):  # a damaged header; it is replaced at the end of the run
-            put_group(self.address, {})
+        header = self._files.get(ZARR_JSON)
+        node = node_in(header)
+        if header is not None and (node.get("zarr_format"), node.get("node_type")) != (3, "group"):
+            put_group(self.address, {})  # it is damaged, and replaced at the end of the run
         root = zarr.open_group(zarr_store(self.address), mode="a", zarr_format=3)
         chunks = (max(1, min(rows, shape[0])), *(max(1, size) for size in shape[1:]))
         root.create_array(
@@ -193,12 +185,12 @@ class Blocks:
 
     def missing(self) -> list[int]:
         """The blocks that are not finished: that have no record, or one of another run."""
-        done = {block for block, found in self._records() if self._is_of_this(block, found)}
+        done = {block for block, found in self._records() if self._is_of_this(found)}
         return [block for block in range(self.n_blocks) if block not in done]
 
     def is_finished(self, block: int) -> bool:
         found = self._files.get(self._record(block))
-        return found is not None and self._is_of_this(block, found)
+        return found is not None and self._is_of_this(found)
 
     def _records(self) -> list[tuple[int, bytes]]:
         """The blocks that have a record, rising, and the records as they are on disk."""
@@ -207,22 +199,16 @@ class Blocks:
         found = self._files.get_all([f"{folder}/{name}" for name in names])
         return [(block, found[f"{folder}/{name}"]) for name, block in names.items() if f"{folder}/{name}" in found]
 
-    def _is_of_this(self, block: int, found: bytes) -> bool:
+    def _is_of_this(self, found: bytes) -> bool:
         """Whether a record has the fingerprint of this stage and a generation that stage.json knows.
 
         A damaged record counts as its own: it is reported when it is read.
         """
-        origin = origin_of(found)
-        if origin is None:
-            return True
         for fresh in (False, True):  # a generation may have been added since stage.json was read in this process
-            if origin[0] == self.fingerprint and origin[1] in self._known(fresh=fresh).get("generations", []):
+            generations = self._known(fresh=fresh).get("generations", [])
+            if found.startswith(tuple(record_start(self.fingerprint, generation) for generation in generations)):
                 return True
-        try:
-            self._opened_record(block, found)
-        except DamagedBlock:
-            return True
-        return False
+        return not readable(found)
 
     def write(self, block: int, parts: Parts, facts: Mapping[str, Any]) -> None:
         """Write a block's part of each array (first row, rows), then mark the block finished.
@@ -236,7 +222,7 @@ class Blocks:
                 opened_array = replace(self._opened(array), confirm=lambda: self._confirm(block))
                 crc = opened_array.write(first, np.asarray(X))
             checks[array] = {"first": first, "rows": len(X), "crc32c": crc}
-        origin = {"fingerprint": self.fingerprint, "generation": self._generation}
+        origin = {"fingerprint": self.fingerprint, "generation": self._generation}  # first: see `record_start`
         content = {"parts": checks, "facts": dict(facts), "cost": cost.so_far(within="/" in self.name)}
         lock.confirm(self.address)
         self._confirm(block)
@@ -272,9 +258,15 @@ class Blocks:
             "another one since. It is not written. Was this worker suspended?"
         )
 
-    def _opened(self, array: str) -> Any:
+    def _opened(self, array: str) -> Writer:
         """An array that is opened once in a process, after a check of its zarr.json."""
-        return writer(self.address, self.path(array), self.fingerprint, lambda: self._check_metadata(array))
+        path = self.path(array)
+
+        def opened() -> Writer:
+            self._check_metadata(array)
+            return writer(self.address, path)
+
+        return cache.get(("array", self.address, path, self.fingerprint), opened)
 
     def facts(self, block: int) -> dict[str, Any]:
         """The facts of a finished block."""
@@ -294,7 +286,7 @@ class Blocks:
         return [known["seconds"] for known in each] if all(known["tasks"] == 1 for known in each) else []
 
     def _costs(self) -> list[dict[str, Any]]:
-        return [noted for _block, found in self._records() if (noted := cost_in(found)) is not None]
+        return [record["cost"] for _block, found in self._records() if (record := readable(found))]
 
     def read(self, array: str, block: int) -> NDArray:
         """A block's part of an array, compared with its checksum."""
@@ -323,33 +315,24 @@ class Blocks:
 
         ``gone`` says of an array whether it was removed when the stage had been used.
         """
-        missing = set(self.missing())
-        problems = [f"{len(missing)} blocks of stage {self.name!r} in {self.address} are missing. Run again."]
-        problems = problems if whole and missing else []
-        bad = set()
-        for array in (array for array in self._known(fresh=True).get("arrays", {}) if not gone(array)):
-            try:
-                self._check_metadata(array)
-            except DamagedBlock as error:
-                problems.append(str(error))
-                bad.add(array)
-        for block in (block for block in range(self.n_blocks) if block not in missing):
-            problems += self._damages(block, lambda array: array in bad or gone(array))
-        return problems
+        missing, problems = set(self.missing()), []
 
-    def _damages(self, block: int, passed_over: Callable[[str], bool]) -> list[str]:
-        """What is wrong with a block, without what was reported of a whole array."""
-        problems = []
-        try:
-            parts = self._entry(block)["parts"]
-        except DamagedBlock as error:
-            return [str(error)]
-        for array, part in parts.items():
+        def passes(check: Callable[..., Any], *arguments: Any) -> bool:
             try:
-                if not passed_over(array):
-                    self._read(array, block, part)
+                check(*arguments)
             except DamagedBlock as error:
                 problems.append(str(error))
+                return False
+            return True
+
+        if whole and missing:
+            problems.append(f"{len(missing)} blocks of stage {self.name!r} in {self.address} are missing. Run again.")
+        known = self._known(fresh=True).get("arrays", {})
+        skipped = {array for array in known if not gone(array) and not passes(self._check_metadata, array)}
+        for block in (block for block in range(self.n_blocks) if block not in missing):
+            for array, part in self.parts(block).items() if passes(self._entry, block) else ():
+                if array not in skipped and not gone(array):
+                    passes(self._read, array, block, part)
         return problems
 
     def _entry(self, block: int) -> dict[str, Any]:
@@ -357,12 +340,10 @@ class Blocks:
         if found is None and self.attempt is None:  # or it was started again since stage.json was read in this process
             self._known(fresh=True)
             found = self._files.get(self._record(block))
-        if found is None or not self._is_of_this(block, found):
-            raise DamagedBlock(f"block {block} of stage {self.name!r} in {self.address} is not finished; run again.")
-        return self._opened_record(block, found)
-
-    def _opened_record(self, block: int, found: bytes) -> dict[str, Any]:
-        return open_record(found, f"the record of block {block} of stage {self.name!r} in {self.address}", self.name)
+        what = f"block {block} of stage {self.name!r} in {self.address}"
+        if found is None or not self._is_of_this(found):
+            raise DamagedBlock(f"{what} is not finished; run again.")
+        return open_record(found, f"the record of {what}", self.name)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ _guard = threading.RLock()
 _making: dict[Hashable, threading.RLock] = {}
 
 
-def get(key: Key, make: Callable[[], T], *, keep: int | None = None, nbytes: int | None = None) -> T:
+def get(key: Key, make: Callable[[], T], *, keep: int | None = None) -> T:
     """The value of a key, made if it is not there; threads that want the same value wait for the one that makes it.
 
     With ``keep``, only so many values of the kind are kept, the last ones made. Older ones are dropped before a value
@@ -45,7 +45,7 @@ def get(key: Key, make: Callable[[], T], *, keep: int | None = None, nbytes: int
                 _drop_kind(key[0], keep - 1)
         try:
             made = make()
-            put(key, made, nbytes=nbytes)
+            put(key, made)
             return made
         finally:
             with _guard:
@@ -62,13 +62,11 @@ def find(key: Key) -> Any:
         return _values[key][0]
 
 
-def put(key: Key, value: Any, *, keep: int | None = None, nbytes: int | None = None) -> None:
-    """Add or replace a value. Its bytes are those of the arrays in it, unless they are given."""
+def put(key: Key, value: Any) -> None:
+    """Add or replace a value. Its bytes are those of the arrays in it."""
     with _guard:
         _values.pop(key, None)
-        if keep is not None:
-            _drop_kind(key[0], keep - 1)
-        _values[key] = (value, ENTRY_BYTES + (_array_bytes(value) if nbytes is None else nbytes))
+        _values[key] = (value, ENTRY_BYTES + _array_bytes(value))
         total = size_of()
         while len(_values) > 1 and (total > MAX_BYTES or len(_values) > MAX_ENTRIES):
             total -= _values.popitem(last=False)[1][1]

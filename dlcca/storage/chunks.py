@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.storage import cache
 from dlcca.storage.files import Files, files_at, is_remote, local_path, zarr_store
 from dlcca.storage.manifest import crc32c
 
@@ -76,20 +75,8 @@ class Writer:
         return "/".join(["c", str(number), *["0"] * (self.array.ndim - 1)])
 
 
-def writer(address: str, path: str, fingerprint: str, look: Callable[[], None] = lambda: None) -> Writer:
-    """An array of a store, opened once in a process for each fingerprint.
-
-    ``look`` is called before it is opened, and may refuse it.
-    """
-
-    def opened() -> Writer:
-        look()
-        return _opened(address, path)
-
-    return cache.get(("array", address, path, fingerprint), opened)
-
-
-def _opened(address: str, path: str) -> Writer:
+def writer(address: str, path: str) -> Writer:
+    """An array of a store, opened."""
     import zarr
 
     # With this setting Zarr does not test whether a chunk is all zeros, which takes longer than to write it.

@@ -11,7 +11,6 @@ killed run loses the events of its last seconds.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 import time
@@ -87,7 +86,7 @@ class Recorder:
     def keep_report(self, content: bytes) -> None:
         """Store Dask's performance report beside the events."""
         files_at(self.address).put(REPORT, content)
-        self.note("report kept", file=REPORT, sha256=hashlib.sha256(content).hexdigest())
+        self.note("report kept", file=REPORT, checksum=checksum(content))
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -158,22 +157,20 @@ def read(address: str) -> list[dict[str, Any]]:
 
 def damages(address: str, *, expected: bool) -> dict[str, str]:
     """What is wrong with the log of a run: its events, and the performance report."""
-    files, problems = files_at(address), {}
+    files, wrong = files_at(address), {}
     try:
         events = read(address)
+        if expected and not events:
+            wrong[FILE] = "missing"
     except ValueError:
-        return {FILE: f"{FILE} of {address} is damaged. The result is not affected"}
-    if expected and not events:
-        problems[FILE] = f"{FILE} of {address} is missing. The result is not affected"
+        events, wrong = [], {FILE: "damaged"}
     if events and files.get(f"{FOLDER}/{ZARR_JSON}") is None:
-        problems[FOLDER] = f"{FOLDER}/{ZARR_JSON} of {address} is missing. The result is not affected"
-    reports = [event["sha256"] for event in events if event["event"] == "report kept"]
-    if reports:
-        content = files.get(REPORT)
-        if content is None or hashlib.sha256(content).hexdigest() != reports[-1]:
-            what = "missing" if content is None else "damaged"
-            problems[REPORT] = f"{REPORT} of {address} is {what}. The result is not affected"
-    return problems
+        wrong[f"{FOLDER}/{ZARR_JSON}"] = "missing"
+    reports = [event["checksum"] for event in events if event["event"] == "report kept"]
+    content = files.get(REPORT) if reports else None
+    if reports and (content is None or checksum(content) != reports[-1]):
+        wrong[REPORT] = "missing" if content is None else "damaged"
+    return {name: f"{name} of {address} is {what}. The result is not affected" for name, what in wrong.items()}
 
 
 def _lines_so_far(address: str) -> tuple[list[str], bool]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from io import BufferedWriter
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -37,6 +39,14 @@ def is_remote(address: str) -> bool:
 def local_path(address: str) -> Path:
     """The path of an address on this machine."""
     return Path(address.removeprefix("file://"))
+
+
+def canonical(address: str) -> str:
+    """The canonical form of an address: two addresses of one place have the same, as far as links and slashes go."""
+    if not is_remote(address):
+        return os.path.realpath(local_path(address))
+    protocol, _, rest = address.partition("://")
+    return f"{'s3' if protocol == 's3a' else protocol}://{re.sub('/+', '/', rest).rstrip('/')}"
 
 
 def files_at(address: str) -> Files:
@@ -101,6 +111,17 @@ def _explained_import(address: str) -> Iterator[None]:
 
 
 @contextmanager
+def storage_errors(place: str | Path, done: str) -> Iterator[None]:
+    """Turn an `OSError` into a `StorageError` that says what could not be done."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(f"{place} cannot be {done}: {error.strerror or error}.") from error
+
+
+@contextmanager
 def atomic_file(path: str | Path) -> Iterator[Path]:
     """A temporary file beside ``path`` that replaces it on success and is removed on failure.
 
@@ -108,17 +129,13 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
     """
     place = Path(os.path.realpath(path))
     temporary = place.with_name(f".{place.name}.{os.getpid()}")
-    try:
+    with storage_errors(path, "written"):
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
             os.replace(temporary, place)
         finally:
             temporary.unlink(missing_ok=True)
-    except StorageError:
-        raise
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
 class Files(Protocol):
@@ -195,72 +212,36 @@ class LocalFiles(Files):
 
     def put(self, name: str, content: bytes) -> None:
         place = self.folder / name
-        try:
-            self._write(place, [content], flush=True)
-        except OSError as error:
-            raise _failed(place, "written", error) from error
+        with storage_errors(place, "written"), _temporary_file(place, [content], flush=True) as temporary:
+            os.replace(temporary, place)
 
     def put_confirmed(self, name: str, parts: Sequence[bytes | memoryview], confirm: Callable[[], None]) -> None:
-        self._write(self.folder / name, parts, confirm=confirm)
-
-    def _write(
-        self,
-        place: Path,
-        parts: Sequence[bytes | memoryview],
-        *,
-        flush: bool = False,
-        confirm: Callable[[], None] = lambda: None,
-    ) -> None:
-        scratch = _scratch_for(place)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with open(scratch, "wb", buffering=0) as file:
-                for part in parts:
-                    rest = memoryview(part)
-                    while rest:  # the system takes at most 2 GiB at a time
-                        rest = rest[file.write(rest) :]
-                if flush:
-                    os.fsync(file.fileno())
+        place = self.folder / name
+        with _temporary_file(place, parts) as temporary:
             confirm()
-            os.replace(scratch, place)
-        except BaseException:
-            with suppress(OSError):  # the same fault may prevent this too
-                scratch.unlink()
-            raise
+            os.replace(temporary, place)
 
     def create(self, name: str, content: bytes) -> bool:
         place = self.folder / name
-        scratch = _scratch_for(place)
-        try:
-            _write_in_folder(scratch, content)
+        with storage_errors(place, "written"), _temporary_file(place, [content]) as temporary:
             try:
-                os.link(scratch, place)
+                os.link(temporary, place)
             except FileExistsError:
-                return scratch.stat().st_nlink == 2  # a network file system may have linked it, and lost the answer
+                return temporary.stat().st_nlink == 2  # a network file system may have linked it, and lost the answer
             except OSError as error:
                 if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
                     raise
                 return _opened_exclusively(place, content)  # a file system without hard links
             return True
-        except OSError as error:
-            raise _failed(place, "written", error) from error
-        finally:
-            with suppress(OSError):
-                scratch.unlink()
 
     def renew(self, name: str, content: bytes) -> None:
-        try:
+        with storage_errors(self.folder / name, "renewed"):
             os.utime(self.folder / name)
-        except OSError as error:
-            raise _failed(self.folder / name, "renewed", error) from error
 
     def get(self, name: str) -> bytes | None:
-        try:
+        with storage_errors(self.folder / name, "read"), suppress(FileNotFoundError):
             return (self.folder / name).read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise _failed(self.folder / name, "read", error) from error
+        return None
 
     def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
         return {name: content for name in names if (content := self.get(name)) is not None}
@@ -274,8 +255,8 @@ class LocalFiles(Files):
 
     def signatures(self) -> dict[str, str]:
         def refuse(error: OSError) -> None:
-            if not isinstance(error, FileNotFoundError):
-                raise _failed(error.filename, "listed", error) from error
+            with storage_errors(error.filename, "listed"), suppress(FileNotFoundError):
+                raise error
 
         found = {}
         for path in self._walk(onerror=refuse, followlinks=True):
@@ -293,12 +274,8 @@ class LocalFiles(Files):
 
     def remove(self, folder: str) -> None:
         place = self.folder / folder
-        try:
-            (place / "stage.json").unlink(missing_ok=True)
-        except NotADirectoryError:
-            pass
-        except OSError as error:
-            raise _failed(place, "removed", error) from error
+        with storage_errors(place, "removed"), suppress(FileNotFoundError, NotADirectoryError):
+            (place / "stage.json").unlink()
         shutil.rmtree(place, ignore_errors=True)
 
     def remove_empty(self, folder: str) -> None:
@@ -315,24 +292,32 @@ class LocalFiles(Files):
             return None
 
 
-def _failed(place: str | Path, done: str, error: OSError) -> StorageError:
-    return StorageError(f"{place} cannot be {done}: {error.strerror or error}.")
+@contextmanager
+def _temporary_file(place: Path, parts: Sequence[bytes | memoryview], *, flush: bool = False) -> Iterator[Path]:
+    """A file with this content beside a place, under a temporary name; it is removed unless the block moves it."""
+    temporary = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
+    try:
+        with _opened_in_new_folder(temporary) as file:
+            file.writelines(parts)
+            if flush:
+                file.flush()
+                os.fsync(file.fileno())
+        yield temporary
+    finally:
+        with suppress(OSError):  # it was moved, or a full disk prevents this too
+            temporary.unlink()
 
 
-def _scratch_for(place: Path) -> Path:
-    return place.with_name(f".{place.name}.{uuid.uuid4().hex}")
-
-
-def _write_in_folder(place: Path, content: bytes) -> None:
-    """Write a file; its folder is made again if another process removes it meanwhile."""
+def _opened_in_new_folder(place: Path) -> BufferedWriter:
+    """A new file; its folder is made again if another process removes it meanwhile."""
     for attempts_left in reversed(range(10)):
         place.parent.mkdir(parents=True, exist_ok=True)
         try:
-            place.write_bytes(content)
-            return
+            return open(place, "wb")
         except FileNotFoundError:
             if not attempts_left:
                 raise
+    raise AssertionError
 
 
 def _opened_exclusively(place: Path, content: bytes) -> bool:

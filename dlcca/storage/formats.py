@@ -7,12 +7,12 @@ a header is not finished. The files `run`, `views`, `transformed`, `model` and `
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from dlcca.storage.files import files_at, is_remote, local_path, zarr_store
 from dlcca.storage.inputs import refuse_objects
 from dlcca.storage.manifest import (
     ZARR_JSON,
+    attributes_in,
     digest,
     digest_of_facts,
     group_attributes,
@@ -107,13 +108,10 @@ def open_sealed(path: str | Path, form: Format) -> tuple[Any, dict[str, Any]]:
 def is_form(path: str | Path, form: Format) -> bool:
     """Whether a store of this format is there, whole or not."""
     try:
-        found = files_at(str(path)).get(ZARR_JSON)
-        return found is not None and json.loads(found).get("attributes", {}).get("format") == form.name
+        return attributes_in(files_at(str(path)).get(ZARR_JSON)).get("format") == form.name
     except StorageError:
         if is_remote(str(path)):  # no answer, so that nothing is known
             raise
-        return False
-    except (ValueError, AttributeError):
         return False
 
 
@@ -153,7 +151,7 @@ def _chunks(X: NDArray) -> tuple[int, ...]:
 
 def read_array(group: Any, name: str, expected: str, path: str | Path, form: Format) -> NDArray:
     """One array, if it is complete and unchanged."""
-    with _read_errors(name, path, form):
+    with read_errors(f"array {name!r}", path, form):
         X = np.asarray(_open(group, name)[...])
     if digest(X) != expected:  # a missing chunk reads as zeros: only the digest shows it
         raise form.error(f"array {name!r} of {path} is damaged or incomplete. Restore it, or {form.renew}.")
@@ -166,12 +164,12 @@ def read_rows(
     """The first row and the arrays by name, ``step`` rows at a time; an error at the end if a digest differs."""
     arrays, parts = {}, {}
     for name in names:
-        with _read_errors(name, path, form):
+        with read_errors(f"array {name!r}", path, form):
             arrays[name] = _open(group, name)
     hashes = {name: new_hash(array) for name, array in arrays.items()}
     for first in range(0, int(arrays[names[0]].shape[0]), step):
         for name, array in arrays.items():
-            with _read_errors(name, path, form):
+            with read_errors(f"array {name!r}", path, form):
                 parts[name] = np.asarray(array[first : first + step])
             hashes[name].update(np.ascontiguousarray(parts[name]).data)
         yield first, dict(parts)
@@ -187,15 +185,15 @@ def _open(group: Any, name: str) -> Any:
 
 
 @contextmanager
-def _read_errors(name: str, path: str | Path, form: Format) -> Iterator[None]:
-    """Turn what the reader of an array raises into an error that says what to do."""
+def read_errors(what: str, path: str | Path, form: Format) -> Iterator[None]:
+    """Turn what the reader of a part of a store raises into an error that says what to do."""
     try:
         yield
     except Exception as error:
         if is_remote(str(path)) and (reason := failure_reason(error)) is not None:
-            raise StorageError(f"array {name!r} of {path} cannot be read: {reason}.") from error
-        what = "it is not there" if isinstance(error, KeyError) else f"{error}"
-        raise form.error(f"array {name!r} of {path} cannot be read: {what}. Restore it, or {form.renew}.") from error
+            raise StorageError(f"{what} of {path} cannot be read: {reason}.") from error
+        why = "it is not there" if isinstance(error, KeyError) else f"{error}"
+        raise form.error(f"{what} of {path} cannot be read: {why}. Restore it, or {form.renew}.") from error
 
 
 def lazy_array(group: Any, header: Mapping[str, Any], name: str, path: str | Path, form: Format) -> Any:
@@ -205,71 +203,55 @@ def lazy_array(group: Any, header: Mapping[str, Any], name: str, path: str | Pat
     if metadata_damages(str(path), {name: header["metadata"].get(name)}):
         raise form.error(f"array {name!r} of {path} is damaged: its {ZARR_JSON} was changed. Restore it.")
     array = group[name]
-    return da.from_array(_Checked(array, str(path), name, form), chunks=array.chunks, asarray=False)
+    chunks = da.core.normalize_chunks(array.chunks, array.shape)
+    read = partial(_read_chunk, array, str(path), name, form)
+    return da.map_blocks(read, chunks=chunks, dtype=array.dtype, meta=np.empty((0,) * array.ndim, array.dtype))
 
 
-@dataclass(frozen=True)
-class _Checked:
-    """A Zarr array that does not read a missing chunk as zeros."""
-
-    array: Any
-    path: str
-    name: str
-    form: Format
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.array.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.array.ndim
-
-    def __getitem__(self, index: Any) -> NDArray:
-        """The rows of one chunk, as Dask requests them."""
-        first = index[0] if isinstance(index, tuple) else index
-        chunk = (first.start or 0) // self.array.chunks[0]
-        zeros = "/0" * (self.ndim - 1)
-        if files_at(self.path).get(f"{self.name}/c/{chunk}{zeros}") is None:
-            raise self.form.error(f"chunk {chunk} of array {self.name!r} of {self.path} is missing. Restore it.")
-        try:
-            return np.asarray(self.array[index])
-        except StorageError:
-            raise
-        except Exception as error:
-            where, reason = f"array {self.name!r} of {self.path}", failure_reason(error) or error
-            raise self.form.error(f"{where} cannot be read: {reason}. Restore it.") from error
+def _read_chunk(array: Any, path: str, name: str, form: Format, block_info: Any = None) -> NDArray:
+    """One chunk of an array; an error if it is missing, which Zarr reads as zeros."""
+    about = block_info[None]
+    chunk = "/".join(map(str, about["chunk-location"]))
+    if files_at(path).get(f"{name}/c/{chunk}") is None:
+        raise form.error(f"chunk {chunk} of array {name!r} of {path} is missing. Restore it.")
+    with read_errors(f"array {name!r}", path, form):
+        return np.asarray(array[tuple(slice(*ends) for ends in about["array-location"])])
 
 
 # Verification.
 
 
-def damages(path: str | Path, form: Format, required: Iterable[str] = ()) -> dict[str, str | None]:
-    """For every array of a store what is wrong with it, None if nothing is; a damaged header is an error."""
+#: Reads an entry of the manifest that is not an array: group, header, address.
+EntryReader = Callable[[Any, Mapping[str, Any], str | Path], Any]
+
+
+def damages(
+    path: str | Path,
+    form: Format,
+    required: Iterable[str] = (),
+    others: Mapping[str, EntryReader] | None = None,
+) -> dict[str, str | None]:
+    """For the header and every entry of its manifest what is wrong with it, None if nothing is.
+
+    Entries are arrays, except for ``others``, which are read by functions. A header that cannot be read is an error.
+    """
     path = os.path.realpath(path) if os.path.islink(path) else path  # a link may change before everything is read
     group, header = open_sealed(path, form)
-    found: dict[str, str | None] = dict(header_damages(path, header))
-    for name, expected in (dict.fromkeys(required, "") | header["manifest"]).items():
-        try:
-            read_array(group, name, expected, path, form)
-            found.setdefault(name, None)
-        except form.error as error:
-            found[name] = str(error)
-    return found
-
-
-def header_damages(path: str | Path, header: Mapping[str, Any]) -> dict[str, str]:
-    """What is wrong with the header, or the zarr.json of the arrays, that reading would not notice."""
-    address, found = str(path), {}
+    found: dict[str, str | None] = {"header": None, **metadata_damages(str(path), header["metadata"])}
     try:
-        group_attributes(files_at(address).get(ZARR_JSON) or b"")
+        group_attributes(files_at(str(path)).get(ZARR_JSON) or b"")
     except (ValueError, KeyError, TypeError):
         found["header"] = f"{ZARR_JSON} of {path} is damaged"
-    return found | metadata_damages(address, header["metadata"])
+    for name, expected in (dict.fromkeys(required, "") | header["manifest"]).items():
+        try:
+            if others is not None and name in others:
+                others[name](group, header, path)
+            else:
+                read_array(group, name, expected, path, form)
+            found.setdefault(name, None)
+        except StoreFileError as error:
+            found[name] = str(error)
+    return found
 
 
 def plain(value: Any) -> Any:

@@ -59,20 +59,13 @@ def missing_chunks(array: Any, stored: Container[str] | None) -> Missing | None:
     if stored is None:
         count, of = int(array.nchunks - array.nchunks_initialized), int(array.nchunks)
         return Missing(count, of, "chunks", ()) if count else None
-    size = _stored_shape(array)[0] if array.ndim else 1
-    n = array.shape[0] if array.ndim else 1
-    count = of = 0
-    rows: list[tuple[int, int]] = []
-    for i, keys in enumerate(_keys(array)):
-        lost = sum(key not in stored for key in keys)
-        count, of = count + lost, of + len(keys)
-        if lost:
-            first, last = i * size, min(n, (i + 1) * size)
-            if rows and rows[-1][1] == first:
-                rows[-1] = (rows[-1][0], last)
-            else:
-                rows.append((first, last))
-    return Missing(count, of, noun, tuple(rows)) if count else None
+    size, n = (_stored_shape(array)[0], array.shape[0]) if array.ndim else (1, 1)
+    lost = np.array([[len(keys), sum(key not in stored for key in keys)] for keys in _keys(array)]).reshape(-1, 2)
+    # The first step of each unbroken run of missing chunks, and the one after its last.
+    edges = np.flatnonzero(np.diff(lost[:, 1] > 0, prepend=False, append=False)).reshape(-1, 2)
+    rows = tuple((int(first) * size, min(n, int(last) * size)) for first, last in edges)
+    of, count = (int(total) for total in lost.sum(axis=0))
+    return Missing(count, of, noun, rows) if count else None
 
 
 def check_complete(what: str, address: str, array: Any, missing: str, stored: Container[str] | None = None) -> str:

@@ -6,7 +6,7 @@
 
 The file with the largest number is the lock. A process that finds its owner dead creates the file with the next number,
 which only one can (`Files.create`), checks that nobody else has done so, and removes the earlier files. So two
-processes never both believe to own the lock, and none removes a file that another one has just created.
+processes never both own the lock, and none removes a file that another one has just created.
 
 An owner on this machine is dead when its process has ended; the same pid with another start time is another process.
 An owner on another machine is known only by its heartbeat, every `RENEW_S`; after `DEAD_S` without one, by the clock of
@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.errors import DlccaError, StorageError, StoreInUse
-from dlcca.storage.files import Files, files_at, is_remote, local_path
+from dlcca.storage.files import Files, canonical, files_at, is_remote, local_path
 from dlcca.storage.manifest import ZARR_JSON, group_json, sealed, unsealed
 
 FOLDER = "stages/lock"
@@ -284,16 +284,14 @@ def held(address: str, doing: str) -> Iterator[Lock]:
     created = _folders_to_create(address)
     try:
         lock = _acquired(address, doing)
-    except BaseException:
-        _remove_empty(created)
-        raise
-    lock.keep()
-    token = _HELD.set((*_HELD.get(), lock))
-    try:
-        yield lock
+        lock.keep()
+        token = _HELD.set((*_HELD.get(), lock))
+        try:
+            yield lock
+        finally:
+            _HELD.reset(token)
+            lock.release()
     finally:
-        _HELD.reset(token)
-        lock.release()
         _remove_empty(created)
 
 
@@ -354,18 +352,14 @@ def _new(address: str, doing: str, number: int) -> Lock:
     now, token, process = datetime.now(UTC), uuid.uuid4().hex, this_process()
     mine = Owner(address, number, process, doing, now.isoformat(timespec="seconds"))
     content = {**asdict(process), "doing": doing, "since": mine.since, "token": token}
-    return Lock(mine, sealed(content), _canonical(address), f"{now:%Y%m%dT%H%M%S.%fZ}-{token[:12]}")
+    return Lock(mine, sealed(content), canonical(address), f"{now:%Y%m%dT%H%M%S.%fZ}-{token[:12]}")
 
 
 def _held_by_caller(address: str) -> Lock | None:
     """The lock by which the caller owns a store or one around it."""
     held_now = _HELD.get()
-    place = _canonical(address) if held_now else ""
+    place = canonical(address) if held_now else ""
     return next((lock for lock in held_now if place == lock.place or place.startswith(f"{lock.place}/")), None)
-
-
-def _canonical(address: str) -> str:
-    return address.rstrip("/") if is_remote(address) else str(local_path(address).resolve())
 
 
 def _folders_to_create(address: str) -> list[Path]:

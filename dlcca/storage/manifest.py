@@ -1,14 +1,16 @@
 """What a store records of itself, with checksums: how every change of a file is found.
 
-=====================  ===========================================================  =================================
-checksum               of                                                           kept in
-=====================  ===========================================================  =================================
-`checksum`, CRC-32     a small JSON file (`sealed`): records of stages, locks       the file itself, at its end
-`checksum`, CRC-32     the zarr.json of an array                                    stage.json, header of the store
-`crc32c`               a block's rows of an array                                   the record of the block
-`digest`, SHA-256      a whole array                                                header of the store
-`digest_of_facts`      the header of a store                                        the header itself
-=====================  ===========================================================  =================================
+CRC-32C, the checksum of Zarr's chunks, is that of every file and block. SHA-256 identifies contents:
+
+===================  =============================================================  =================================
+checksum             of                                                             kept in
+===================  =============================================================  =================================
+`checksum`           a small JSON file (`sealed`): records of stages, locks         the file itself, at its end
+`checksum`           the zarr.json of an array                                      stage.json, header of the store
+`crc32c`             a block's rows of an array                                     the record of the block
+`digest`             a whole array                                                  header of the store
+`digest_of_facts`    the header of a store                                          the header itself
+===================  =============================================================  =================================
 
 The checksum of a JSON file is that of its bytes. One of its values would not do: a changed byte may leave them equal
 (``1e-05`` and ``1E-05``). Zarr takes a changed zarr.json for a valid one: a group without attributes, an array of
@@ -22,7 +24,6 @@ import hashlib
 import json
 import re
 import uuid
-import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -39,20 +40,18 @@ RECORD = re.compile(r"(\d{5,})\.json")
 ATTEMPT = "stages/attempt.json"
 #: Stages that other commands than `dlcca run --from STAGE` compute.
 OF_RECORDINGS = ("drafts", "clock", "pca", "views")
-#: How the record of a block begins: fingerprint of the stage, generation of the lock.
-_ORIGIN = re.compile(rb'\{"fingerprint": "([^"]*)", "generation": "([^"]*)"')
 _END = re.compile(rb', "sum": "([0-9a-f]{8})"\}\Z')
 #: What reading a damaged JSON file may raise.
 _DAMAGE = (ValueError, KeyError, AttributeError, TypeError)
 
 
 def checksum(content: bytes) -> str:
-    """CRC-32 in eight hexadecimal digits."""
-    return f"{zlib.crc32(content):08x}"
+    """CRC-32C of bytes, in eight hexadecimal digits."""
+    return f"{crc32c(np.frombuffer(content, np.uint8)):08x}"
 
 
 def crc32c(X: NDArray) -> int:
-    """CRC-32C of an array, the checksum of Zarr's chunks: processors have an instruction for it."""
+    """CRC-32C of an array: processors have an instruction for it."""
     import google_crc32c
 
     return int(google_crc32c.value(np.ascontiguousarray(X).reshape(-1).view(np.uint8))) if X.size else 0
@@ -91,6 +90,14 @@ def unsealed(found: bytes) -> dict[str, Any]:
     return content
 
 
+def readable(found: bytes | None) -> dict[str, Any]:
+    """The content of `sealed`; empty if there is none, or if it has changed."""
+    try:
+        return unsealed(found or b"")
+    except _DAMAGE:
+        return {}
+
+
 # The zarr.json of groups and arrays.
 
 
@@ -113,14 +120,19 @@ def group_attributes(found: bytes) -> dict[str, Any]:
     return attributes
 
 
-def is_group_or_free(address: str) -> bool:
-    """Whether Zarr could open or create a group at an address."""
-    found = files_at(address).get(ZARR_JSON)
+def node_in(found: bytes | None) -> dict[str, Any]:
+    """The content of a zarr.json, unchecked; empty if there is none, or if it cannot be read."""
     try:
-        content = {} if found is None else json.loads(found)
-        return found is None or (content["zarr_format"] == 3 and content["node_type"] == "group")
-    except _DAMAGE:
-        return False
+        node = json.loads(found or b"{}")
+    except ValueError:
+        return {}
+    return node if isinstance(node, dict) else {}
+
+
+def attributes_in(found: bytes | None) -> dict[str, Any]:
+    """The attributes in a zarr.json, unchecked; empty if there are none, or if it cannot be read."""
+    attributes = node_in(found).get("attributes")
+    return attributes if isinstance(attributes, dict) else {}
 
 
 def metadata_checksums(address: str, arrays: Iterable[str]) -> dict[str, str | None]:
@@ -156,6 +168,11 @@ def open_record(found: bytes, what: str, stage: str) -> dict[str, Any]:
         raise DamagedBlock(f"{what} is damaged. {remedy(stage)}.") from None
 
 
+def record_start(fingerprint: str, generation: str) -> bytes:
+    """How the record of a block begins; that of a large block need not be parsed to learn which run has written it."""
+    return json.dumps({"fingerprint": fingerprint, "generation": generation})[:-1].encode()
+
+
 def new_attempt(address: str) -> None:
     """Have stages that are begun from now on use a folder that no earlier attempt has written to."""
     files_at(address).put(ATTEMPT, sealed({"attempt": uuid.uuid4().hex[:12]}))
@@ -165,29 +182,6 @@ def current_attempt(address: str, stage: str) -> str:
     """The attempt that a stage is begun for; empty if it is the first one."""
     found = files_at(address).get(ATTEMPT)
     return "" if found is None else str(open_record(found, f"{ATTEMPT} of {address}", stage)["attempt"])
-
-
-def is_attempt(found: bytes | None) -> bool:
-    """Whether it is the unchanged file of `new_attempt`."""
-    try:
-        return found is not None and "attempt" in unsealed(found)
-    except _DAMAGE:
-        return False
-
-
-def origin_of(found: bytes) -> tuple[str, str] | None:
-    """Fingerprint and generation in the record of a block; None if it is damaged there."""
-    origin = _ORIGIN.match(found)
-    return None if origin is None else (origin[1].decode(errors="replace"), origin[2].decode(errors="replace"))
-
-
-def cost_in(found: bytes) -> dict[str, Any] | None:
-    """The cost in the record of a block; None if it cannot be read, which does no harm."""
-    try:
-        cost = json.loads(found)["cost"]
-        return {"seconds": float(cost["seconds"]), **{key: int(cost[key]) for key in ("peak_bytes", "tasks")}}
-    except _DAMAGE:
-        return None
 
 
 def remedy(stage: str) -> str:

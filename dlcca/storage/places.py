@@ -12,27 +12,28 @@ store is recognized by its lock, its log, the folder of its first stage or a sto
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dlcca.errors import DamagedBlock, SettingsError, StorageError
+from dlcca.errors import SettingsError, StorageError
 from dlcca.storage import lock
-from dlcca.storage.files import files_at, is_remote, local_path
+from dlcca.storage.files import canonical, files_at, is_remote, local_path, storage_errors
 from dlcca.storage.formats import FORMATS, Format
-from dlcca.storage.manifest import ATTEMPT, OF_RECORDINGS, ZARR_JSON, group_json, is_attempt, open_record
+from dlcca.storage.manifest import ATTEMPT, OF_RECORDINGS, ZARR_JSON, attributes_in, group_json, node_in, readable
 from dlcca.storage.retry import with_retries
 
 RECORDINGS = "recordings"
-#: The first stage of a store that is made block by block -> the format that the store will have.
-_FIRST_STAGE = {"scan": "dlcca-run", "drafts": "dlcca-views", "transform": "dlcca-transformed"}
+#: The first stages of stores that are made block by block.
+_FIRST_STAGES = ("scan", "drafts", "transform")
+#: The format of the store that a stage belongs to; other stages are those of a run.
+_FORMAT_OF_STAGE = {**dict.fromkeys(OF_RECORDINGS, "dlcca-views"), "transform": "dlcca-transformed"}
 #: All names at the top of a store that is made block by block.
 _NAMES = {
     *(ZARR_JSON, "stages", RECORDINGS, "log", "model", "compare", "quality", "embedding", "time", "reason"),
@@ -110,7 +111,7 @@ def replacing(path: Path, form: Format) -> Iterator[Path]:
     A store of the same format is replaced; anything else is refused, and so is a store that another process writes to.
     A symbolic link stays, and its target is replaced.
     """
-    try:
+    with storage_errors(path, "written"):
         refuse_store(path, form, replace=True)
         path = Path(os.path.realpath(path))
         lock.refuse_others(str(path))
@@ -129,10 +130,6 @@ def replacing(path: Path, form: Format) -> Iterator[Path]:
             if old.exists() and not path.exists():  # stopped between the two moves
                 os.rename(old, path)
             shutil.rmtree(scratch, ignore_errors=True)
-    except StorageError:
-        raise
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
 def _flush(folder: Path) -> None:
@@ -188,10 +185,11 @@ def find(address: str | Path) -> Found:
     if not names:
         return Found("")
     files = files_at(said)
-    node = _node(_get(files, ZARR_JSON))
-    if _format_in(node):
-        return Found(f"a store of the format {_format_in(node)!r}", _format_in(node), finished=True)
-    if (node_of_others := _node_of_others(node, names)) is not None:
+    header = _get(files, ZARR_JSON)
+    node = node_in(header)
+    if said_format := _format_in(header):
+        return Found(f"a store of the format {said_format!r}", said_format, finished=True)
+    if (node_of_others := _node_of_others(node, attributes_in(header), names)) is not None:
         return Found(node_of_others)
     format = _unfinished(said, files, names)
     if format is not None:
@@ -205,7 +203,7 @@ def find(address: str | Path) -> Found:
 _ZARR, _BELOW_A_FILE = "a Zarr", "a place below a file"
 
 
-def _node_of_others(node: Mapping[str, Any], names: list[str]) -> str | None:
+def _node_of_others(node: Mapping[str, Any], attributes: Mapping[str, Any], names: list[str]) -> str | None:
     """A description of a Zarr array or group that is certainly not ours; None if it may be."""
     if ".zarray" in names:
         return f"{_ZARR} array of version 2"
@@ -213,7 +211,6 @@ def _node_of_others(node: Mapping[str, Any], names: list[str]) -> str | None:
         return f"{_ZARR} group of version 2"
     if node.get("node_type") == "array" and "shape" in node:
         return f"{_ZARR} array of shape {node['shape']}"
-    attributes = _attributes(node)
     is_damaged_header = sum(key in attributes for key in _HEADER_KEYS) > 1
     if node.get("node_type") == "group" and attributes and not is_damaged_header:
         return f"{_ZARR} group with the attributes {_listed(sorted(attributes))}"
@@ -223,16 +220,15 @@ def _node_of_others(node: Mapping[str, Any], names: list[str]) -> str | None:
 def _unfinished(address: str, files: Any, names: list[str]) -> str | None:
     """The format that an unfinished store will have, or one whose header is damaged; None if there is none."""
     stages = files.names("stages") if "stages" in names else []
-    if is_attempt(_get(files, ATTEMPT)):
+    if "attempt" in readable(_get(files, ATTEMPT)):
         return "dlcca-run"
-    for stage in stages:
-        if _is_record(_get(files, f"stages/{stage}/stage.json"), stage):
-            return _format_made_by(stage)
-    if not all(name in _NAMES or _SCRATCH.fullmatch(name) for name in names):
+    recorded = (stage for stage in stages if "fingerprint" in readable(_get(files, f"stages/{stage}/stage.json")))
+    is_all_ours = all(name in _NAMES or _SCRATCH.fullmatch(name) for name in names)
+    stage = next(recorded, None) or next((first for first in _FIRST_STAGES if is_all_ours and first in stages), None)
+    if stage is not None:
+        return _FORMAT_OF_STAGE.get(stage, "dlcca-run")
+    if not is_all_ours:
         return None
-    begun = next((format for stage, format in _FIRST_STAGE.items() if stage in stages), None)
-    if begun is not None:
-        return begun
     if "stages" in names and (lock.numbers(address) or _is_only_begun(files, names, stages)):
         return _ANY
     if "model" in names and find(f"{address.rstrip('/')}/model").format:
@@ -253,42 +249,15 @@ def _is_only_begun(files: Any, names: list[str], stages: list[str]) -> bool:
     )
 
 
-def _format_made_by(stage: str) -> str:
-    if stage in OF_RECORDINGS:
-        return "dlcca-views"
-    return _FIRST_STAGE.get(stage, "dlcca-run")
-
-
-def _is_record(found: bytes | None, stage: str) -> bool:
-    """Whether it is an unchanged record of a stage."""
-    try:
-        return found is not None and "fingerprint" in open_record(found, "stage.json", stage)
-    except DamagedBlock:
-        return False
-
-
-def _attributes(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    attributes = node.get("attributes")
-    return attributes if isinstance(attributes, Mapping) else {}
-
-
-def _format_in(node: Mapping[str, Any]) -> str:
+def _format_in(header: bytes | None) -> str:
     """The format of a store by its header; "" if it is none of ours."""
-    said = _attributes(node).get("format")
-    return said if node.get("node_type") == "group" and isinstance(said, str) and said in FORMATS else ""
+    said = attributes_in(header).get("format")
+    return said if node_in(header).get("node_type") == "group" and isinstance(said, str) and said in FORMATS else ""
 
 
 def _has_stages(address: str, found: Found) -> bool:
     """Whether a store was made block by block, or is not finished."""
     return not found.finished or any(name not in ("lock", ZARR_JSON) for name in files_at(address).names("stages"))
-
-
-def _node(raw: bytes | None) -> dict[str, Any]:
-    try:
-        node = json.loads(raw or b"{}")
-    except ValueError:
-        return {}
-    return node if isinstance(node, dict) else {}
 
 
 def _get(files: Any, name: str) -> bytes | None:
@@ -305,14 +274,12 @@ def _local_names(place: Path) -> list[str] | str:
     """The names in a folder, none if it is not there; or what else it is."""
     if place.is_symlink() and not place.exists():
         return f"a symbolic link to {os.readlink(place)}, which does not exist"
-    try:
-        return sorted(os.listdir(place))
-    except FileNotFoundError:
-        return []
-    except NotADirectoryError:
-        return f"a file of {place.stat().st_size} bytes" if place.exists() else _BELOW_A_FILE
-    except OSError as error:
-        raise StorageError(f"{place} cannot be read: {error.strerror or error}.") from error
+    with storage_errors(place, "read"), suppress(FileNotFoundError):
+        try:
+            return sorted(os.listdir(place))
+        except NotADirectoryError:
+            return f"a file of {place.stat().st_size} bytes" if place.exists() else _BELOW_A_FILE
+    return []
 
 
 def _remote_names(address: str) -> list[str] | str:
@@ -342,44 +309,25 @@ def _listed(names: list[str], most: int = 4) -> str:
 def _refuse_overlap(address: str, inputs: Iterable[str | Path], setting: str) -> None:
     """An error if a place is, contains or lies inside one of the inputs."""
     for said in _files_of(map(str, inputs)):
-        relation = (
-            "is" if _is_same(address, said) else "lies inside" if _is_within(address, said)
-            else "contains" if _is_within(said, address) else None
-        )  # fmt: skip
-        if relation is not None:
-            raise SettingsError(f"{address} {relation} the input {said}. Give another {setting}, apart from the input.")
+        relations = {"is": _is_same(address, said), "lies inside": _is_within(address, said)}
+        for relation, holds in {**relations, "contains": _is_within(said, address)}.items():
+            if holds:
+                raise SettingsError(
+                    f"{address} {relation} the input {said}. Give another {setting}, apart from the input."
+                )
 
 
 def _is_same(one: str, other: str) -> bool:
-    if is_remote(one) or is_remote(other):
-        return _canonical(one) == _canonical(other)
-    return _canonical(one) == _canonical(other) or _is_same_file(Path(_canonical(one)), Path(_canonical(other)))
+    one, other = canonical(one), canonical(other)
+    try:  # one folder may have two names: another mount, or letters of another case
+        return one == other or os.path.samefile(one, other)
+    except OSError:  # one is not there, or is in object storage
+        return False
 
 
 def _is_within(inner: str, outer: str) -> bool:
     """Whether a place lies inside another one."""
-    within, around = _canonical(inner), _canonical(outer)
-    if within.startswith(f"{around.rstrip('/')}/") and within != around:
-        return True
-    if is_remote(inner) or is_remote(outer):
-        return False
-    # Two names of one folder: another mount, or letters of another case.
-    return any(_is_same_file(parent, Path(around)) for parent in Path(within).parents)
-
-
-def _is_same_file(one: Path, other: Path) -> bool:
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return False
-
-
-def _canonical(address: str) -> str:
-    """The canonical form of an address."""
-    if is_remote(address):
-        protocol, _, rest = address.partition("://")
-        return f"{'s3' if protocol == 's3a' else protocol}://{re.sub('/+', '/', rest).rstrip('/')}"
-    return os.path.realpath(local_path(address))
+    return any(_is_same(parent, outer) for parent in _parents(inner))
 
 
 def _owner(address: str, form: Format) -> str:
@@ -393,7 +341,7 @@ def _refuse_inside(place: str | Path, setting: str, within: str = "") -> None:
 
     A Zarr group of the user's may hold stores: they are groups too.
     """
-    for parent in _parents(_canonical(str(place))):
+    for parent in _parents(str(place)):
         what = _array_or_store(parent)
         if what and not (what.startswith("a store") and within and _is_same(parent, within)):
             raise StorageError(f"{place} lies inside {parent}, which is {what}. Give another {setting}.")
@@ -401,6 +349,7 @@ def _refuse_inside(place: str | Path, setting: str, within: str = "") -> None:
 
 def _parents(address: str) -> list[str]:
     """The folders around a place, or the prefixes around one in object storage."""
+    address = canonical(address)
     if not is_remote(address):
         return [str(parent) for parent in Path(address).parents]
     protocol, _, rest = address.partition("://")
@@ -411,11 +360,11 @@ def _parents(address: str) -> list[str]:
 def _array_or_store(address: str) -> str:
     files = files_at(address)
     try:
-        node = _node(files.get(ZARR_JSON))
-        if node.get("node_type") == "array":
+        header = files.get(ZARR_JSON)
+        if node_in(header).get("node_type") == "array":
             return f"{_ZARR} array"
-        if _format_in(node):
-            return f"a store of the format {_format_in(node)!r}"
+        if said_format := _format_in(header):
+            return f"a store of the format {said_format!r}"
         return f"{_ZARR} array of version 2" if files.get(".zarray") is not None else ""
     except StorageError:  # a folder that may not be read
         return ""

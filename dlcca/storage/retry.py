@@ -128,46 +128,41 @@ def with_retries(what: str, operation: Callable[[], T]) -> T:
     """The result of an operation, retried while its errors are transient; ``what`` begins the error message."""
     attempts = _Attempts(what)
     while True:
-        try:
-            result = operation()
-        except Exception as error:
-            pause = attempts.pause_after(error)
-        else:
-            _record.answers = True
-            return result
-        time.sleep(pause)
+        with attempts:
+            return operation()
+        time.sleep(attempts.pause_s)
 
 
 async def with_retries_async(what: str, operation: Callable[[], Awaitable[T]]) -> T:
     """As `with_retries`, in an event loop."""
     attempts = _Attempts(what)
     while True:
-        try:
-            result = await operation()
-        except Exception as error:
-            pause = attempts.pause_after(error)
-        else:
-            _record.answers = True
-            return result
-        await asyncio.sleep(pause)
+        with attempts:
+            return await operation()
+        await asyncio.sleep(attempts.pause_s)
 
 
 class _Attempts:
-    """The attempts at one operation."""
+    """The attempts at one operation, each a block; after a transient error, the next one is due in ``pause_s``."""
 
     def __init__(self, what: str) -> None:
-        self.what, self.count, self.began = what, 0, time.monotonic()
+        self.what, self.count, self.began, self.pause_s = what, 0, time.monotonic(), 0.0
         self.limit_s = retry_s() if _record.answers else min(retry_s(), FIRST_RETRY_S)
 
-    def pause_after(self, error: Exception) -> float:
-        """Seconds to wait before the next attempt; an error that is not to be retried is raised."""
-        reason = failure_reason(error)
-        if not is_transient(error):
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> bool:
+        """Suppress an error that is to be retried; others are raised, those of the storage with their reason."""
+        if error is not None and not isinstance(error, Exception):
+            return False
+        if error is None or not is_transient(error):
             _record.answers = True
+            reason = None if error is None else failure_reason(error)
             if reason is None or isinstance(error, StorageUnavailable):
-                raise error
+                return False
             raise StorageUnavailable(f"{self.what}: {reason}.", reason) from error
-        reason = reason or type(error).__name__
+        reason = failure_reason(error) or type(error).__name__
         waited = time.monotonic() - self.began
         if waited >= self.limit_s:
             _record.answers = False
@@ -175,7 +170,8 @@ class _Attempts:
         self._log(reason)
         longest = min(PAUSES_S[0] * 2**self.count, PAUSES_S[1])
         self.count += 1
-        return min(random.uniform(longest / 2, longest), self.limit_s - waited)
+        self.pause_s = min(random.uniform(longest / 2, longest), self.limit_s - waited)
+        return True
 
     def _given_up(self, reason: str, waited: float) -> StorageUnavailable:
         often = f", {self.count + 1} times within {waited:.0f} s ({VARIABLE} = {retry_s():g})" if self.count else ""

@@ -29,18 +29,18 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dlcca.errors import DataError, StorageError, StoreFileError
-from dlcca.storage import comparison
+from dlcca.errors import DataError, StoreFileError
+from dlcca.storage import comparison, formats
 from dlcca.storage import model as model_store
 from dlcca.storage.files import files_at
 from dlcca.storage.formats import (
     Format,
-    header_damages,
     is_form,
     lazy_array,
     open_sealed,
     plain,
     read_array,
+    read_errors,
     seal,
     write_array,
 )
@@ -141,17 +141,13 @@ def read(path: str | Path) -> Run:
     """The run at ``path`` with every array checked; a `StoreFileError` says what is wrong."""
     group, header = open_sealed(path, FORM)
     quality = _quality(group, header, path)
-    arrays: dict[str, Any] = {
-        attribute: read_array(group, name, _expected(header, name, path), path, FORM)
-        for name, attribute in _arrays(header).items()
-    }
-    local = {
-        name.rpartition("/")[2]: read_array(group, name, _expected(header, name, path), path, FORM)
-        for name in _local(header)
-    }
+    known = {name: _expected(header, name, path) for name in {**ARRAYS, **header["manifest"]}}
+    known = {name: expected for name, expected in known.items() if name not in ("quality", "model")}
+    arrays = {name: read_array(group, name, expected, path, FORM) for name, expected in known.items()}
+    fields: dict[str, Any] = {attribute: arrays.get(name) for name, attribute in (ARRAYS | SOMETIMES).items()}
     return Run(
-        **arrays,
-        local=local,
+        **fields,
+        local={name: arrays[f"quality/{name}"] for name in LOCAL if f"quality/{name}" in arrays},
         start=header.get("start"),
         n_common=quality.pop("n_common"),
         warnings=quality.pop("warnings"),
@@ -162,21 +158,7 @@ def read(path: str | Path) -> Run:
 
 def damages(path: str | Path) -> dict[str, str | None]:
     """For every entry of the manifest what is wrong with it, None if nothing is; a damaged header is an error."""
-    group, header = open_sealed(path, FORM)
-    wrong = header_damages(path, header)
-    found: dict[str, str | None] = {"header": wrong.pop("header", None)}
-    for name in (*_arrays(header), *_local(header), "quality"):
-        try:
-            if name == "quality":
-                _quality(group, header, path)
-            else:
-                read_array(group, name, _expected(header, name, path), path, FORM)
-            found[name] = None
-        except StoreFileError as error:
-            found[name] = str(error)
-    if "model" in header["manifest"]:
-        found["model"] = _model_damage(path, header["manifest"]["model"])
-    found |= {name: found.get(name) or problem for name, problem in wrong.items()}
+    found = formats.damages(path, FORM, (*ARRAYS, "quality"), {"quality": _quality, "model": _check_model})
     try:
         if comparison.has_one(path):
             found[comparison.GROUP] = comparison.damage(path)
@@ -196,16 +178,13 @@ def lazy_embedding(path: str | Path) -> Any:
     return lazy_array(group, header, "embedding", path, FORM)
 
 
-def _model_damage(path: str | Path, expected: str) -> str | None:
-    """What is wrong with the model of a run, whose header has this checksum; None if nothing is."""
-    try:
-        group, _ = open_sealed(model_of(path), model_store.FORM)
-        wrong = [problem for problem in model_store.damages(model_of(path)).values() if problem is not None]
-    except StoreFileError as error:
-        return str(error)
+def _check_model(group: Any, header: Mapping[str, Any], path: str | Path) -> None:
+    """An error if the model of a run is damaged, or is not the one of its manifest."""
+    wrong = [problem for problem in model_store.damages(model_of(path)).values() if problem is not None]
+    if not wrong and header["manifest"]["model"] != group["model"].attrs["checksum"]:
+        wrong = [f"the model in {path} is of another run. {FORM.renew}."]
     if wrong:
-        return wrong[0]
-    return None if expected == group.attrs["checksum"] else f"the model in {path} is of another run. {FORM.renew}."
+        raise StoreFileError(wrong[0])
 
 
 def is_finished(path: str | Path) -> bool:
@@ -217,12 +196,10 @@ def describe(path: str | Path) -> dict[str, Any]:
     """The content of a run by its headers alone: quick, but only `read` and `damages` check the arrays."""
     group, header = open_sealed(path, FORM)
     quality = _quality(group, header, path)
-    try:
-        shapes = {name: list(group[name].shape) for name in ARRAYS}
-    except StorageError:
-        raise
-    except Exception as error:
-        raise StoreFileError(f"{path} lacks an array: {error}. Restore it, or {FORM.renew}.") from error
+    shapes = {}
+    for name in ARRAYS:
+        with read_errors(f"array {name!r}", path, FORM):
+            shapes[name] = list(group[name].shape)
     return {
         "shapes": shapes,
         "n_common": quality.pop("n_common"),
@@ -234,16 +211,6 @@ def describe(path: str | Path) -> dict[str, Any]:
     }
 
 
-def _arrays(header: Mapping[str, Any]) -> dict[str, str]:
-    """The arrays that this run has, each with its field of `Run`."""
-    return ARRAYS | {name: attribute for name, attribute in SOMETIMES.items() if name in header["manifest"]}
-
-
-def _local(header: Mapping[str, Any]) -> list[str]:
-    """The arrays of each landmark that this run has."""
-    return [f"quality/{name}" for name in LOCAL if f"quality/{name}" in header["manifest"]]
-
-
 def _expected(header: Mapping[str, Any], name: str, path: str | Path) -> str:
     if name not in header["manifest"]:
         raise StoreFileError(f"{path} is not finished: its manifest lacks {name!r}. Restore it, or {FORM.renew}.")
@@ -252,12 +219,8 @@ def _expected(header: Mapping[str, Any], name: str, path: str | Path) -> str:
 
 def _quality(group: Any, header: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
     """The attributes of the group ``quality``, if they are unchanged."""
-    try:
+    with read_errors("'quality'", path, FORM):
         quality = dict(group["quality"].attrs)
-    except StorageError:
-        raise
-    except Exception as error:
-        raise StoreFileError(f"'quality' of {path} cannot be read: {error}. Restore it, or {FORM.renew}.") from error
     if digest_of_facts(quality) != _expected(header, "quality", path):
         raise StoreFileError(f"'quality' of {path} is damaged. Restore it, or {FORM.renew}.")
     return quality

@@ -24,7 +24,6 @@ Features are written in the one pass over the recordings, before their scale is 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -38,7 +37,7 @@ from dlcca.model import Recordings
 from dlcca.storage.blocks import Blocks
 from dlcca.storage.files import files_at, zarr_store
 from dlcca.storage.formats import Format, is_form, open_sealed, read_array
-from dlcca.storage.manifest import ZARR_JSON, known_stage
+from dlcca.storage.manifest import ZARR_JSON, attributes_in, known_stage
 
 #: What a model keeps of the description of each view.
 KEPT_OF_VIEWS = ("channels", "units", "rates", "feature_names", "recipe")
@@ -118,10 +117,7 @@ def read_arrays(address: str, names: Sequence[str]) -> list[NDArray]:
 
 def _digests(address: str) -> dict[str, str]:
     """The manifest in the header, if there is one."""
-    try:
-        return json.loads(files_at(address).get(ZARR_JSON) or b"{}").get("attributes", {}).get("manifest", {})
-    except (ValueError, AttributeError):
-        return {}
+    return attributes_in(files_at(address).get(ZARR_JSON)).get("manifest", {})
 
 
 def _stages_of(address: str) -> dict[str, Blocks]:

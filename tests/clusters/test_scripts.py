@@ -3,7 +3,6 @@
 import re
 import subprocess
 
-import dask_jobqueue
 import pytest
 
 from dlcca.clusters import jobqueue, keys
@@ -173,8 +172,10 @@ def test_a_network_that_is_not_there_is_told(tmp_path):
 
 
 def test_every_queue_is_submitted_to_by_the_command_that_dask_jobqueue_calls():
-    found = {kind: getattr(dask_jobqueue, name).job_cls.submit_command for kind, name in jobqueue.CLUSTERS.items()}
-    assert jobqueue.SUBMIT == found
+    known = {"slurm": "sbatch", "pbs": "qsub", "lsf": "bsub", "sge": "qsub", "oar": "oarsub"}
+    classes = {kind: jobqueue.cluster_class(of({"kind": kind, "workers": 1})) for kind in QUEUES}
+    found = {kind: cluster_class.job_cls.submit_command for kind, cluster_class in classes.items()}
+    assert found == {**known, "htcondor": "condor_submit"}
 
 
 def test_a_container_runs_the_workers_and_sees_keys_and_scratch(tmp_path):

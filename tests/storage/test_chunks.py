@@ -11,7 +11,7 @@ from dlcca.storage.manifest import crc32c
 
 def made(folder, name, shape, chunks, dtype, codecs):
     zarr.create_array(str(folder / name), shape=shape, chunks=chunks, dtype=dtype, compressors=codecs)
-    return writer(str(folder), name, str(folder))
+    return writer(str(folder), name)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "uint8", "bool"])
