@@ -86,6 +86,7 @@ def finished(model: LocalCCA, views: dict[str, NDArray], time: NDArray) -> Run:
         settings=settings,
         choices=model.choices_,
         fingerprint=run_store.fingerprint(views, settings),
+        local=model.local_quality_,
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from pathlib import Path
@@ -13,7 +14,7 @@ from string import Template
 from typing import Any
 
 from dlcca.report import comparison, explorer, overview, panels, sentences
-from dlcca.report.figures import Panel, data_block, figures_html
+from dlcca.report.figures import Panel, data_block, figures_html, table_html
 from dlcca.report.overview import Overview
 from dlcca.report.sentences import counted, duration, listed, number, size
 from dlcca.settings.fit import OPTIONS, Settings
@@ -191,23 +192,19 @@ def created(found: Overview) -> str:
 
 def costs(found: Overview) -> tuple[list[str], list[tuple[str, ...]]]:
     """Headings, and the cost of each stage, beside its plan where there is one."""
-    plan = _last(found.events, PLANNED) or {}
-    planned: Mapping[str, Any] = plan.get("stages", {})
-    clock = wall_seconds(found.events)
-    heads = ["stage", "tasks", "workers' time"]
-    heads += ["by the clock"] if clock else []
-    heads += ["planned"] if planned else []
-    heads += ["largest memory"] + (["planned"] if planned else [])
-    rows = []
-    for stage, cost in found.cost.items():
-        plan_of_stage = planned.get(stage, {})
-        row = [f"<code>{escape(stage)}</code>", number(cost["tasks"]), duration(cost["seconds"])]
-        row += [duration(clock[stage]) if stage in clock else "–"] if clock else []
-        row += [duration(plan_of_stage["seconds"]) if plan_of_stage else "–"] if planned else []
-        row += [size(cost["peak_bytes"]) if cost["peak_bytes"] else "–"]
-        row += [size(plan_of_stage["memory"]) if plan_of_stage else "–"] if planned else []
-        rows.append(tuple(row))
-    return heads, rows
+    cost, clock = found.cost, wall_seconds(found.events)
+    planned: Mapping[str, Any] = (_last(found.events, PLANNED) or {}).get("stages", {})
+    columns: list[tuple[str, Any, Callable[[str], str]]] = [  # heading, whether it is shown, and the cell of a stage
+        ("stage", True, lambda stage: f"<code>{escape(stage)}</code>"),
+        ("tasks", True, lambda stage: number(cost[stage]["tasks"])),
+        ("workers' time", True, lambda stage: duration(cost[stage]["seconds"])),
+        ("by the clock", clock, lambda stage: duration(clock[stage]) if stage in clock else "–"),
+        ("planned", planned, lambda stage: duration(planned[stage]["seconds"]) if stage in planned else "–"),
+        ("largest memory", True, lambda stage: size(cost[stage]["peak_bytes"]) if cost[stage]["peak_bytes"] else "–"),
+        ("planned", planned, lambda stage: size(planned[stage]["memory"]) if stage in planned else "–"),
+    ]
+    shown = [(heading, cell) for heading, is_known, cell in columns if is_known]
+    return [heading for heading, _ in shown], [tuple(cell(stage) for _, cell in shown) for stage in cost]
 
 
 def wall_seconds(events: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -228,7 +225,7 @@ def _cost_section(found: Overview) -> str:
     if not found.cost:
         return ""
     heads, rows = costs(found)
-    return _section("What it took", heads, rows, after=_whole(found), numbers_from=1)
+    return _section("What it took", heads, rows, after=_whole(found), numbers=range(1, len(heads)))
 
 
 def _whole(found: Overview) -> str:
@@ -241,15 +238,13 @@ def _whole(found: Overview) -> str:
         earlier = _found_finished(found.events)
         text += f", and found {counted(earlier, 'stage')} finished by an earlier one" if earlier else ""
         if plan is not None:
-            text += (
-                f"; {duration(plan['seconds'])} had been planned{' for all' if earlier else ''}, by rates that were "
-            )
-            text += plan.get("rates", "a guess")
+            which, rates = " for all" if earlier else "", plan.get("rates", "a guess")
+            text += f"; {duration(plan['seconds'])} had been planned{which}, by rates that were {rates}"
         text += "."
-    counts = {name: sum(event["event"] == name for event in found.events) for name in ("retry", "worker lost")}
-    troubles = [f"{counted(counts['retry'], 'task')} begun again"] * bool(counts["retry"])
-    troubles += [f"{counted(counts['worker lost'], 'worker')} lost"] * bool(counts["worker lost"])
-    return f"{text} On the way: {listed(troubles)}." if troubles else text
+    counts = Counter(event["event"] for event in found.events)
+    troubles = (("retry", "task", "begun again"), ("worker lost", "worker", "lost"))
+    met = [f"{counted(counts[event], noun)} {what}" for event, noun, what in troubles if counts[event]]
+    return f"{text} On the way: {listed(met)}." if met else text
 
 
 def _found_finished(events: Sequence[Mapping[str, Any]]) -> int:
@@ -264,26 +259,12 @@ def _last(events: Sequence[dict[str, Any]], name: str) -> dict[str, Any] | None:
 
 
 def _section(
-    title: str, heads: Sequence[str], rows: Iterable[tuple[str, ...]], *, after: str = "", numbers_from: int = 99
+    title: str, heads: Sequence[str], rows: Iterable[tuple[str, ...]], *, after: str = "", numbers: Container[int] = ()
 ) -> str:
-    """A heading and a table; columns from ``numbers_from`` on hold numbers."""
-    head = "".join(f'<th scope="col"{_kind(i >= numbers_from)}>{escape(name)}</th>' for i, name in enumerate(heads))
-    body = "\n".join(_row(row, numbers_from) for row in rows)
+    """A heading and a table, of which some columns hold numbers."""
     name = title.lower().replace(" ", "-")
     end = f'\n<p class="after">{escape(after)}</p>' if after else ""
     return (
         f'<section aria-labelledby="{name}">\n<h2 id="{name}">{escape(title)}</h2>\n'
-        '<div class="scroll">\n'
-        f"<table>\n<thead><tr>{head}</tr></thead>\n"
-        f"<tbody>\n{body}\n</tbody>\n</table>\n</div>{end}\n</section>"
+        f"{table_html([escape(head) for head in heads], rows, numbers)}{end}\n</section>"
     )
-
-
-def _row(row: tuple[str, ...], numbers_from: int) -> str:
-    first, *others = row
-    cells = "".join(f"<td{_kind(i >= numbers_from)}>{cell}</td>" for i, cell in enumerate(others, start=1))
-    return f'<tr><th scope="row">{first}</th>{cells}</tr>'
-
-
-def _kind(is_number: bool) -> str:
-    return ' class="number"' if is_number else ""

@@ -8,21 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dlcca.report.figures import (
-    COLORS,
-    INK,
-    NARROW,
-    WIDE,
-    Panel,
-    Reading,
-    draw_eigenvalues,
-    draw_embedding,
-    draw_spectrum,
-    draw_strength,
-    drawn,
-    largest_gap,
-    reproduced_label,
-)
+from dlcca.report import figures
+from dlcca.report.figures import COLORS, INK, NARROW, WIDE, Panel, Reading, drawn, largest_gap, reproduced_label
 from dlcca.report.landmarks import ViewChannels
 from dlcca.report.overview import Overview
 from dlcca.report.rows import REASONS
@@ -58,12 +45,14 @@ def arranged(made: list[Panel]) -> list[Panel]:
     """Panels in two columns without a gap: a wide one is moved behind the second of two narrow ones."""
     lines: list[Panel] = []
     waiting: list[Panel] = []
+    narrow = 0
     for panel in made:
-        if panel.wide and len([p for p in lines if not p.wide]) % 2:
+        if panel.wide and narrow % 2:
             waiting.append(panel)
             continue
         lines.append(panel)
-        if not panel.wide and len([p for p in lines if not p.wide]) % 2 == 0:
+        narrow += not panel.wide
+        if narrow % 2 == 0:
             lines, waiting = lines + waiting, []
     return lines + waiting
 
@@ -85,7 +74,7 @@ def embedding(found: Overview) -> Panel | None:
             axes.append(figure.add_subplot(1, 2, 2, projection="3d"))
             _hide_panes(axes[1])
         for ax in axes:
-            points = draw_embedding(ax, E, time, coordinates=(0, 1, 2))
+            points = figures.draw_embedding(ax, E, time, coordinates=(0, 1, 2))
         if len(shares) > 1:
             axes[0].set(xlabel=reproduced_label(0, shares), ylabel=reproduced_label(1, shares))
         bar = figure.colorbar(points, ax=axes, label=found.time_axis.label, shrink=0.9)
@@ -159,7 +148,7 @@ def spectra(found: Overview, marks: Mapping[str, float]) -> Panel | None:
 
     def paint(figure: Any) -> Reading:
         ax = figure.subplots()
-        draw_spectrum(ax, spectrum, unit, marks=marks, most=MOST_COORDINATES, ink=INK)
+        figures.draw_spectrum(ax, spectrum, unit, marks=marks, most=MOST_COORDINATES, ink=INK)
         figure.legend(*ax.get_legend_handles_labels(), loc="outside upper right", ncols=2 if marks else count)
         seen = spectrum.frequency <= ax.get_xlim()[1]
         lines = {f"coordinate {i + 1}": spectrum.amplitude[seen, i] for i in range(count)}
@@ -189,7 +178,7 @@ def eigenvalues(found: Overview) -> Panel | None:
         caption += f" The largest gap, {gap[1]:.2f}, follows coordinate {gap[0]}: "
         caption += "coordinates before it are best separated from those after it."
     caption = f"{caption} {reproduced(found)}".rstrip()
-    picture = drawn(lambda figure: draw_eigenvalues(figure.subplots(), values, ink=INK), "Eigenvalues")
+    picture = drawn(lambda figure: figures.draw_eigenvalues(figure.subplots(), values, ink=INK), "Eigenvalues")
     return Panel("Eigenvalues", caption, picture)
 
 
@@ -202,7 +191,7 @@ def strength(found: Overview) -> Panel | None:
     def paint(figure: Any) -> Reading | None:
         axes = figure.subplots(len(measures), 1, sharex=True, squeeze=False)[:, 0]
         for ax, measure in zip(axes, measures, strict=True):
-            draw_strength(ax, measure, found.time_axis, as_line=found.has_clock)
+            figures.draw_strength(ax, measure, found.time_axis, as_line=found.has_clock)
             ax.label_outer()
         figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside upper right", ncols=4)
         if not found.has_clock:
@@ -253,8 +242,8 @@ def _bars(ax: Any, view: ViewChannels, r2: Mapping[str, float]) -> None:
     ax.set(xlim=(0, 1.12), title=f"{view.name}: {percent(view.share or 0)} of its variance", xlabel="R²")
 
 
-def _clipped(label: str, most: int = 26) -> str:
-    return label if len(label) <= most else f"{label[: most - 1]}…"
+def _clipped(label: str) -> str:
+    return label if len(label) <= 26 else f"{label[:25]}…"
 
 
 def directions(found: Overview) -> Panel | None:
