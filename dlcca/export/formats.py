@@ -45,21 +45,14 @@ class Results:
     """A finished run, or new recordings that went through a model."""
 
     address: str
+    form: Format
     group: Any  # zarr.Group
     header: dict[str, Any]
 
     @classmethod
     def open(cls, address: str) -> Results:
         form = transformed.FORM if transformed.is_transformed(str(address)) else run_store.FORM
-        return cls(str(address), *open_sealed(address, form))
-
-    @property
-    def form(self) -> Format:
-        return transformed.FORM if self.header["format"] == transformed.FORM.name else run_store.FORM
-
-    @property
-    def n(self) -> int:
-        return int(self.group["embedding"].shape[0])
+        return cls(str(address), form, *open_sealed(address, form))
 
     @property
     def names(self) -> list[str]:
@@ -98,7 +91,7 @@ class Results:
         """Between two rows, in the unit of time; an error if it is not always the same."""
         steps = np.diff(self.time)
         if not len(steps):
-            raise DataError(f"{self.address} has {self.n} row; the rate needs at least 2.")
+            raise DataError(f"{self.address} has {len(self.time)} row; the rate needs at least 2.")
         step = float(np.median(steps))
         if not step > 0 or np.abs(steps - step).max() > EVEN * step:
             raise DataError(f"the rows of {self.address} are not evenly spaced in time, as this format needs.")

@@ -53,13 +53,11 @@ class PrivatePart:
         if X is None:
             raise DataError(f"view {self.of!r} is missing, and this is its private part; give it.")
         Z = self.common.model_.coordinates(views.arrays)
-        E = standardised(self._functions(X), Z, self.places, self.mean, self.root)
+        functions = self.model.coordinates([(X - self.origin) @ self.directions])
+        E = standardised(functions, Z, self.places, self.mean, self.root)
         made = np.full((n, E.shape[1]), np.nan, X.dtype)
         made[rows] = E
         return made
-
-    def _functions(self, X: NDArray) -> NDArray:
-        return self.model.coordinates([(X - self.origin) @ self.directions])
 
 
 def private(model: LocalCCA, views: Any, of: Any, *, n_components: int = 2) -> PrivatePart:

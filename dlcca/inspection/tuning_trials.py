@@ -243,16 +243,15 @@ def found_twice(made: list[NDArray]) -> NDArray[np.float64]:
 
 
 def _state_halves(views: Views, settings: Settings, widest: int, rng: np.random.Generator) -> list[_Half]:
-    """Stretches of the rows, dealt out at random."""
+    """Blocks of the rows, assigned at random."""
     *halves, _block = split_rows(views.n, min(BLOCKS, views.n // 2 * 2), rng)
-    return [_state_half(views[rows], settings, widest, rng) for rows in halves]
-
-
-def _state_half(views: Views, settings: Settings, widest: int, rng: np.random.Generator) -> _Half:
-    arrays = views.present
-    few = settings.with_options(landmarks=min(STATE_LANDMARKS, views.n), landmark_rule="kmeans++")
-    rows = landmarks.pick_landmarks(views.n, few, rng, lambda some: np.hstack(joint_space(arrays))[some])
-    return _Half(views, rows, joint_neighbors(arrays, rows, min(widest, views.n)))
+    made = []
+    for half in (views[rows] for rows in halves):
+        few = settings.with_options(landmarks=min(STATE_LANDMARKS, half.n), landmark_rule="kmeans++")
+        space = np.hstack(joint_space(half.present))
+        rows = landmarks.pick_landmarks(half.n, few, rng, space.__getitem__)
+        made.append(_Half(half, rows, joint_neighbors(half.present, rows, min(widest, half.n))))
+    return made
 
 
 def _time_halves(views: Views, settings: Settings, segments: NDArray, rng: np.random.Generator) -> list[_Half]:

@@ -121,8 +121,11 @@ def who_shares(model: LocalCCA, views: Any) -> Sharing:
         if not any(share > MOST_OUTSIDE for share in outside):  # else it is a bend of what a larger set shares
             exact = not any(set(S) < set(larger) for larger in undecided)
             found.append(SharedPart(tuple(names[v] for v in S), e, p[S], held, exact))
-    told = [_pair((names[S[0]], names[S[1]]), common) for S, common in pairs.items()]
-    return Sharing(names, told, found, _carried(looked, model, bases))
+    of_pairs = [
+        PairShares((names[u], names[v]), common.found, common.p, common.dimensions, float(np.median(common.strength)))
+        for (u, v), common in pairs.items()
+    ]
+    return Sharing(names, of_pairs, found, _carried(looked, model, bases))
 
 
 def held_by_views(model: LocalCCA, views: Any) -> NDArray[np.float64]:
@@ -274,10 +277,6 @@ def _carried(looked: _Looked, model: LocalCCA, bases: list[Basis]) -> NDArray[np
     size = np.linalg.norm(E, axis=1, keepdims=True)
     E = np.divide(E, size, out=np.zeros_like(E), where=size > 0)
     return np.column_stack([np.clip(np.median(beyond_chance(E, view), axis=0), 0, 1) for view in bases])
-
-
-def _pair(views: tuple[str, str], common: Common) -> PairShares:
-    return PairShares(views, common.found, common.p, common.dimensions, float(np.median(common.strength)))
 
 
 def _part_line(part: SharedPart, K: int) -> str:

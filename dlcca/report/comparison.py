@@ -24,6 +24,8 @@ COLUMNS = (
     ("r2_to_local_cca", "R² to local CCA", "R² of the coordinates of local CCA predicted from those of the method"),
     ("r2_from_local_cca", "R² from local CCA", "R² of the method's coordinates predicted from those of local CCA"),
 )
+#: A cyclic colormap for a phase, and one colour for each label; others have the colours of time.
+COLORMAPS = {"phase": "twilight", "label": "tab10"}
 #: Pictures in a row of them.
 ACROSS = 4
 
@@ -95,7 +97,7 @@ def pictures(made: Comparison, time: NDArray) -> Panel | None:
     if not shown:
         return None
     color, caption = (time, "time") if made.truth is None else (made.truth, str(made.facts["truth"]))
-    count = len(made.rows)
+    count, cmap = len(made.rows), COLORMAPS.get(made.facts.get("truth_kind"), figures.time_colors())
 
     def paint(figure: Any) -> None:
         down = -(-len(shown) // ACROSS)
@@ -103,7 +105,7 @@ def pictures(made: Comparison, time: NDArray) -> Panel | None:
         for ax, (name, E) in zip(axes, shown, strict=False):
             style = {"s": 9 if count <= figures.VECTOR_POINTS else 2, "linewidths": 0, "rasterized": True}
             known = np.isfinite(color)
-            ax.scatter(E[known, 0], E[known, 1], c=color[known], cmap=_colors(made), **style)
+            ax.scatter(E[known, 0], E[known, 1], c=color[known], cmap=cmap, **style)
             ax.set_title(name)
             ax.set(xticks=[], yticks=[], xlim=_range(E[known, 0]), ylim=_range(E[known, 1]))
         for ax in axes[len(shown) :]:
@@ -123,14 +125,6 @@ def _range(x: NDArray) -> tuple[float, float]:
     low, high = np.quantile(x, [0.01, 0.99])
     room = 0.1 * (high - low) or 1.0
     return float(low - room), float(high + room)
-
-
-def _colors(made: Comparison) -> Any:
-    """A cyclic colormap for a phase, one colour for each label, else the colours of time."""
-    kind = made.facts.get("truth_kind")
-    if kind == "phase":
-        return "twilight"
-    return "tab10" if kind == "label" else figures.time_colors()
 
 
 def _table(made: Comparison) -> str:

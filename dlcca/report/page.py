@@ -52,11 +52,13 @@ def render(
     if isinstance(found, Run):
         found = overview.of_run(found, also=() if compared is None else compared.rows)
     script = explorer.script()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     folder = Path(__file__).parent
     leads = (sentences.explained(found), sentences.evidence(found), lead)
     return Template((folder / "template.html").read_text(encoding="utf-8")).substitute(
         title=escape(title),
-        policy=f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src '{_digest(script)}'",
+        # The one script that a browser may run: names of channels cannot add another.
+        policy=f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
         style=(folder / "style.css").read_text(encoding="utf-8"),
         kicker=f"{escape(title)} · {escape(created(found))}",
         headline=escape(sentences.headline(found)),
@@ -83,17 +85,16 @@ def write(path: str | Path, page: str) -> None:
 
 def refuse_foreign(path: Path, inputs: Iterable[str | Path] = ()) -> None:
     """An error if a report cannot be written there: it is an input, or another file is there."""
-    places.refuse_file(path, _is_report, "a dlcca report", inputs=inputs)
+
+    def is_report(file: Path) -> bool:
+        return _MARK.encode() in places.starts_with(file, 4000)
+
+    places.refuse_file(path, is_report, "a dlcca report", inputs=inputs)
 
 
 def headline(found: Run | Overview) -> str:
     """What was found in one sentence, without its full stop."""
     return sentences.headline(overview.of_run(found) if isinstance(found, Run) else found)
-
-
-def _digest(script: str) -> str:
-    """The hash of the one script that a browser may run: names of channels cannot add another."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def _warnings(found: Overview) -> str:
@@ -144,16 +145,14 @@ def _facts(found: Overview) -> str:
     )
 
 
-def _is_report(path: Path) -> bool:
-    return _MARK.encode() in places.starts_with(path, 4000)
-
-
 def sections(found: Overview) -> str:
     """The tables at the end of a page: trust, settings, cost, provenance."""
+    heads, stages = costs(found)
+    numbers = range(1, len(heads))
     parts = [
         _section("How far to trust it", ("measure", "value", "meaning"), sentences.measures(found)),
         _section("How it was made", ("setting", "value", "why"), settings(found)),
-        _cost_section(found),
+        _section("What it took", heads, stages, after=_whole(found), numbers=numbers) if found.cost else "",
         _section("Where it comes from", ("what", "value"), provenance(found)),
     ]
     return "\n".join(part for part in parts if part)
@@ -219,13 +218,6 @@ def wall_seconds(events: Sequence[Mapping[str, Any]]) -> dict[str, float]:
             now = datetime.fromisoformat(event["time"])
             took[stage] = took.get(stage, 0.0) + (now - began.pop(stage)).total_seconds()
     return took
-
-
-def _cost_section(found: Overview) -> str:
-    if not found.cost:
-        return ""
-    heads, rows = costs(found)
-    return _section("What it took", heads, rows, after=_whole(found), numbers=range(1, len(heads)))
 
 
 def _whole(found: Overview) -> str:

@@ -22,6 +22,8 @@ MOST_COORDINATES = 4
 SLOW_HZ = 0.005
 #: Channels of a view that get a bar, and directions that get a column.
 MOST_BARS, MOST_DIRECTIONS = 12, 6
+#: Why rows were left out, in a word, by code.
+REASON_NAMES = dict.fromkeys(range(REASONS), "not valid") | {reason.value: reason.name.lower() for reason in Reason}
 #: Parts of the recording in which landmarks and rows are counted.
 MOST_PARTS, LANDMARKS_OF_PART = 60, 20
 
@@ -238,12 +240,8 @@ def _bars(ax: Any, view: ViewChannels, r2: Mapping[str, float]) -> None:
     at = np.arange(len(best))[::-1]
     shown = ax.barh(at, [share for _, share in best], height=0.7, color=COLORS[0])
     ax.bar_label(shown, fmt="%.2f", padding=4, fontsize=10, color=INK)
-    ax.set_yticks(at, [_clipped(name) for name, _ in best])
+    ax.set_yticks(at, [name if len(name) <= 26 else f"{name[:25]}…" for name, _ in best])
     ax.set(xlim=(0, 1.12), title=f"{view.name}: {percent(view.share or 0)} of its variance", xlabel="R²")
-
-
-def _clipped(label: str) -> str:
-    return label if len(label) <= 26 else f"{label[:25]}…"
 
 
 def directions(found: Overview) -> Panel | None:
@@ -304,13 +302,8 @@ def coverage_text(found: Overview) -> str:
     left_out = counts[1:].sum()
     if not left_out:
         return f"{text} No row was left out."
-    parts = [f"{percent(counts[code] / found.n)} {_reason_name(code)}" for code in range(1, REASONS) if counts[code]]
+    parts = [f"{percent(counts[code] / found.n)} {REASON_NAMES[code]}" for code in range(1, REASONS) if counts[code]]
     return f"{text} {percent(left_out / found.n)} of the rows were left out: {', '.join(parts)}."
-
-
-def _reason_name(code: int) -> str:
-    """Why rows were left out, in a word."""
-    return {reason.value: reason.name.lower() for reason in Reason}.get(code, "not valid")
 
 
 def _landmarks_on_rows(ax: Any, found: Overview) -> None:
@@ -335,7 +328,7 @@ def _landmarks_over_time(ax: Any, found: Overview) -> None:
     for i, code in enumerate(code for code in range(1, REASONS) if runs.reasons[:, code].any()):
         gone = np.histogram(middle, edges, weights=runs.reasons[:, code])[0]
         share = np.divide(gone, total, out=np.zeros(parts), where=total > 0)
-        name, color = _reason_name(code), COLORS[1 + i % (len(COLORS) - 1)]
+        name, color = REASON_NAMES[code], COLORS[1 + i % (len(COLORS) - 1)]
         ax.stairs(share * top, edges, fill=True, color=color, alpha=0.35, label=f"left out: {name}")
     ax.set(ylabel="landmarks", ylim=(0, top))
     ax.margins(x=0.01)

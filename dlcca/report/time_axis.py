@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -121,10 +122,5 @@ def _hours(time: float, *, seconds: bool) -> str:
 
 
 def _round_step(least: float) -> float:
-    for step in _STEPS_S:
-        if step >= least:
-            return float(step)
-    days = 1
-    while days * _DAY_S < least:
-        days *= 2
-    return float(days * _DAY_S)
+    days = 2 ** max(0, math.ceil(math.log2(least / _DAY_S))) if least > 0 else 1
+    return float(next((step for step in _STEPS_S if step >= least), days * _DAY_S))

@@ -79,17 +79,17 @@ PAGE = "index.html"
 def prepare(out: Path) -> None:
     """Make the folder, with a page in it by which it is known again; one that holds other files is refused."""
     noun = "a folder written by dlcca reproduce"
-    places.refuse_folder(out, is_ours=lambda folder: _is_page(folder / PAGE), noun=noun)
+
+    def is_ours(folder: Path) -> bool:
+        return f"<title>{TITLE}</title>".encode() in places.starts_with(folder / PAGE, 4000)
+
+    places.refuse_folder(out, is_ours=is_ours, noun=noun)
     try:
         out.mkdir(parents=True, exist_ok=True)
         if not (out / PAGE).exists():
             write_page([], out)
     except OSError as error:
         raise StorageError(f"{out} cannot be written: {error.strerror or error}.") from error
-
-
-def _is_page(path: Path) -> bool:
-    return f"<title>{TITLE}</title>".encode() in places.starts_with(path, 4000)
 
 
 def write_page(sections: Sequence[Section], out: Path) -> None:
