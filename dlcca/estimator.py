@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class LocalCCA(TransformerMixin, BaseEstimator):
     """Find the hidden variables that several sensors have in common.
 
-    Local canonical correlation analysis (Yair & Talmon): around each landmark, CCA between the views tells in which
+    Local canonical correlation analysis (Yair & Talmon): around each landmark, CCA between the views shows in which
     directions they change together. Distances along these directions only make a kernel, whose diffusion
     coordinates parametrise what is common; what is private to a view is left out.
 
@@ -87,7 +87,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     warnings_ : reasons not to trust the result, in sentences; empty if there are none
     notes_ : what to know about it all the same, such as coordinates that are functions of earlier ones
     lags_ : (K,) rows that each view runs behind the first; rows without a partner have NaN in ``embedding_``
-    stability_ : what `dlcca.stability` found, if it was asked; it is not saved with the model
+    stability_ : what `dlcca.stability` found, if it was called; it is not saved with the model
     change_ : after `refit`, how much the coordinates of the old samples changed: r2, correlations of the axes, relative
         (root mean square), largest, and how many landmarks were kept and added
     settings_ : the settings used, without any "auto"
@@ -179,7 +179,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
             row = int(rows[np.flatnonzero(~np.isfinite(E).all(axis=1))[0]])
             raise DataError(
                 f"row {row} has no finite coordinates: it lies so far from what the fit has seen that distances "
-                "overflow. Is it in the units of the fit? distance(views) tells how far each row lies."
+                "overflow. Is it in the units of the fit? distance(views) measures how far each row lies."
             )
         return spread(E, rows, n)
 
@@ -260,8 +260,8 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         made.model_ = aligned(result.model, self.model_, R)
         made.embedding_ = (result.embedding @ R).astype(result.embedding.dtype)
         kept = len(self.landmarks_)
-        asked = self.settings_.neighborhoods
-        made.settings_ = self.settings_.with_options(landmarks=len(result.landmarks), neighborhoods=asked.kind)
+        kind = self.settings_.neighborhoods.kind
+        made.settings_ = self.settings_.with_options(landmarks=len(result.landmarks), neighborhoods=kind)
         made.choices_ = [*self.choices_, f"landmarks = {len(result.landmarks)}: {kept} kept, as rows were appended"]
         made.recordings_ = self.recordings_
         moved = change(after @ R, before)
@@ -319,7 +319,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         size = f"{len(self.embedding_)} samples, {len(self.landmarks_)} landmarks"
         if len(self.model_.names) == 1:
             return [f"{size}, one view."]  # what that means is among the warnings or the notes
-        tells = self.quality_["null_edge"] < UNDECIDABLE
+        decidable = self.quality_["null_edge"] < UNDECIDABLE
         p, share = self.quality_.get("p_common"), self.quality_.get("landmarks_common", 0.0)
         where = "" if p is None or not self.n_common_ else f", significant at {share:.0%} of the landmarks"
         if where and not share:
@@ -328,7 +328,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
             f"{size}, {self.n_common_} common dimension{'s' * (self.n_common_ != 1)}{where}.",
             f"Top correlation {self.quality_['top_correlation']:.2f}; independent views would reach "
             f"{self.quality_['null_edge']:.2f} by chance"
-            + ("." if tells else ", so neighborhoods this small cannot by themselves prove that it is common."),
+            + ("." if decidable else ", so neighborhoods this small cannot by themselves prove that it is common."),
         ]
         if p is None:
             return lines
@@ -365,7 +365,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
 
     def _take(self, result: Fit, recorded: Any = None) -> None:
         """The results of a fit, under the names that users know."""
-        self.stability_: Any = None  # of an earlier fit, if `dlcca.stability` was asked
+        self.stability_: Any = None  # of an earlier fit, if `dlcca.stability` was called
         self.model_ = result.model
         lags = result.choices.settings.neighborhoods.lags
         self.lags_ = np.zeros(len(result.model.names), np.int64) if lags is None else np.asarray(lags, np.int64)
@@ -502,10 +502,10 @@ def _in_order(views: Any, names: tuple[str, ...]) -> Any:
 
 def in_step(model: LocalCCA, views: Any) -> tuple[Views, NDArray[np.int64], int]:
     """Views for a fitted model, checked and shifted by its lags; the rows of the first that they are, of how many."""
-    asked = _in_order(views, model._fitted().names)
-    if model.lags_.any() and _lazy(asked):
+    ordered = _in_order(views, model._fitted().names)
+    if model.lags_.any() and _lazy(ordered):
         raise SettingsError("this model has lags, and shifts arrays in memory only; give NumPy arrays.")
-    found = checked(asked, may_be_none=True)
+    found = checked(ordered, may_be_none=True)
     if not model.lags_.any():
         return found, np.arange(found.n), found.n
     shifted, rows, _ = paired(found, model.lags_, getattr(views, "segments", None))

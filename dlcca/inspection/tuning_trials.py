@@ -45,7 +45,7 @@ BLOCKS, FOLDS = 100, 5
 NEAR = 10
 #: Windows in a stretch of a half, at least.
 WINDOWS_OF_BLOCK = 16
-#: Views shifted in time that reach such a correlation leave no room to tell what is common.
+#: Views shifted in time that reach such a correlation leave no room to recognize what is common.
 NO_ROOM = 0.99
 
 Options = dict[str, Any]
@@ -66,7 +66,7 @@ class Trials:
     ``settings`` say what is not tried, and ``n`` how many rows the fit will have for which options are sought.
     """
 
-    #: Local decompositions by which a fit tells whether two views share anything, beside those at its landmarks.
+    #: Local decompositions by which a fit tests whether two views share anything, beside those at its landmarks.
     JUDGED = WINDOW_SAMPLES
     #: The criterion in words.
     RULE = ""
@@ -123,7 +123,7 @@ class Trials:
     def fit_seconds(self, options: Options) -> float:
         """About what one fit to all rows takes: as many more local metrics, and kernel entries, as it has.
 
-        Local decompositions of every two views are also what it takes to tell whether anything is common.
+        Local decompositions of every two views are also what the test for a common variable takes.
         """
         settings = self.settled(options)
         m, few = self.n_landmarks(settings), len(self.halves[0].landmarks)

@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.numerics.distances import squared_distances
-from dlcca.numerics.topk import smallest
 from dlcca.report.rows import read_picked, which_landmarks
 from dlcca.storage import model as model_store
 from dlcca.storage import run as run_store
 from dlcca.storage.formats import open_sealed
-from dlcca.trust.scores import NEIGHBORS, at_unit_variance, blocked_folds
+from dlcca.trust.scores import NEIGHBORS, at_unit_variance, blocked_folds, held_out_neighbors, r2
 
 #: Channels of a view that are analysed; of more, as many evenly.
 MOST_CHANNELS = 512
@@ -181,15 +179,9 @@ def channels_in_store(store: str, E: NDArray, time: NDArray | None) -> list[View
 
 def channel_r2(E: NDArray, X: NDArray, fold: NDArray[np.int64], *, k: int = NEIGHBORS) -> NDArray[np.float64]:
     """Held-out R² of each channel of X (l, d) by the k nearest of the coordinates E (l, q), (d,); at least 0."""
-    Z, Psi = at_unit_variance(X), at_unit_variance(E)
-    left = np.zeros(Z.shape[1])
-    for number in np.unique(fold):
-        held, known = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
-        near = known[smallest(squared_distances(Psi[held], Psi[known]), min(k, len(known)))]
-        guess = sum(Z[near[:, i]] for i in range(near.shape[1])) / near.shape[1]  # one at a time: d may be large
-        left += ((Z[held] - guess) ** 2).sum(axis=0)
-    total = (Z**2).sum(axis=0)
-    return np.where(total > 0, np.maximum(0, 1 - left / np.where(total > 0, total, 1)), 0)
+    Z, near = at_unit_variance(X), held_out_neighbors(at_unit_variance(E), fold, k)
+    guess = sum(Z[rows] for rows in near.T) / k  # one neighbour at a time: d may be large
+    return np.maximum(0, r2(Z, guess))
 
 
 def _view(name: str, X: NDArray, E: NDArray, fold: NDArray[np.int64], recorded: Mapping[str, Any]) -> ViewChannels:
@@ -200,8 +192,8 @@ def _view(name: str, X: NDArray, E: NDArray, fold: NDArray[np.int64], recorded: 
     X = np.asarray(X[:, kept], np.float64)
     named = [labels[i] if len(labels) == d else f"channel {i + 1}" for i in kept]
     known = np.isfinite(E).all(axis=1) & np.isfinite(X).all(axis=1)
-    r2 = channel_r2(E[known], X[known], fold[known]) if known.sum() >= FEWEST_LANDMARKS else None
-    return ViewChannels(name, d, named, X, r2, tuple(channels))
+    explained = channel_r2(E[known], X[known], fold[known]) if known.sum() >= FEWEST_LANDMARKS else None
+    return ViewChannels(name, d, named, X, explained, tuple(channels))
 
 
 def _owner(feature: str, channels: Sequence[str]) -> str | None:
