@@ -393,6 +393,12 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         refuse_split_by_views(self)
         return super().__sklearn_tags__()
 
+    def __dask_tokenize__(self) -> Any:
+        """Parameters and results; of a dataclass Dask would use the parameters alone, and mix up two fits."""
+        from dask.base import normalize_token
+
+        return normalize_token((type(self), vars(self)))
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
