@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import runner
 from dlcca.fitting.in_memory import settle
-from dlcca.inspection.tuning_trials import Options, StateTrials, TimeTrials, Trials
+from dlcca.inspection.tuning_trials import Options, StateTrials, TimeTrials
 from dlcca.numerics.windows import chosen as some_rows
 from dlcca.numerics.windows import unbroken
 from dlcca.settings.fit import OPTIONS, Settings
@@ -150,7 +150,6 @@ def tune(views: Any, *, start: Any = None, random_state: Any = 0) -> Tuned:
 def tune_sample(views: Any, segments: NDArray[np.int64], n: int, start: Settings, random_state: Any = 0) -> Tuned:
     """The same from some of n rows, read before; ``segments`` number the unbroken stretches that they are of."""
     began = time.process_time()
-    refuse_given(start)
     sample = checked(views)
     if start.neighborhoods.lags is not None:
         sample, _, segments = paired(sample, settled_lags(sample, start).rows, segments)  # type: ignore[assignment]
@@ -184,15 +183,10 @@ def _settings(start: Any) -> Settings:
     return start if isinstance(start, Settings) else Settings.from_options(**(start or {}))
 
 
-def refuse_given(settings: Settings) -> None:
-    """An error if neighborhoods are rows that the user gave."""
+def rows_to_read(n: int, settings: Settings) -> NDArray[np.int64]:
+    """All of n rows, or stretches spread over them; an error if neighborhoods were given as rows."""
     if not isinstance(settings.neighborhoods.kind, str):
         raise SettingsError("neighborhoods were given as row numbers; tune is for neighborhoods='time' or 'knn'.")
-
-
-def rows_to_read(n: int, settings: Settings) -> NDArray[np.int64]:
-    """All of n rows, or stretches spread over them."""
-    refuse_given(settings)
     return some_rows(n, MOST_ROWS, WINDOWED_STRETCH if settings.neighborhoods.kind == "time" else STRETCH)
 
 
@@ -203,7 +197,7 @@ def _at(X: Any, rows: NDArray[np.int64]) -> NDArray:
 
 def _search_by_state(
     views: Views, start: Settings, n: int, _segments: NDArray, rng: np.random.Generator
-) -> tuple[Trials, dict[str, Curve]]:
+) -> tuple[StateTrials | TimeTrials, dict[str, Curve]]:
     tried = _candidates({**STATE, "fusion": _fusions(views, start)}, start)
     usual, *others = tried["n_neighbors"]
     tried["n_neighbors"] = (min(usual, views.n // 2), *(k for k in others if k <= views.n // 4))
@@ -222,7 +216,7 @@ def _fusions(views: Views, start: Settings) -> tuple[Any, ...]:
 
 def _search_in_time(
     views: Views, start: Settings, n: int, segments: NDArray, rng: np.random.Generator
-) -> tuple[Trials, dict[str, Curve]]:
+) -> tuple[StateTrials | TimeTrials, dict[str, Curve]]:
     usual = start.with_options(window="auto", **{name: values[0] for name, values in TIME.items()})
     choices = settle(usual, views.present, segments)
     window, why = int(choices.settings.neighborhoods.window), choices.reasons["window"]

@@ -68,8 +68,6 @@ class Trials:
 
     #: Local decompositions by which a fit tests whether two views share anything, beside those at its landmarks.
     JUDGED = WINDOW_SAMPLES
-    #: The criterion in words.
-    RULE = ""
 
     def __init__(self, views: Views, settings: Settings, n: int, halves: list[_Half]) -> None:
         self.views, self.settings, self.n, self.halves = views, settings, n, halves
@@ -77,14 +75,6 @@ class Trials:
         self.count = 0
         self._metric_s, self._kernel_s = 0.0, 0.0  # of the first trial's metrics, and of the last's kernels
         self._metrics: dict[Any, LocalMetric] = {}
-
-    def criterion(self, options: Options) -> float:
-        """The value of these options, the higher the better."""
-        raise NotImplementedError
-
-    def by_chance(self, options: Options) -> float:
-        """What views that share nothing reach with these options."""
-        raise NotImplementedError
 
     def settled(self, options: Options) -> Settings:
         """All settings of the fit that would be made with these options."""
@@ -159,6 +149,7 @@ class StateTrials(Trials):
     """
 
     JUDGED = KNN_SAMPLES * SURROGATES // 4  # those of surrogates take about a quarter of a metric
+    #: The criterion in words.
     RULE = (
         "the share of each coordinate that fits to both halves of the rows agree on, times its R² predicted from one "
         "view in held-out rows, the lowest over the views; minus the same for views whose blocks of rows are shuffled."
@@ -204,6 +195,7 @@ class TimeTrials(Trials):
     over the coordinates, plus the gain of squared correlations over those of views shifted in time.
     """
 
+    #: The criterion in words.
     RULE = (
         "the share of each coordinate that fits to both halves of the recording agree on, plus the gain of squared "
         "correlations over those of views shifted in time. The window is the one that window='auto' finds."

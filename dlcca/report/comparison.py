@@ -97,7 +97,7 @@ def pictures(made: Comparison, time: NDArray) -> Panel | None:
     if not shown:
         return None
     color, caption = (time, "time") if made.truth is None else (made.truth, str(made.facts["truth"]))
-    count, cmap = len(made.rows), COLORMAPS.get(made.facts.get("truth_kind"), figures.time_colors())
+    count, cmap = len(made.rows), COLORMAPS.get(str(made.facts.get("truth_kind")), figures.time_colors())
 
     def paint(figure: Any) -> None:
         down = -(-len(shown) // ACROSS)

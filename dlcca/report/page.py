@@ -17,6 +17,7 @@ from dlcca.report import comparison, explorer, overview, panels, sentences
 from dlcca.report.figures import Panel, data_block, figures_html, table_html
 from dlcca.report.overview import Overview
 from dlcca.report.sentences import counted, duration, listed, number, size
+from dlcca.report.sentences import headline as headline
 from dlcca.settings.fit import OPTIONS, Settings
 from dlcca.storage import places
 from dlcca.storage.comparison import Comparison
@@ -61,7 +62,7 @@ def render(
         policy=f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
         style=(folder / "style.css").read_text(encoding="utf-8"),
         kicker=f"{escape(title)} · {escape(created(found))}",
-        headline=escape(sentences.headline(found)),
+        headline=escape(headline(found)),
         warnings=_warnings(found),
         lead="\n".join(f'<p class="lead">{escape(text)}</p>' for text in leads if text),
         notes=_notes(found),
@@ -90,11 +91,6 @@ def refuse_foreign(path: Path, inputs: Iterable[str | Path] = ()) -> None:
         return _MARK.encode() in places.starts_with(file, 4000)
 
     places.refuse_file(path, is_report, "a dlcca report", inputs=inputs)
-
-
-def headline(found: Run | Overview) -> str:
-    """What was found in one sentence, without its full stop."""
-    return sentences.headline(overview.of_run(found) if isinstance(found, Run) else found)
 
 
 def _warnings(found: Overview) -> str:
