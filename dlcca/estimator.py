@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from dlcca.cross_validation import refuse_split_by_views
 from dlcca.errors import DataError, NotFittedYet, SettingsError, Untrusted, suggest
 from dlcca.fitting import lazy
 from dlcca.fitting.in_memory import Fit, fit_views
@@ -24,7 +23,7 @@ from dlcca.storage import model as model_store
 from dlcca.storage import run as run_store
 from dlcca.trust.lags import lag_lines, paired, settled_lags, spread
 from dlcca.trust.quality import UNDECIDABLE, Quality
-from dlcca.views import Views, check_varies, checked, joined, named
+from dlcca.views import Views, check_varies, checked, joined, named, refuse_split_by_views
 
 if TYPE_CHECKING:
     from dlcca.plotting import Plots
