@@ -210,14 +210,13 @@ def named(views: Any) -> dict[str, Any]:
         return {str(name): views[name] for name in dict.fromkeys(columns.get_level_values(0))}
     if isinstance(views, Mapping):
         return {str(name): X for name, X in views.items()}
-    if isinstance(views, Sequence) and not isinstance(views, str | bytes):
-        return {f"view {number}": X for number, X in enumerate(views, start=1)}
-    refuse_mne(views, "view 1")
-    if views is None or not hasattr(views, "shape"):
-        raise DataError(f"views are a list or dict of arrays (samples, channels), not {type(views).__name__}.")
-    if len(views.shape) == 3:
-        return {f"view {number}": X for number, X in enumerate(views, start=1)}
-    return {"view 1": views}
+    is_list = isinstance(views, Sequence) and not isinstance(views, str | bytes)
+    if not is_list:
+        refuse_mne(views, "view 1")
+        if not hasattr(views, "shape"):
+            raise DataError(f"views are a list or dict of arrays (samples, channels), not {type(views).__name__}.")
+        views = views if len(views.shape) == 3 else [views]
+    return {f"view {number}": X for number, X in enumerate(views, start=1)}
 
 
 def _array(X: Any, name: str) -> NDArray | None:

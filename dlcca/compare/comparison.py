@@ -1,11 +1,13 @@
-"""Local CCA and the baselines on the same rows of a finished run, each beside a control, with their scores."""
+"""Local CCA and the baselines on the same rows of a finished run: scored, each beside a control, and written."""
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,10 +22,14 @@ from dlcca.fitting import runner
 from dlcca.fitting.in_memory import Fit, fit_views
 from dlcca.fitting.job import Job
 from dlcca.numerics.windows import chosen, unbroken
+from dlcca.report import comparison as shown
+from dlcca.report import overview, page
 from dlcca.settings.fit import Settings
 from dlcca.settings.runfile import RunFile
-from dlcca.storage import comparison, run
+from dlcca.storage import comparison, places, run
 from dlcca.storage.comparison import Comparison
+from dlcca.storage.files import atomic_file
+from dlcca.storage.formats import plain
 from dlcca.trust import scores
 from dlcca.views import check_varies, checked
 
@@ -32,6 +38,8 @@ ROWS = 5000
 LEAST_ROWS = 50
 #: With windows of time, rows are taken in stretches of so many windows.
 WINDOWS_IN_A_STRETCH = 4
+#: Files in the folder of the results.
+PAGE, TABLE = "compare.html", "compare.json"
 #: The name of the method itself in tables and figures.
 LOCAL_CCA = "local CCA"
 #: With fewer rows than this for each channel, canonical correlations without a ridge are mostly chance.
@@ -278,3 +286,48 @@ def _truth_of_rows(truth: Truth, job: Job, rows: Rows) -> Truth:
     if len(np.unique(truth.values[truth.known])) < 2:
         raise DataError(f"--truth {truth.name} has one value in all compared rows; there is nothing to predict.")
     return truth
+
+
+# The results: a page, a JSON document, and a table for the terminal.
+
+
+def refuse_occupied(out: Path, inputs: Iterable[str | Path] = ()) -> None:
+    """An error, before anything is computed, if the results cannot be written there."""
+    places.refuse_folder(out)
+    page.refuse_foreign(out / PAGE, inputs)
+    places.refuse_file(out / TABLE, _is_table, "a table written by dlcca compare", inputs=inputs)
+
+
+def _is_table(path: Path) -> bool:
+    try:
+        found = json.loads(path.read_bytes())
+        return all("method" in entry for entry in found["methods"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def write(out: Path, store: str, made: Comparison) -> None:
+    """The report of the run with the comparison in it, and the table as a document."""
+    found = overview.of_store(store, also=made.rows)
+    name = f"dlcca comparison of {Path(store).name}"
+    page.write(out / PAGE, page.render(found, title=name, compared=made))
+    with atomic_file(out / TABLE) as temporary:
+        temporary.write_text(json.dumps(document(made), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def document(made: Comparison) -> dict[str, Any]:
+    """The comparison for machines."""
+    return plain({**made.facts, "methods": made.table})
+
+
+def lines(made: Comparison) -> list[str]:
+    """The comparison for a terminal."""
+    columns = shown.columns(made)
+    wide = max(len(entry["method"]) for entry in made.table) + 2
+    widths = [max(10, len(heading) + 2) for _, heading, _ in columns]
+    found = ["".ljust(wide) + "".join(h.rjust(w) for (_, h, _), w in zip(columns, widths, strict=True))]
+    for entry in made.table:
+        cells = "".join(shown.cell(entry[key]).rjust(w) for (key, _, _), w in zip(columns, widths, strict=True))
+        found.append(f"{entry['method']:<{wide}}{cells}")
+    found += [f"  {entry['method']}: {entry['note']}" for entry in made.table if entry["note"]]
+    return [*found, *(f"  {heading:<18} {why}" for _, heading, why in columns), shown.description(made.facts)]

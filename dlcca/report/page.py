@@ -156,19 +156,18 @@ def sections(found: Overview) -> str:
 
 def settings(found: Overview) -> Iterator[tuple[str, ...]]:
     """Every option with its value, and the reason if the program chose it."""
-    reasons, usual = {}, Settings().options()
-    for line in found.choices:  # "landmarks = 400: every sample"
+    usual, chosen = Settings().options(), {}
+    for line in found.choices:  # "landmarks = 400: every sample", or "missing_chunks = 'fill': view 'left' lacks 2"
         option, _, rest = line.partition(" = ")
-        reasons[option] = rest.partition(": ")[2]
+        chosen[option] = rest.partition(": ")
+    rows = []
     for option, (section, key) in OPTIONS.items():
         value = found.settings.get(section, {}).get(key, "")
-        why = f"chosen: {reasons[option]}" if option in reasons else "as usual" if value == usual[option] else "as set"
-        yield f"<code>{escape(option)}</code>", f"<code>{escape(str(value))}</code>", escape(why)
-    for line in found.choices:  # of the input: "missing_chunks = 'fill': view 'left' lacks 2 of 20 chunks"
-        option, _, rest = line.partition(" = ")
-        value, _, why = rest.partition(": ")
-        if option not in OPTIONS:
-            yield f"<code>{escape(option)}</code>", f"<code>{escape(value)}</code>", escape(why)
+        why = f"chosen: {chosen[option][2]}" if option in chosen else "as usual" if value == usual[option] else "as set"
+        rows.append((option, str(value), why))
+    rows += [(option, value, why) for option, (value, _, why) in chosen.items() if option not in OPTIONS]
+    for option, value, why in rows:
+        yield f"<code>{escape(option)}</code>", f"<code>{escape(value)}</code>", escape(why)
 
 
 def provenance(found: Overview) -> Iterator[tuple[str, ...]]:
