@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,23 +47,10 @@ RIDGE = 0.03
 
 Rows = NDArray[np.int64]
 Say = Callable[[str], None]
+#: The scores of one method, by the keys of `dlcca.report.comparison.COLUMNS`; None where there is none.
+Entry = dict[str, Any]
 #: From views by name to a result with coordinates, ``embedding`` (n, q).
 Method = Callable[[dict[str, NDArray]], Any]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """The scores of one method; None where there is none, with the reason in ``note``."""
-
-    method: str
-    score: float | None = None  # of the truth predicted from the coordinates, held out
-    control: float | None = None  # the same for the control
-    min_view_r2: float | None = None  # R² of the coordinates predicted from one view, the lowest over the views
-    min_view_r2_control: float | None = None
-    gain: float | None = None  # min_view_r2 - min_view_r2_control
-    r2_to_local_cca: float | None = None  # R² of the coordinates of local CCA predicted from those of the method
-    r2_from_local_cca: float | None = None  # R² of the method's coordinates predicted from those of local CCA
-    note: str = ""
 
 
 def compare(
@@ -100,7 +86,7 @@ def compare(
     made = Comparison(
         run=found.fingerprint,
         rows=taken if job.moments is None else job.moments.rows[taken],
-        table=[asdict(entry) for entry, _ in results],
+        table=[entry for entry, _ in results],
         coordinates=[E for _, E in results],
         facts={
             "rows": len(taken),
@@ -195,7 +181,7 @@ class _Scorer:
         try:
             E = method(self.views).embedding
         except DlccaError as error:  # a method that cannot handle these views must not prevent the others
-            return Entry(name, note=str(error)), None
+            return {"method": name, **dict.fromkeys(key for key, _, _ in shown.COLUMNS), "note": str(error)}, None
         control, note = self._control(method)
         if E.shape[1] < self.embedding.shape[1]:
             note = f"{E.shape[1]} coordinates: the views have no more channels in common. {note}".rstrip()
@@ -213,17 +199,17 @@ class _Scorer:
     def _entry(self, name: str, E: NDArray, control: NDArray | None, note: str) -> Entry:
         lowest, lowest_control = self._min_view_r2(E, self.views), self._min_view_r2(control, self.control)
         is_other = name != LOCAL_CCA
-        return Entry(
-            method=name,
-            score=self._score(E),
-            control=self._score(control),
-            min_view_r2=lowest,
-            min_view_r2_control=lowest_control,
-            gain=None if lowest is None or lowest_control is None else lowest - lowest_control,
-            r2_to_local_cca=self._r2(E, self.embedding) if is_other else None,
-            r2_from_local_cca=self._r2(self.embedding, E) if is_other else None,
-            note=note,
-        )
+        return {
+            "method": name,
+            "score": self._score(E),
+            "control": self._score(control),
+            "min_view_r2": lowest,
+            "min_view_r2_control": lowest_control,
+            "gain": None if lowest is None or lowest_control is None else lowest - lowest_control,
+            "r2_to_local_cca": self._r2(E, self.embedding) if is_other else None,
+            "r2_from_local_cca": self._r2(self.embedding, E) if is_other else None,
+            "note": note,
+        }
 
     def _min_view_r2(self, E: NDArray | None, views: dict[str, NDArray]) -> float | None:
         """The lowest R² of coordinates (n, q) predicted from one view, at least 0; None for a single view.

@@ -114,33 +114,30 @@ def _legend_below(figure: Figure, ax: Axes, columns: int = 5) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9.5)
 
 
-def random_sets(path: Path, methods: Mapping[str, Sequence[Shares]], common: float, private: float) -> None:
-    """The shares of power on each random set, for each method, with their bounds."""
-    figure, axes = _grid(2, 1, 9, 6, sharex=True, sharey=True)
+def shares(
+    path: Path,
+    x: Sequence[int],
+    columns: Mapping[str, Mapping[str, Sequence[Shares]]],
+    *,
+    xlabel: str,
+    bounds: Sequence[float] = (),
+) -> None:
+    """Shares of power at the common and the private harmonics over x, a column for each title.
+
+    With ``bounds`` on both shares, values are points beside each other, because many are equal; else lines.
+    """
+    figure, axes = _grid(2, len(columns), 10, 5.8, sharex=True, sharey=True)
     styles = ((BLUE, "o"), (RED, "^"), (PINK, "s"), (BLACK, "x"), (GREEN, "+"))
-    for i, ((name, shares), (colour, marker)) in enumerate(zip(methods.items(), styles, strict=True)):
-        at = np.arange(len(shares)) + 0.13 * (i - 2)  # side by side, because many are equal
-        axes[0, 0].plot(at, [s.common for s in shares], marker, color=colour, label=name)
-        axes[1, 0].plot(at, [s.private for s in shares], marker, color=colour)
-    for ax, bound, whose in zip(axes[:, 0], (common, private), ("common icon's", "private icons' own"), strict=True):
-        ax.axhline(bound, color=GREY, ls="--", lw=1.2)
-        ax.set(ylabel=f"share of power,\n{whose} harmonics", ylim=(-0.04, 1.04))
-    axes[1, 0].set(xlabel="random set (seed)", xticks=np.arange(len(shares)))
+    for column, (title, lines) in zip(axes.T, columns.items(), strict=True):
+        for i, ((name, found), (colour, marker)) in enumerate(zip(lines.items(), styles, strict=False)):
+            at = np.asarray(x) + (0.13 * (i - 2) if bounds else 0)
+            for ax, values in zip(column, ([s.common for s in found], [s.private for s in found]), strict=True):
+                ax.plot(at, values, marker, ls="" if bounds else "-", color=colour, lw=1.4, ms=5, label=name)
+        for ax, bound in zip(column, bounds, strict=False):
+            ax.axhline(bound, color=GREY, ls="--", lw=1.2)
+        column[0].set(title=title, xticks=x, ylim=(-0.04, 1.04))
+        column[1].set_xlabel(xlabel)
+    for ax, whose in zip(axes[:, 0], ("common icon's", "private icons' own"), strict=True):
+        ax.set_ylabel(f"share of power,\n{whose} harmonics")
     _legend_below(figure, axes[0, 0], columns=3)
-    _save(figure, path)
-
-
-def window_sweep(path: Path, windows: Sequence[int], sweeps: Mapping[int, Mapping[str, Sequence[Shares]]]) -> None:
-    """Shares of power against the window: a column for each scene."""
-    figure, axes = _grid(2, len(sweeps), 10, 5.8, sharex=True, sharey=True)
-    styles = ((BLACK, "o"), (BLUE, "s"), (RED, "^"), (GREEN, "D"))
-    for column, (scene, lines) in zip(axes.T, sweeps.items(), strict=True):
-        for (name, shares), (colour, marker) in zip(lines.items(), styles, strict=False):
-            for ax, values in zip(column, ([s.common for s in shares], [s.private for s in shares]), strict=True):
-                ax.plot(windows, values, marker=marker, color=colour, lw=1.4, ms=5, label=name)
-        column[0].set(title=f"scene {scene}", xticks=windows, ylim=(-0.03, 1.03))
-        column[1].set_xlabel("window (frames)")
-    axes[0, 0].set_ylabel("share of power,\ncommon icon's harmonics")
-    axes[1, 0].set_ylabel("share of power,\nprivate icons' own harmonics")
-    _legend_below(figure, axes[0, 0])
     _save(figure, path)

@@ -194,8 +194,11 @@ def draw(out: Path, found: Found) -> list[Plate]:
     plates = [draw_frames(out, scene) for scene in SCENES]
     methods = {"local CCA": "maxvar", **{name: name for name in measures.METHODS}}
     random = {name: [shares_of(found, job) for job in random_jobs(method)] for name, method in methods.items()}
-    figures.random_sets(out / "icon_random_sets.png", random, COMMON_SHARE, PRIVATE_SHARE)
-    figures.window_sweep(out / "icon_windows.png", WINDOWS, {scene: sweep(found, scene) for scene in SCENES})
+    bounds = (COMMON_SHARE, PRIVATE_SHARE)
+    sets = out / "icon_random_sets.png"
+    figures.shares(sets, RANDOM_SETS, {"scene 1": random}, xlabel="random set (seed)", bounds=bounds)
+    swept = {f"scene {scene}": sweep(found, scene) for scene in SCENES}
+    figures.shares(out / "icon_windows.png", WINDOWS, swept, xlabel="window (frames)")
     return [
         *plates,
         *draw_spectra(out, found),
