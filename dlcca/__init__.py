@@ -50,26 +50,7 @@ _HOME = {
     "simulate": None,
 }
 
-__all__ = [
-    "LocalCCA",
-    "Settings",
-    "Views",
-    "__version__",
-    "baselines",
-    "export",
-    "fit",
-    "from_mne",
-    "lags",
-    "open_model",
-    "open_views",
-    "private",
-    "refit",
-    "simulate",
-    "stability",
-    "transform",
-    "tune",
-    "who_shares",
-]
+__all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:

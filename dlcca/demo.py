@@ -40,12 +40,17 @@ class Demo:
 def run(out: Path, say: Callable[[str], None]) -> Demo:
     """Simulate, fit, store and report, in ``out``; whatever else is there is left alone."""
     store, report = out / "run.zarr", out / "report.html"
-    refuse_unusable(out, store, report)
+    # Before any work is done: can its results be written?
+    places.refuse_folder(out)
+    places.refuse_store(store, run_store.FORM, setting="--out", replace=True)
+    page.refuse_foreign(report)
     say("simulating two movies of coupled pendulums")
     arrays, truth = simulate.pendulums(private=True, swing=2, random_state=0)
     views = {"movie 1": arrays[0], "movie 2": arrays[1]}
     say("fitting local canonical correlation analysis")
-    model = fitted(views)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Untrusted)  # reasons stay in `warnings_`
+        model = LocalCCA(n_components=3, random_state=0).fit(views)
     result = finished(model, views, truth.time)
     say(f"writing {store}")
     run_store.write(store, result, lambda group: model_store.write(group, *model._saved()))
@@ -53,20 +58,6 @@ def run(out: Path, say: Callable[[str], None]) -> Demo:
     found = agreement(result.embedding[:, 0], pendulums(truth))
     page.write(report, rendered(result, truth, found, str(store)))
     return Demo(store, report, result, model.summary(), found)
-
-
-def refuse_unusable(out: Path, store: Path, report: Path) -> None:
-    """Fail before any work is done if its results could not be written."""
-    places.refuse_folder(out)
-    places.refuse_store(store, run_store.FORM, setting="--out", replace=True)
-    page.refuse_foreign(report)
-
-
-def fitted(views: dict[str, NDArray]) -> LocalCCA:
-    """The estimator with its defaults; reasons not to trust it stay in ``warnings_``."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Untrusted)
-        return LocalCCA(n_components=3, random_state=0).fit(views)
 
 
 def finished(model: LocalCCA, views: dict[str, NDArray], time: NDArray) -> Run:
@@ -86,6 +77,7 @@ def finished(model: LocalCCA, views: dict[str, NDArray], time: NDArray) -> Run:
         settings=settings,
         choices=model.choices_,
         fingerprint=run_store.fingerprint(views, settings),
+        local=model.local_quality_,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from dlcca.cross_validation import refuse_split_by_views
-from dlcca.errors import DataError, ModelFileError, NotFittedYet, SettingsError, Untrusted, suggest
+from dlcca.errors import DataError, NotFittedYet, SettingsError, Untrusted, suggest
 from dlcca.fitting import lazy
 from dlcca.fitting.in_memory import Fit, fit_views
 from dlcca.fitting.refit import Known, aligned, refit_alone, refit_together
@@ -24,16 +23,17 @@ from dlcca.storage import model as model_store
 from dlcca.storage import run as run_store
 from dlcca.trust.lags import lag_lines, paired, settled_lags, spread
 from dlcca.trust.quality import UNDECIDABLE, Quality
-from dlcca.views import Views, check_varies, checked, joined, named
+from dlcca.views import Views, check_varies, checked, joined, named, refuse_split_by_views
 
 if TYPE_CHECKING:
     from dlcca.plotting import Plots
 
 
+@dataclass(eq=False, repr=False)
 class LocalCCA(TransformerMixin, BaseEstimator):
     """Find the hidden variables that several sensors have in common.
 
-    Local canonical correlation analysis (Yair & Talmon): around each landmark, CCA between the views tells in which
+    Local canonical correlation analysis (Yair & Talmon): around each landmark, CCA between the views shows in which
     directions they change together. Distances along these directions only make a kernel, whose diffusion
     coordinates parametrise what is common; what is private to a view is left out.
 
@@ -89,7 +89,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     warnings_ : reasons not to trust the result, in sentences; empty if there are none
     notes_ : what to know about it all the same, such as coordinates that are functions of earlier ones
     lags_ : (K,) rows that each view runs behind the first; rows without a partner have NaN in ``embedding_``
-    stability_ : what `dlcca.stability` found, if it was asked; it is not saved with the model
+    stability_ : what `dlcca.stability` found, if it was called; it is not saved with the model
     change_ : after `refit`, how much the coordinates of the old samples changed: r2, correlations of the axes, relative
         (root mean square), largest, and how many landmarks were kept and added
     settings_ : the settings used, without any "auto"
@@ -103,60 +103,32 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     (2000, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        neighborhoods: Any = "time",
-        window: Any = 8,
-        n_neighbors: int | str = "auto",
-        neighbor_rows: int | str = "auto",
-        neighbor_index: str = "auto",
-        lags: Any = None,
-        max_lag: int | None = None,
-        landmarks: Any = "auto",
-        landmark_rule: str = "auto",
-        metric: str = "auto",
-        ridge: float = 0.03,
-        rank: int = 16,
-        fusion: str = "auto",
-        kernel: str = "auto",
-        n_links: int = 32,
-        bandwidth: Any = "auto",
-        normalization: str = "balanced",
-        solver: str = "auto",
-        coordinates: str = "auto",
-        diffusion_time: Any = "auto",
-        random_state: Any = None,
-        client: Any = None,
-        store: Any = None,
-        missing_chunks: str = "refuse",
-    ) -> None:
-        self.n_components = n_components
-        self.neighborhoods = neighborhoods
-        self.window = window
-        self.n_neighbors = n_neighbors
-        self.neighbor_rows = neighbor_rows
-        self.neighbor_index = neighbor_index
-        self.lags = lags
-        self.max_lag = max_lag
-        self.landmarks = landmarks
-        self.landmark_rule = landmark_rule
-        self.metric = metric
-        self.ridge = ridge
-        self.rank = rank
-        self.fusion = fusion
-        self.kernel = kernel
-        self.n_links = n_links
-        self.bandwidth = bandwidth
-        self.normalization = normalization
-        self.solver = solver
-        self.coordinates = coordinates
-        self.diffusion_time = diffusion_time
-        self.random_state = random_state
-        self.client = client
-        self.store = store
-        self.missing_chunks = missing_chunks
+    n_components: int = 2
+    _: KW_ONLY
+    neighborhoods: Any = "time"
+    window: Any = 8
+    n_neighbors: int | str = "auto"
+    neighbor_rows: int | str = "auto"
+    neighbor_index: str = "auto"
+    lags: Any = None
+    max_lag: int | None = None
+    landmarks: Any = "auto"
+    landmark_rule: str = "auto"
+    metric: str = "auto"
+    ridge: float = 0.03
+    rank: int = 16
+    fusion: str = "auto"
+    kernel: str = "auto"
+    n_links: int = 32
+    bandwidth: Any = "auto"
+    normalization: str = "balanced"
+    solver: str = "auto"
+    coordinates: str = "auto"
+    diffusion_time: Any = "auto"
+    random_state: Any = None
+    client: Any = None
+    store: Any = None
+    missing_chunks: str = "refuse"
 
     @classmethod
     def from_settings(cls, settings: Settings, *, random_state: Any = None) -> LocalCCA:
@@ -179,44 +151,14 @@ class LocalCCA(TransformerMixin, BaseEstimator):
             clock = "" if made is None else made.store
             seed, chunks = _seed(self.random_state), self.missing_chunks
             self._take(lazy.fit(lazy_views, settings, seed, self.client, clock, self.store, chunks), made)
-            return self._warned()
-        views = checked(views)
-        check_varies(views)
-        segments = None if made is None else made.segments
-        if self.lags is not None:
-            return self._fit_in_step(views, settings, segments, made)
-        self._take(fit_views(views, settings, _any_seed(self.random_state), segments=segments), made)
-        return self._warned()
-
-    def _fit_in_step(self, views: Views, settings: Settings, segments: NDArray | None, made: Any) -> LocalCCA:
-        """The fit to views that run behind each other; results are told by the rows of the first."""
-        found = settled_lags(views, settings)
-        views, rows, segments = paired(views, found.rows, segments)
-        result = fit_views(views, settings, _any_seed(self.random_state), segments=segments)
-        quality, choices = result.quality, result.choices
-        told = replace(
-            result,
-            embedding=spread(result.embedding, rows, found.n),
-            landmarks=rows[result.landmarks],
-            quality=replace(
-                quality,
-                measures={**quality.measures, "lags": found.measures},
-                notes=[*quality.notes, *found.notes],
-                strength=None if quality.strength is None else spread(quality.strength, rows, found.n),
-            ),
-            choices=replace(
-                choices,
-                settings=choices.settings.with_options(lags=found.rows.tolist()),
-                reasons={**choices.reasons, "lags": found.why},
-            ),
-        )
-        self._take(told, made)
-        self.lags_ = found.rows
-        return self._warned()
-
-    def _warned(self) -> LocalCCA:
+        else:
+            views = checked(views)
+            check_varies(views)
+            fitted = fit_views if self.lags is None else _fit_in_step
+            segments = None if made is None else made.segments
+            self._take(fitted(views, settings, _any_seed(self.random_state), segments=segments), made)
         for reason in self.warnings_:
-            warnings.warn(reason, Untrusted, stacklevel=3)
+            warnings.warn(reason, Untrusted, stacklevel=2)
         return self
 
     def fit_transform(self, views: Any, y: Any = None, **_: Any) -> NDArray:
@@ -240,7 +182,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
             row = int(rows[np.flatnonzero(~np.isfinite(E).all(axis=1))[0]])
             raise DataError(
                 f"row {row} has no finite coordinates: it lies so far from what the fit has seen that distances "
-                "overflow. Is it in the units of the fit? distance(views) tells how far each row lies."
+                "overflow. Is it in the units of the fit? distance(views) measures how far each row lies."
             )
         return spread(E, rows, n)
 
@@ -321,17 +263,14 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         made.model_ = aligned(result.model, self.model_, R)
         made.embedding_ = (result.embedding @ R).astype(result.embedding.dtype)
         kept = len(self.landmarks_)
-        asked = self.settings_.neighborhoods
-        made.settings_ = self.settings_.with_options(landmarks=len(result.landmarks), neighborhoods=asked.kind)
+        kind = self.settings_.neighborhoods.kind
+        made.settings_ = self.settings_.with_options(landmarks=len(result.landmarks), neighborhoods=kind)
         made.choices_ = [*self.choices_, f"landmarks = {len(result.landmarks)}: {kept} kept, as rows were appended"]
         made.recordings_ = self.recordings_
         moved = change(after @ R, before)
         made.change_ = {
-            "r2": moved.r2,
+            **vars(moved),
             "correlations": moved.correlations.tolist(),
-            "relative": moved.relative,
-            "largest": moved.largest,
-            "rows": moved.rows,
             "landmarks_kept": kept,
             "landmarks_added": len(result.landmarks) - kept,
             "rotation": R.tolist(),
@@ -383,7 +322,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         size = f"{len(self.embedding_)} samples, {len(self.landmarks_)} landmarks"
         if len(self.model_.names) == 1:
             return [f"{size}, one view."]  # what that means is among the warnings or the notes
-        tells = self.quality_["null_edge"] < UNDECIDABLE
+        decidable = self.quality_["null_edge"] < UNDECIDABLE
         p, share = self.quality_.get("p_common"), self.quality_.get("landmarks_common", 0.0)
         where = "" if p is None or not self.n_common_ else f", significant at {share:.0%} of the landmarks"
         if where and not share:
@@ -392,7 +331,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
             f"{size}, {self.n_common_} common dimension{'s' * (self.n_common_ != 1)}{where}.",
             f"Top correlation {self.quality_['top_correlation']:.2f}; independent views would reach "
             f"{self.quality_['null_edge']:.2f} by chance"
-            + ("." if tells else ", so neighborhoods this small cannot by themselves prove that it is common."),
+            + ("." if decidable else ", so neighborhoods this small cannot by themselves prove that it is common."),
         ]
         if p is None:
             return lines
@@ -412,15 +351,12 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         arrays = {name: np.asarray(getattr(self, f"{name}_")) for name in _SAVED_ARRAYS}
         params = {name: value for name, value in self.get_params().items() if name in OPTIONS}
         facts = {
+            **{name: getattr(self, f"{name}_") for name in _SAVED_FACTS},
             "params": Settings.from_options(**params).to_dict(),
             "settings": self.settings_.to_dict(),
-            "choices": self.choices_,
-            "n_common": self.n_common_,
-            "quality": self.quality_,
-            "warnings": self.warnings_,
             "notes": self.notes_,
             "lags": self.lags_.tolist(),
-            "versions": _versions(),
+            "versions": run_store.versions(),
             "recordings": None if self.recordings_ is None else self.recordings_.facts,
         }
         if self.recordings_ is not None:
@@ -432,9 +368,10 @@ class LocalCCA(TransformerMixin, BaseEstimator):
 
     def _take(self, result: Fit, recorded: Any = None) -> None:
         """The results of a fit, under the names that users know."""
-        self.stability_: Any = None  # of an earlier fit, if `dlcca.stability` was asked
+        self.stability_: Any = None  # of an earlier fit, if `dlcca.stability` was called
         self.model_ = result.model
-        self.lags_ = np.zeros(len(result.model.names), np.int64)
+        lags = result.choices.settings.neighborhoods.lags
+        self.lags_ = np.zeros(len(result.model.names), np.int64) if lags is None else np.asarray(lags, np.int64)
         self.embedding_ = result.embedding
         self.eigenvalues_ = result.eigenvalues[1:]
         self.landmarks_ = result.landmarks
@@ -459,6 +396,12 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         refuse_split_by_views(self)
         return super().__sklearn_tags__()
 
+    def __dask_tokenize__(self) -> Any:
+        """Parameters and results; of a dataclass Dask would use the parameters alone, and mix up two fits."""
+        from dask.base import normalize_token
+
+        return normalize_token((type(self), vars(self)))
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
@@ -476,8 +419,9 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         return super().set_params(**params)
 
 
-#: Parameters that are about one computation, not about its result.
+#: Attributes that are saved under their own names: arrays, and plain values.
 _SAVED_ARRAYS = ("embedding", "eigenvalues", "landmarks", "correlations", "bandwidth")
+_SAVED_FACTS = ("choices", "n_common", "quality", "warnings")
 
 
 def fit(views: Any, settings: Settings | None = None, *, random_state: Any = None, **options: Any) -> LocalCCA:
@@ -488,6 +432,30 @@ def fit(views: Any, settings: Settings | None = None, *, random_state: Any = Non
         )
     settings = (settings or Settings()).with_options(**options)
     return LocalCCA.from_settings(settings, random_state=random_state).fit(views)
+
+
+def _fit_in_step(views: Views, settings: Settings, seed: int, *, segments: NDArray | None) -> Fit:
+    """The fit to views that lag behind each other; rows are numbered as in the first view."""
+    found = settled_lags(views, settings)
+    views, rows, segments = paired(views, found.rows, segments)
+    result = fit_views(views, settings, seed, segments=segments)
+    quality, choices = result.quality, result.choices
+    return replace(
+        result,
+        embedding=spread(result.embedding, rows, found.n),
+        landmarks=rows[result.landmarks],
+        quality=replace(
+            quality,
+            measures={**quality.measures, "lags": found.measures},
+            notes=[*quality.notes, *found.notes],
+            strength=None if quality.strength is None else spread(quality.strength, rows, found.n),
+        ),
+        choices=replace(
+            choices,
+            settings=choices.settings.with_options(lags=found.rows.tolist()),
+            reasons={**choices.reasons, "lags": found.why},
+        ),
+    )
 
 
 def refit(model: LocalCCA, new: Any, old: Any = None, *, align: str = "rotation") -> LocalCCA:
@@ -503,8 +471,6 @@ def transform(model: LocalCCA, views: Any) -> NDArray:
 def open_model(path: str | Path) -> LocalCCA:
     """The fitted model that `LocalCCA.save` wrote, or that of a finished run."""
     is_run = run_store.is_finished(path)
-    if is_run and not model_store.is_model(run_store.model_of(path)):
-        raise ModelFileError(f"the run {path} was made before runs kept their models; run it again (dlcca run).")
     model, arrays, facts = model_store.load(run_store.model_of(path) if is_run else path)
     if is_run:
         arrays["embedding"] = run_store.lazy_embedding(path)
@@ -512,10 +478,9 @@ def open_model(path: str | Path) -> LocalCCA:
     estimator.model_ = model
     for name in _SAVED_ARRAYS:
         setattr(estimator, f"{name}_", arrays[name])
+    for name in _SAVED_FACTS:
+        setattr(estimator, f"{name}_", facts[name])
     estimator.bandwidth_ = float(arrays["bandwidth"]) if arrays["bandwidth"].ndim == 0 else arrays["bandwidth"]
-    estimator.n_common_ = facts["n_common"]
-    estimator.quality_ = facts["quality"]
-    estimator.warnings_ = facts["warnings"]
     estimator.notes_ = facts.get("notes", facts["quality"].get("notes", []))
     estimator.lags_ = np.array(facts.get("lags", [0] * len(model.names)), np.int64)
     estimator.local_quality_ = {
@@ -523,7 +488,6 @@ def open_model(path: str | Path) -> LocalCCA:
     }
     estimator.common_strength_ = arrays.get("common_strength")
     estimator.settings_ = Settings.from_dict(_plain(facts["settings"]))
-    estimator.choices_ = facts["choices"]
     scaling = {name: X for name, X in arrays.items() if name.startswith("scaling/")}
     estimator.recordings_ = Recordings(facts["recordings"], scaling) if facts.get("recordings") else None
     estimator.stability_ = None
@@ -547,10 +511,10 @@ def _in_order(views: Any, names: tuple[str, ...]) -> Any:
 
 def in_step(model: LocalCCA, views: Any) -> tuple[Views, NDArray[np.int64], int]:
     """Views for a fitted model, checked and shifted by its lags; the rows of the first that they are, of how many."""
-    asked = _in_order(views, model._fitted().names)
-    if model.lags_.any() and _lazy(asked):
+    ordered = _in_order(views, model._fitted().names)
+    if model.lags_.any() and _lazy(ordered):
         raise SettingsError("this model has lags, and shifts arrays in memory only; give NumPy arrays.")
-    found = checked(asked, may_be_none=True)
+    found = checked(ordered, may_be_none=True)
     if not model.lags_.any():
         return found, np.arange(found.n), found.n
     shifted, rows, _ = paired(found, model.lags_, getattr(views, "segments", None))
@@ -566,28 +530,14 @@ def _lazy(views: Any) -> dict[str, Any] | None:
 
 
 def _seed(random_state: Any) -> int | None:
-    """A seed that can be written down, for a fit by stages; None if any will do."""
-    if random_state is None:
-        return None
-    if isinstance(random_state, int | np.integer):
-        return int(random_state)
-    return int(_generator(random_state).integers(np.iinfo(np.int64).max))
+    """A seed that can be stored, from a seed, a Generator or scikit-learn's RandomState; None if any will do."""
+    if random_state is None or isinstance(random_state, int | np.integer):
+        return None if random_state is None else int(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(np.iinfo(np.int32).max)
+    return int(np.random.default_rng(random_state).integers(np.iinfo(np.int64).max))
 
 
 def _any_seed(random_state: Any) -> int:
     """A seed; a new one if none was given."""
-    seed = _seed(random_state)
-    return int(np.random.default_rng().integers(np.iinfo(np.int64).max)) if seed is None else seed
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    """A generator from a seed, a Generator, or scikit-learn's RandomState."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(np.iinfo(np.int32).max))
-    return np.random.default_rng(random_state)
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {package: version(package) for package in ("dlcca", "numpy", "scipy", "zarr")}
+    return _seed(np.random.default_rng() if random_state is None else random_state) or 0

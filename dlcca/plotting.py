@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,8 +97,8 @@ class Plots:
         ax = _axes(ax)
         n, q = self._model.embedding_.shape
         estimator = SpectrumEstimator(n, q)
-        for block in self._blocks():
-            estimator.take(block)
+        for first in range(0, n, ROWS):  # the embedding may be on disk
+            estimator.take(np.asarray(self._model.embedding_[first : first + ROWS], np.float64))
         found = estimator.finished(step or 1.0)
         if found is None:
             raise DataError("the embedding has no samples without gaps, of which a spectrum could be made.")
@@ -127,12 +127,6 @@ class Plots:
         figures.draw_strength(ax, found[0], time_axis)
         ax.legend()
         return ax
-
-    def _blocks(self) -> Iterator[NDArray[np.float64]]:
-        """The embedding some rows at a time: it may lie on disk."""
-        E = self._model.embedding_
-        for first in range(0, E.shape[0], ROWS):
-            yield np.asarray(E[first : first + ROWS], np.float64)
 
 
 def _axes(ax: Any) -> Any:

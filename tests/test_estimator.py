@@ -224,6 +224,15 @@ def test_it_is_a_scikit_learn_estimator(torus):
     assert list(line[-1].get_feature_names_out()) == ["common0", "common1"]
 
 
+@pytest.mark.filterwarnings("ignore::dlcca.errors.Untrusted")
+def test_dask_distinguishes_fits_with_equal_parameters(pendulums):
+    from dask.base import tokenize
+
+    first, same, other = (LocalCCA(random_state=0).fit([X[:n] for X in pendulums]) for n in (100, 100, 120))
+    assert tokenize(first) == tokenize(same)
+    assert len({tokenize(model) for model in (first, other, LocalCCA(random_state=0))}) == 3
+
+
 def test_a_grid_search_splits_the_rows_of_the_views(torus):
     frame = pd.concat({"left": pd.DataFrame(torus[0]), "right": pd.DataFrame(torus[1])}, axis=1)
     for views in (Views.of(torus), frame):

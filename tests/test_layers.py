@@ -43,9 +43,7 @@ PICTURE: dict[str, set[str] | None] = {
     },
     "report": {"errors", "numerics", "settings", "storage", "trust"},
     "plotting": {"errors", "report"},
-    "cross_validation": {"errors", "views"},
-    "estimator": {"cross_validation", "errors", "fitting", "model", "numerics", "plotting", "settings", "storage"}
-    | {"trust", "views"},
+    "estimator": {"errors", "fitting", "model", "numerics", "plotting", "settings", "storage", "trust", "views"},
     "inspection": {"errors", "estimator", "fitting", "model", "numerics", "settings", "trust", "views"},
     "compare": {"baselines", "engine", "errors", "fitting", "numerics", "report", "settings", "storage", "trust"}
     | {"views"},

@@ -10,18 +10,8 @@
 The first three hold n x n matrices and refuse more than 10 000 samples.
 """
 
-from collections.abc import Callable
-
 from dlcca.baselines.cca import kernel_cca, linear_cca
 from dlcca.baselines.diffusion import alternating_diffusion, diffusion_maps
 from dlcca.baselines.interface import Baseline
 
-#: Every baseline by its name.
-ALL: dict[str, Callable[..., Baseline]] = {
-    "diffusion_maps": diffusion_maps,
-    "kernel_cca": kernel_cca,
-    "alternating_diffusion": alternating_diffusion,
-    "linear_cca": linear_cca,
-}
-
-__all__ = ["ALL", "Baseline", "alternating_diffusion", "diffusion_maps", "kernel_cca", "linear_cca"]
+__all__ = ["Baseline", "alternating_diffusion", "diffusion_maps", "kernel_cca", "linear_cca"]

@@ -7,14 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.baselines.dense import (
-    bandwidth_of_each,
-    check_above_rounding,
-    eigenpairs,
-    gaussian_kernel,
-    one_bandwidth,
-    symmetric_eigenpairs,
-)
+from dlcca.baselines import dense
+from dlcca.baselines.dense import bandwidth_of_each, gaussian_kernel
 from dlcca.baselines.interface import Baseline, check_count, check_number, in_float64, prepared
 from dlcca.errors import SettingsError, suggest
 from dlcca.numerics.coordinates import signs
@@ -53,7 +47,7 @@ def diffusion_maps(
     """
     given = prepared(views, "diffusion_maps", least=1, dense=True)
     q = check_count(n_components, given.n - 1, f"{given.n} samples have {given.n - 1} nontrivial eigenvectors")
-    bandwidth, alpha = one_bandwidth(bandwidth), check_number("alpha", alpha)
+    bandwidth, alpha = dense.one_bandwidth(bandwidth), check_number("alpha", alpha)
     W = gaussian_kernel(_chosen(given, view), bandwidth)
     if alpha != 0:
         W = _scaled(W, W.sum(axis=1) ** -alpha)
@@ -61,8 +55,8 @@ def diffusion_maps(
     S = _scaled(W, 1 / np.sqrt(omega))
     # ψ_0 = √(Ω/ΣΩ) is known: taken out, it cannot mix with another eigenvalue 1, as a kernel in two pieces has.
     psi_0 = np.sqrt(omega / omega.sum())
-    eigenvalues, psi = symmetric_eigenpairs(lambda v: S @ v - np.multiply.outer(psi_0, psi_0 @ v), given.n, q)
-    check_above_rounding(eigenvalues)
+    eigenvalues, psi = dense.symmetric_eigenpairs(lambda v: S @ v - np.multiply.outer(psi_0, psi_0 @ v), given.n, q)
+    dense.check_above_rounding(eigenvalues)
     embedding = psi / psi_0[:, None]
     return Baseline(embedding * signs(embedding), eigenvalues, "diffusion_maps")
 
@@ -124,8 +118,8 @@ def alternating_diffusion(views: Any, n_components: int = 2, *, bandwidth: Any =
             v = K_v @ v
         return v - v.mean(axis=0)
 
-    eigenvalues, V = eigenpairs(walk, n, q)
-    check_above_rounding(eigenvalues)
+    eigenvalues, V = dense.eigenpairs(walk, n, q)
+    dense.check_above_rounding(eigenvalues)
     embedding = V / np.sqrt(np.mean(V**2, axis=0))
     return Baseline(embedding * signs(embedding), eigenvalues, "alternating_diffusion")
 

@@ -91,7 +91,7 @@ def compare(
     is predicted from each. The comparison is kept in the run, where dlcca report finds it.
     """
     from dlcca import compare as comparing
-    from dlcca.compare import output
+    from dlcca.compare import comparison as output
     from dlcca.compare import truth as truths
     from dlcca.settings import runfile as files
 

@@ -29,7 +29,7 @@ def tune(
     common with all views than is found in views that share nothing. Prints the score of each option, and writes a run
     file with those that were chosen and a store of its own. The kind of neighborhoods is kept: it defines "common".
     """
-    from dlcca.inspection.tuning import run_file
+    from dlcca.inspection import tuning
     from dlcca.settings import runfile as files
     from dlcca.storage import places
     from dlcca.storage.files import atomic_file
@@ -43,10 +43,10 @@ def tune(
         limits = requested.cluster
         ingest_views(console, requested.ingested, requested.recordings, None, limits.workers, limits.memory_gib)
     console.step("trying options")
-    made = run_file.tune_run(requested)
+    made = tuning.tune_run(requested)
     chosen = {name: curve.chosen for name, curve in made.curves.items()}
     store = _new_store(runfile, place.stem)
-    text = run_file.with_options(runfile.read_text(encoding="utf-8"), chosen, store)
+    text = tuning.with_options(runfile.read_text(encoding="utf-8"), chosen, store)
     with atomic_file(place) as temporary:
         temporary.write_text(f"{text.rstrip()}\n\n{MARK} from {runfile.name}.\n", encoding="utf-8")
     console.say(str(made))

@@ -1,10 +1,12 @@
-"""Local CCA and the baselines on the same rows of a finished run, each beside a control, with their scores."""
+"""Local CCA and the baselines on the same rows of a finished run: scored, each beside a control, and written."""
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,21 +18,27 @@ from dlcca.compare.truth import SCORES, Truth, folds_of
 from dlcca.engine.stage import fingerprint
 from dlcca.errors import DataError, DlccaError, SettingsError, StaleStage, Untrusted
 from dlcca.fitting import runner
-from dlcca.fitting.in_memory import fit_views
+from dlcca.fitting.in_memory import Fit, fit_views
 from dlcca.fitting.job import Job
 from dlcca.numerics.windows import chosen, unbroken
+from dlcca.report import comparison as shown
+from dlcca.report import overview, page
 from dlcca.settings.fit import Settings
 from dlcca.settings.runfile import RunFile
-from dlcca.storage import comparison, run
+from dlcca.storage import comparison, places, run
 from dlcca.storage.comparison import Comparison
+from dlcca.storage.files import atomic_file
+from dlcca.storage.formats import plain
 from dlcca.trust import scores
-from dlcca.views import Views, check_varies, checked
+from dlcca.views import check_varies, checked
 
 #: Rows that are compared by default: kernel CCA takes half a minute for so many, and 1.2 GB.
 ROWS = 5000
 LEAST_ROWS = 50
 #: With windows of time, rows are taken in stretches of so many windows.
 WINDOWS_IN_A_STRETCH = 4
+#: Files in the folder of the results.
+PAGE, TABLE = "compare.html", "compare.json"
 #: The name of the method itself in tables and figures.
 LOCAL_CCA = "local CCA"
 #: With fewer rows than this for each channel, canonical correlations without a ridge are mostly chance.
@@ -39,22 +47,10 @@ RIDGE = 0.03
 
 Rows = NDArray[np.int64]
 Say = Callable[[str], None]
-Method = Callable[[dict[str, NDArray]], NDArray]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """The scores of one method; None where there is none, with the reason in ``note``."""
-
-    method: str
-    score: float | None = None  # of the truth predicted from the coordinates, held out
-    control: float | None = None  # the same for the control
-    min_view_r2: float | None = None  # R² of the coordinates predicted from one view, the lowest over the views
-    min_view_r2_control: float | None = None
-    gain: float | None = None  # min_view_r2 - min_view_r2_control
-    r2_to_local_cca: float | None = None  # R² of the coordinates of local CCA predicted from those of the method
-    r2_from_local_cca: float | None = None  # R² of the method's coordinates predicted from those of local CCA
-    note: str = ""
+#: The scores of one method, by the keys of `dlcca.report.comparison.COLUMNS`; None where there is none.
+Entry = dict[str, Any]
+#: From views by name to a result with coordinates, ``embedding`` (n, q).
+Method = Callable[[dict[str, NDArray]], Any]
 
 
 def compare(
@@ -81,54 +77,48 @@ def compare(
     taken = _rows_to_compare(job, rows)
     known = None if truth is None else _truth_of_rows(truth, job, taken)
     unordered = folds == "random" or (folds == "auto" and known is not None and known.is_sorted)
-    data = _read(job, requested, taken, ordered=not unordered)
-    scorer = _Scorer(data, known, embedding[taken])
+    scorer = _Scorer(job, taken, embedding[taken], known, ordered=not unordered)
     say(LOCAL_CCA)
-    entries = [scorer.local_cca()]
-    coordinates: list[NDArray | None] = [scorer.embedding]
-    for name, method in baseline_methods(data.dims, len(taken), embedding.shape[1]):
+    results: list[tuple[Entry, NDArray | None]] = [(scorer.local_cca(requested), scorer.embedding)]
+    for name, method in baseline_methods(job, len(taken), embedding.shape[1]):
         say(name)
-        entry, E = scorer.baseline(name, method)
-        entries.append(entry)
-        coordinates.append(E)
+        results.append(scorer.baseline(name, method))
     made = Comparison(
         run=found.fingerprint,
         rows=taken if job.moments is None else job.moments.rows[taken],
-        table=[asdict(entry) for entry in entries],
-        coordinates=coordinates,
-        facts=_facts(job, data, known, found.embedding.shape[1]),
+        table=[entry for entry, _ in results],
+        coordinates=[E for _, E in results],
+        facts={
+            "rows": len(taken),
+            "of_rows": job.n,
+            "coordinates": embedding.shape[1],
+            "neighbors": scores.NEIGHBORS,
+            "truth": None if known is None else known.name,
+            "truth_kind": None if known is None else known.kind,
+            "score": None if known is None else SCORES[known.kind],
+            "folds": scorer.folds,
+            "control": "shuffled" if unordered else "shifted",
+        },
         truth=None if known is None else known.numbers,
     )
     comparison.write(requested.store, made)
     return made
 
 
-def baseline_methods(dims: dict[str, int], n: int, q: int) -> Iterator[tuple[str, Method]]:
-    """Every baseline that applies to views of these channels, with q coordinates or as many as it has."""
-    for name in dims:
-        yield f"diffusion maps of {name}", _caller(baselines.diffusion_maps, q, view=name)
-    if len(dims) == 1:
+def baseline_methods(job: Job, n: int, q: int) -> Iterator[tuple[str, Method]]:
+    """Every baseline that applies to the views of a job, with q coordinates or as many as it has, for n rows."""
+    for source in job.sources:
+        yield f"diffusion maps of {source.name}", partial(baselines.diffusion_maps, n_components=q, view=source.name)
+    if job.K == 1:
         return
-    yield "diffusion maps of all views", _caller(_diffusion_maps_of_all, q)
-    yield "kernel CCA", _caller(baselines.kernel_cca, q)
-    yield "alternating diffusion", _caller(baselines.alternating_diffusion, q)
-    few = n < ROWS_PER_CHANNEL * sum(dims.values())
-    most = min(q, sorted(dims.values())[-2])  # a variate needs a direction in two views
-    options = {"ridge": RIDGE} if few else {}
-    yield f"linear CCA (ridge {RIDGE})" if few else "linear CCA", _caller(baselines.linear_cca, most, **options)
-
-
-def _local_cca(views: dict[str, NDArray], settings: Settings, seed: int, segments: NDArray[np.int64] | None) -> NDArray:
-    """Coordinates by local CCA of arrays in memory, with the settings of a run as far as they fit so few rows.
-
-    Used for the control, where `Untrusted` is expected and not shown.
-    """
-    given = checked(views)
-    check_varies(given)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Untrusted)
-        fit = fit_views(given, _fitting(settings, given.n), seed, segments=segments)
-    return fit.embedding
+    # Without names, because a view may be named "all".
+    yield "diffusion maps of all views", lambda views: baselines.diffusion_maps(list(views.values()), q, view="all")
+    yield "kernel CCA", partial(baselines.kernel_cca, n_components=q)
+    yield "alternating diffusion", partial(baselines.alternating_diffusion, n_components=q)
+    few = n < ROWS_PER_CHANNEL * sum(job.dims)
+    most = min(q, sorted(job.dims)[-2])  # a variate needs a direction in two views
+    name, ridge = (f"linear CCA (ridge {RIDGE})", RIDGE) if few else ("linear CCA", 0.0)
+    yield name, partial(baselines.linear_cca, n_components=most, ridge=ridge)
 
 
 def _fitting(settings: Settings, n: int) -> Settings:
@@ -142,18 +132,6 @@ def _fitting(settings: Settings, n: int) -> Settings:
     if np.ndim(options["neighborhoods"]):
         changed["neighborhoods"] = "knn"
     return settings.with_options(**changed)
-
-
-def _caller(method: Callable[..., baselines.Baseline], q: int, **options: Any) -> Method:
-    def call(views: dict[str, NDArray]) -> NDArray:
-        return np.asarray(method(views, q, **options).embedding)
-
-    return call
-
-
-def _diffusion_maps_of_all(views: Any, q: int) -> baselines.Baseline:
-    """Diffusion maps of all views side by side; without names, because a view may be named "all"."""
-    return baselines.diffusion_maps(Views.of(views).present, q, view="all")
 
 
 def shifted(rows: Rows, n: int, views: int) -> list[Rows]:
@@ -173,51 +151,37 @@ def shuffled(rows: Rows, views: int) -> list[Rows]:
     return [rows, *(rng.permutation(rows) for _ in range(views - 1))]
 
 
-@dataclass(frozen=True)
-class _Data:
-    """The views at the compared rows, and the control: the same views, misaligned."""
-
-    views: dict[str, NDArray]
-    control: dict[str, NDArray] | None  # None for one view: there is no other to misalign it with
-    segments: Rows  # unbroken stretches of the control
-    settings: Any
-    seed: int
-    ordered: bool  # whether the order of the rows means something
-
-    @property
-    def n(self) -> int:
-        return len(next(iter(self.views.values())))
-
-    @property
-    def folds(self) -> str:
-        return "blocked" if self.ordered else "random"
-
-    @property
-    def dims(self) -> dict[str, int]:
-        return {name: X.shape[1] for name, X in self.views.items()}
-
-
 class _Scorer:
-    """Scores coordinates of the compared rows."""
+    """Scores coordinates of the compared rows, beside a control: the same views, misaligned."""
 
-    def __init__(self, data: _Data, truth: Truth | None, embedding: NDArray) -> None:
-        self.data, self.truth, self.embedding = data, truth, embedding
-        self.fold = folds_of(np.zeros(data.n), data.folds)
-        self.truth_fold = self.fold if truth is None else truth.folds(data.folds)
+    def __init__(self, job: Job, rows: Rows, embedding: NDArray, truth: Truth | None, *, ordered: bool) -> None:
+        apart = shifted(rows, job.n, job.K) if ordered else shuffled(rows, job.K)
+        self.views = {source.name: job.read(v, rows) for v, source in enumerate(job.sources)}
+        self.control = {source.name: job.read(v, apart[v]) for v, source in enumerate(job.sources)}
+        self.segments = unbroken(apart, job.segments)  # of the control
+        self.truth, self.embedding = truth, embedding
+        self.folds = "blocked" if ordered else "random"
+        self.fold = folds_of(np.zeros(len(rows)), self.folds)
+        self.truth_fold = self.fold if truth is None else truth.folds(self.folds)
 
-    def local_cca(self) -> Entry:
-        data = self.data
+    def local_cca(self, requested: RunFile) -> Entry:
+        """The scores of the run; its settings are used for the control as far as they fit so few rows."""
 
-        def refit(views: dict[str, NDArray]) -> NDArray:
-            return _local_cca(views, data.settings, data.seed, data.segments)
+        def refit(views: dict[str, NDArray]) -> Fit:
+            given = checked(views)
+            check_varies(given)
+            settings = _fitting(requested.settings, given.n)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", Untrusted)  # expected of the control
+                return fit_views(given, settings, requested.seed, segments=self.segments)
 
         return self._entry(LOCAL_CCA, self.embedding, *self._control(refit))
 
     def baseline(self, name: str, method: Method) -> tuple[Entry, NDArray | None]:
         try:
-            E = method(self.data.views)
+            E = method(self.views).embedding
         except DlccaError as error:  # a method that cannot handle these views must not prevent the others
-            return Entry(name, note=str(error)), None
+            return {"method": name, **dict.fromkeys(key for key, _, _ in shown.COLUMNS), "note": str(error)}, None
         control, note = self._control(method)
         if E.shape[1] < self.embedding.shape[1]:
             note = f"{E.shape[1]} coordinates: the views have no more channels in common. {note}".rstrip()
@@ -225,34 +189,34 @@ class _Scorer:
 
     def _control(self, method: Method) -> tuple[NDArray | None, str]:
         """Coordinates of the control, or the reason why there are none."""
-        if self.data.control is None:
+        if len(self.views) == 1:
             return None, "one view cannot be shifted against another"
         try:
-            return method(self.data.control), ""
+            return method(self.control).embedding, ""
         except DlccaError as error:
             return None, f"no control: {error}"
 
     def _entry(self, name: str, E: NDArray, control: NDArray | None, note: str) -> Entry:
-        lowest, lowest_control = self._min_view_r2(E, self.data.views), self._min_view_r2(control, self.data.control)
+        lowest, lowest_control = self._min_view_r2(E, self.views), self._min_view_r2(control, self.control)
         is_other = name != LOCAL_CCA
-        return Entry(
-            method=name,
-            score=self._score(E),
-            control=self._score(control),
-            min_view_r2=lowest,
-            min_view_r2_control=lowest_control,
-            gain=None if lowest is None or lowest_control is None else lowest - lowest_control,
-            r2_to_local_cca=self._r2(E, self.embedding) if is_other else None,
-            r2_from_local_cca=self._r2(self.embedding, E) if is_other else None,
-            note=note,
-        )
+        return {
+            "method": name,
+            "score": self._score(E),
+            "control": self._score(control),
+            "min_view_r2": lowest,
+            "min_view_r2_control": lowest_control,
+            "gain": None if lowest is None or lowest_control is None else lowest - lowest_control,
+            "r2_to_local_cca": self._r2(E, self.embedding) if is_other else None,
+            "r2_from_local_cca": self._r2(self.embedding, E) if is_other else None,
+            "note": note,
+        }
 
-    def _min_view_r2(self, E: NDArray | None, views: dict[str, NDArray] | None) -> float | None:
+    def _min_view_r2(self, E: NDArray | None, views: dict[str, NDArray]) -> float | None:
         """The lowest R² of coordinates (n, q) predicted from one view, at least 0; None for a single view.
 
         What is common can be predicted from each view, what is private from one only.
         """
-        if E is None or views is None or len(views) < 2:
+        if E is None or len(views) < 2:
             return None
         return max(0.0, min(scores.variable_score(X, E, self.fold) for X in views.values()))
 
@@ -293,15 +257,6 @@ def _rows_to_compare(job: Job, most: int) -> Rows:
     return chosen(job.n, most, WINDOWS_IN_A_STRETCH * int(job.options["window"]) if timed else 1)
 
 
-def _read(job: Job, requested: RunFile, rows: Rows, *, ordered: bool) -> _Data:
-    apart = shifted(rows, job.n, job.K) if ordered else shuffled(rows, job.K)
-    names = [source.name for source in job.sources]
-    views = {name: job.read(v, rows) for v, name in enumerate(names)}
-    control = {name: job.read(v, apart[v]) for v, name in enumerate(names)} if job.K > 1 else None
-    segments = unbroken(apart, job.segments)
-    return _Data(views, control, segments, requested.settings, requested.seed, ordered)
-
-
 def _truth_of_rows(truth: Truth, job: Job, rows: Rows) -> Truth:
     """The truth of the rows that are compared, given for those of the views or for all windows of the recording."""
     if len(truth.values) == job.n_moments and job.moments is not None:
@@ -319,16 +274,46 @@ def _truth_of_rows(truth: Truth, job: Job, rows: Rows) -> Truth:
     return truth
 
 
-def _facts(job: Job, data: _Data, known: Truth | None, q: int) -> dict[str, Any]:
-    """How the comparison was made."""
-    return {
-        "rows": data.n,
-        "of_rows": job.n,
-        "coordinates": q,
-        "neighbors": scores.NEIGHBORS,
-        "truth": None if known is None else known.name,
-        "truth_kind": None if known is None else known.kind,
-        "score": None if known is None else SCORES[known.kind],
-        "folds": data.folds,
-        "control": "shifted" if data.ordered else "shuffled",
-    }
+# The results: a page, a JSON document, and a table for the terminal.
+
+
+def refuse_occupied(out: Path, inputs: Iterable[str | Path] = ()) -> None:
+    """An error, before anything is computed, if the results cannot be written there."""
+    places.refuse_folder(out)
+    page.refuse_foreign(out / PAGE, inputs)
+    places.refuse_file(out / TABLE, _is_table, "a table written by dlcca compare", inputs=inputs)
+
+
+def _is_table(path: Path) -> bool:
+    try:
+        found = json.loads(path.read_bytes())
+        return all("method" in entry for entry in found["methods"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def write(out: Path, store: str, made: Comparison) -> None:
+    """The report of the run with the comparison in it, and the table as a document."""
+    found = overview.of_store(store, also=made.rows)
+    name = f"dlcca comparison of {Path(store).name}"
+    page.write(out / PAGE, page.render(found, title=name, compared=made))
+    with atomic_file(out / TABLE) as temporary:
+        temporary.write_text(json.dumps(document(made), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def document(made: Comparison) -> dict[str, Any]:
+    """The comparison for machines."""
+    return plain({**made.facts, "methods": made.table})
+
+
+def lines(made: Comparison) -> list[str]:
+    """The comparison for a terminal."""
+    columns = shown.columns(made)
+    wide = max(len(entry["method"]) for entry in made.table) + 2
+    widths = [max(10, len(heading) + 2) for _, heading, _ in columns]
+    found = ["".ljust(wide) + "".join(h.rjust(w) for (_, h, _), w in zip(columns, widths, strict=True))]
+    for entry in made.table:
+        cells = "".join(shown.cell(entry[key]).rjust(w) for (key, _, _), w in zip(columns, widths, strict=True))
+        found.append(f"{entry['method']:<{wide}}{cells}")
+    found += [f"  {entry['method']}: {entry['note']}" for entry in made.table if entry["note"]]
+    return [*found, *(f"  {heading:<18} {why}" for _, heading, why in columns), shown.description(made.facts)]

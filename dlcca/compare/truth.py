@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.errors import DataError, SettingsError, suggest
+from dlcca.errors import DataError, DlccaError, SettingsError, suggest
 from dlcca.trust import scores
 
-KINDS = ("value", "phase", "label")
 FOLDS = ("auto", "blocked", "random")
 #: The score of each kind, for headings.
 SCORES = {"value": "R²", "phase": "resultant", "label": "balanced accuracy"}
@@ -86,11 +85,13 @@ def read_truth(said: str, kind: str) -> Truth:
     path, name = _split(said)
     if not path.is_file():
         raise DataError(f"--truth {said}: there is no file {path}.")
+    if path.suffix.lower() not in _READERS:
+        raise SettingsError(f"--truth {path}: a file .npy, .npz or .csv is needed.")
     try:
-        values, name = _READERS.get(path.suffix.lower(), _unknown)(path, name)
+        values, name = _READERS[path.suffix.lower()](path, name)
+    except DlccaError:
+        raise
     except (OSError, ValueError, EOFError) as error:
-        if isinstance(error, DataError | SettingsError):
-            raise
         raise DataError(f"--truth {said} cannot be read: {error}.") from error
     return Truth(_checked(np.squeeze(values), kind, f"--truth {said}"), kind, name or path.stem)
 
@@ -153,10 +154,6 @@ def _one_of(name: str, known: list[str], where: str) -> str:
     if name:
         raise SettingsError(f"{where} has no {name!r}; {suggest(name, known)}")
     raise SettingsError(f"{where} holds {', '.join(known) or 'nothing'}; say which, as FILE:{(known or ['NAME'])[0]}.")
-
-
-def _unknown(path: Path, name: str) -> tuple[NDArray, str]:
-    raise SettingsError(f"--truth {path}: a file .npy, .npz or .csv is needed.")
 
 
 _READERS: dict[str, Any] = {".npy": _npy, ".npz": _npz, ".csv": _csv}

@@ -8,23 +8,125 @@ known), ``seconds`` or ``sample``, ``c1``, ``c2``, ..., ``reason`` ("valid" wher
 from __future__ import annotations
 
 import csv
+import importlib
 import os
 import re
-from datetime import UTC
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dlcca.errors import SettingsError, suggest
-from dlcca.export.results import Block, Results, needed
-from dlcca.storage import places
+from dlcca.errors import DataError, SettingsError, suggest
+from dlcca.storage import places, transformed
+from dlcca.storage import run as run_store
 from dlcca.storage.files import atomic_file
+from dlcca.storage.formats import Format, lazy_array, open_sealed, read_array, read_rows
+from dlcca.storage.views import Reason
 
 #: Format -> the suffix of its files.
 FORMATS = {"parquet": ".parquet", "csv": ".csv", "netcdf": ".nc", "zarr": ".zarr", "mne": "_raw.fif"}
 _ALIASES = {"fif": "mne", "nc": "netcdf", "pq": "parquet"}
+#: Rows that are read at a time, at least.
+LEAST_ROWS = 65_536
+#: Steps of time that differ by less, as a share of a step, are one step.
+EVEN = 1e-3
+#: What the codes of `reason` mean.
+REASONS = {reason.value: reason.name.lower() for reason in Reason}
 _FIRST_LINE = re.compile(rb"(time,)?(seconds|sample)(,c\d+)*,reason,outside\r?\n")
+
+
+@dataclass(frozen=True)
+class Results:
+    """A finished run, or new recordings that went through a model."""
+
+    address: str
+    form: Format
+    group: Any  # zarr.Group
+    header: dict[str, Any]
+
+    @classmethod
+    def open(cls, address: str) -> Results:
+        form = transformed.FORM if transformed.is_transformed(str(address)) else run_store.FORM
+        return cls(str(address), form, *open_sealed(address, form))
+
+    @property
+    def names(self) -> list[str]:
+        """Of the coordinates: c1, c2, ..."""
+        return [f"c{i}" for i in range(1, self.group["embedding"].shape[1] + 1)]
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(self.group["embedding"].dtype)
+
+    @property
+    def in_seconds(self) -> bool:
+        """Whether time is in seconds; if not, it is the numbers of samples."""
+        return self.header["time_unit"] == "s"
+
+    @property
+    def start(self) -> datetime | None:
+        """When time was 0, if that is known; a time without a zone is taken as UTC."""
+        said = self.header.get("start")
+        if said is None or not self.in_seconds:
+            return None
+        found = datetime.fromisoformat(said)
+        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+    @cached_property
+    def time(self) -> NDArray:
+        """Of all rows, (n,)."""
+        return read_array(self.group, "time", self.header["manifest"]["time"], self.address, self.form)
+
+    def lazy(self, name: str) -> Any:
+        """An array of all rows as a Dask array, checked when it is read."""
+        return lazy_array(self.group, self.header, name, self.address, self.form)
+
+    @property
+    def step(self) -> float:
+        """Between two rows, in the unit of time; an error if it is not always the same."""
+        steps = np.diff(self.time)
+        if not len(steps):
+            raise DataError(f"{self.address} has {len(self.time)} row; the rate needs at least 2.")
+        step = float(np.median(steps))
+        if not step > 0 or np.abs(steps - step).max() > EVEN * step:
+            raise DataError(f"the rows of {self.address} are not evenly spaced in time, as this format needs.")
+        return step
+
+    def stamps(self, seconds: NDArray) -> NDArray:
+        """Times as datetime64 in microseconds, UTC; only where the start is known."""
+        assert self.start is not None
+        start = np.datetime64(self.start.astimezone(UTC).replace(tzinfo=None), "us")
+        return start + np.rint(np.asarray(seconds) * 1e6).astype("timedelta64[us]")
+
+    @property
+    def rows_at_once(self) -> int:
+        """Whole chunks, and at least `LEAST_ROWS`."""
+        chunk = int(self.group["embedding"].chunks[0])
+        return chunk * max(1, -(-LEAST_ROWS // chunk))
+
+    def blocks(self) -> Iterator[dict[str, NDArray]]:
+        """All rows in order, some at a time: ``time``, ``embedding``, ``reason`` and ``outside``.
+
+        There is an error at the end if they are not those that were written.
+        """
+        names = [name for name in ("embedding", "time", "reason", "outside") if name in self.group]
+        manifest = self.header["manifest"]
+        for _, part in read_rows(self.group, names, manifest, self.address, self.form, step=self.rows_at_once):
+            b = len(part["time"])
+            yield {"reason": np.zeros(b, np.uint8), "outside": np.zeros(b, bool), **part}
+
+
+def needed(package: str, extra: str, what: str) -> Any:
+    """An optional package, or an error that names the extra which brings it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise SettingsError(f"{what} needs {package.split('.')[0]}: pip install 'dlcca[{extra}]' ({error}).") from error
 
 
 def write(store: str, to: str, out: str | Path, *, rate: float | None = None) -> None:
@@ -113,14 +215,14 @@ def is_csv_export(path: Path) -> bool:
     return _FIRST_LINE.match(places.starts_with(path, 1 << 16)) is not None
 
 
-def _columns(results: Results, block: Block) -> dict[str, np.ndarray]:
+def _columns(results: Results, block: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     made: dict[str, np.ndarray] = {}
     if results.start is not None:
-        made["time"] = results.stamps(block.time)
-    made["seconds" if results.in_seconds else "sample"] = block.time
-    made |= {name: block.embedding[:, i] for i, name in enumerate(results.names)}
-    words = np.array([results.reasons[code] for code in range(max(results.reasons) + 1)])
-    return made | {"reason": words[block.reason], "outside": block.outside}
+        made["time"] = results.stamps(block["time"])
+    made["seconds" if results.in_seconds else "sample"] = block["time"]
+    made |= dict(zip(results.names, block["embedding"].T, strict=True))
+    words = np.array([REASONS[code] for code in range(max(REASONS) + 1)])
+    return made | {"reason": words[block["reason"]], "outside": block["outside"]}
 
 
 def _schema(arrow: Any, results: Results) -> Any:
@@ -156,7 +258,7 @@ def to_xarray(store: str | Path) -> Any:
         if name in group:
             variables[name] = (("time",), results.lazy(name))
     if "reason" in variables:
-        flags = {"flag_values": list(results.reasons), "flag_meanings": " ".join(results.reasons.values())}
+        flags = {"flag_values": list(REASONS), "flag_meanings": " ".join(REASONS.values())}
         variables["reason"] = (*variables["reason"], flags)
     when = time if results.start is None else results.stamps(time)
     about = {} if results.start is not None else {"long_name": "seconds" if results.in_seconds else "sample"}
@@ -194,16 +296,14 @@ def to_mne(store: str | Path, *, rate: float | None = None) -> Any:
     elif rate is None:
         raise SettingsError(f"the rows of {store} are counted in samples; say their rate in Hz (rate, or --rate).")
     blocks = list(results.blocks())
-    data = np.concatenate([block.embedding for block in blocks]).T.astype(np.float64)
+    E, reason, outside = (np.concatenate([b[name] for b in blocks]) for name in ("embedding", "reason", "outside"))
+    data = E.T.astype(np.float64)
     names = [f"common{i}" for i in range(1, len(data) + 1)]
     info = mne.create_info(names, rate, "misc", verbose="error")
     raw = mne.io.RawArray(data, info, verbose="error")
-    start = results.start
-    if start is not None:
-        raw.set_meas_date(start.astimezone(UTC))
-    reason = np.concatenate([block.reason for block in blocks])
-    spans = [*_spans(reason, lambda code: f"BAD_{results.reasons[code].upper()}")]
-    spans += _spans(np.concatenate([block.outside for block in blocks]), lambda _: "outside")
+    if results.start is not None:
+        raw.set_meas_date(results.start.astimezone(UTC))
+    spans = _spans(reason, lambda code: f"BAD_{REASONS[code].upper()}") + _spans(outside, lambda _: "outside")
     marks = mne.Annotations(
         [first / rate for first, _, _ in spans],
         [(last - first) / rate for first, last, _ in spans],

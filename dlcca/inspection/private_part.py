@@ -23,7 +23,7 @@ from dlcca.views import Views, checked
 #: Rows that the private part is learned from, at most; leading components of the view that its functions depend on.
 MOST_ROWS, MOST_DIRECTIONS = 50_000, 16
 #: Neighbours of a landmark in the view: at least so many, and so many times the rows that there are for each landmark,
-#: because functions that landmarks carry are rough on a smaller scale.
+#: because functions given at landmarks are rough on a smaller scale.
 NEIGHBORS, FOR_EACH_LANDMARK = 48, 24
 #: Functions of the view among which private ones are sought, and places at which their spread is looked at.
 FUNCTIONS, PLACES = 100, 200
@@ -53,13 +53,11 @@ class PrivatePart:
         if X is None:
             raise DataError(f"view {self.of!r} is missing, and this is its private part; give it.")
         Z = self.common.model_.coordinates(views.arrays)
-        E = standardised(self._functions(X), Z, self.places, self.mean, self.root)
+        functions = self.model.coordinates([(X - self.origin) @ self.directions])
+        E = standardised(functions, Z, self.places, self.mean, self.root)
         made = np.full((n, E.shape[1]), np.nan, X.dtype)
         made[rows] = E
         return made
-
-    def _functions(self, X: NDArray) -> NDArray:
-        return self.model.coordinates([(X - self.origin) @ self.directions])
 
 
 def private(model: LocalCCA, views: Any, of: Any, *, n_components: int = 2) -> PrivatePart:
@@ -100,8 +98,8 @@ def private(model: LocalCCA, views: Any, of: Any, *, n_components: int = 2) -> P
     c, shared = unmoved(Phi, neighbors, a, w, spread_apart(Phi, Z, some_places), n_components)
     if shared.min() > MOST_SHARED:
         raise DataError(
-            f"view {name!r} has no private part that can be told: {shared.min():.0%} of the change of its most private "
-            "coordinate goes with what is common."
+            f"view {name!r} has no private part that can be separated: {shared.min():.0%} of the change of its most "
+            "private coordinate goes with what is common."
         )
     c = c * signs(Phi @ c)
     functions = Model(**{**vars(functions), "values": [functions.values[0] @ c], "scale": np.ones(n_components)})
@@ -131,7 +129,7 @@ def _functions_of(P: NDArray, at: NDArray[np.int64], q: int, model: LocalCCA) ->
     points, m = P[at], len(at)
     count = min(FUNCTIONS, m // 2)
     if q > count:
-        raise SettingsError(f"n_components={q}; a model of {m} landmarks can tell {count} private ones. Ask for fewer.")
+        raise SettingsError(f"n_components={q}; {m} landmarks can separate {count} private ones. Request fewer.")
     links = nearest_links(P, points, min(int(model.settings_.kernel.n_links), m))
     F = np.broadcast_to(np.eye(P.shape[1], dtype=P.dtype), (m, P.shape[1], P.shape[1]))
     D = linked_distances(P, points, F, links)

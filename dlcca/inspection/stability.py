@@ -1,4 +1,4 @@
-"""How far each coordinate can be relied on: the fit made again from halves of the rows."""
+"""How far each coordinate can be relied on, from fits to halves of the rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dlcca.inspection.view_subsets import held_by_views
 from dlcca.trust.lags import spread
 from dlcca.views import checked
 
-#: A stable coordinate: the share of it that comes again, and that every view holds.
+#: A stable coordinate: the least share of it that is reproduced, and that every view holds.
 LEAST_REPRODUCED, LEAST_HELD = 0.5, 0.1
 
 
@@ -31,20 +31,19 @@ class Stability:
 
     @property
     def stable(self) -> NDArray[np.bool_]:
-        """Which coordinates come again from other samples, and are of all views: (q,)."""
+        """Which coordinates are reproduced on other samples, and are common to all views: (q,)."""
         return (self.reproducibility >= LEAST_REPRODUCED) & (self.held >= LEAST_HELD) & self.common
 
     def __str__(self) -> str:
         rows = zip(self.stable, self.reproducibility, self.held, np.nanmedian(self.band, axis=0), strict=True)
         lines = [
-            f"Coordinate {c + 1} is {'' if stable else 'not '}stable: {share:.2f} of it comes again from halves of the "
-            f"samples, and {held:.2f} is held by every view; standard error {error:.2g} at the typical sample."
+            f"Coordinate {c + 1} is {'' if stable else 'not '}stable: {share:.2f} of it is reproduced by fits to "
+            f"halves of the samples, and {held:.2f} is held by every view; standard error {error:.2g} at the "
+            "typical sample."
             for c, (stable, share, held, error) in enumerate(rows)
         ]
         if not self.common:
-            lines.append(
-                "Nothing common was found, so no coordinate counts as stable: what comes again is of each view."
-            )
+            lines.append("Nothing common was found, so no coordinate is stable: what is reproduced is private.")
         return "\n".join(lines)
 
 
@@ -52,10 +51,10 @@ def stability(model: LocalCCA, views: Any, *, n_splits: int = 4, random_state: A
     """How far each coordinate of a model can be relied on, from fits to halves of its samples.
 
     The samples are cut into blocks of time, and half of these at random make one half. Both halves are fitted with the
-    settings of the model, give coordinates to all samples, and are turned and mixed so that they come as near to the
-    model's own as they can. What both halves then tell of a coordinate is what can be relied on. Coordinates of one
-    view alone come again too, even if it is noise; so a coordinate counts as stable only if every view holds some of
-    it, and if the fit has found that the views share something. The result is kept as ``model.stability_`` until the
+    settings of the model, and the coordinates of all samples by each are aligned to the model's own by a linear map.
+    What both halves agree on is what can be relied on. Coordinates of one view alone are reproduced too, even if it is
+    noise; so a coordinate counts as stable only if every view holds some of it, and if the fit has found that the
+    views share something. The result is kept as ``model.stability_`` until the
     next fit, and shown by ``model.plot.embedding()`` and ``model.summary()``. It costs about ``n_splits`` fits.
 
     Parameters

@@ -26,7 +26,7 @@ from dlcca.views import checked
 SOME_LANDMARKS = 256
 #: Views of which all sets are looked at; of more there would be too many.
 MOST_VIEWS = 8
-#: Where a twentieth of the neighborhoods of shifted views reach this squared correlation, larger sets cannot be told.
+#: Where a twentieth of the neighborhoods of shifted views reach this squared correlation, larger sets are undecided.
 BLIND = 0.95
 #: Something is not common to some views only when another holds more than this much of it.
 MOST_OUTSIDE = 0.5
@@ -39,7 +39,7 @@ class PairShares:
     """What two views share."""
 
     views: tuple[str, str]
-    shares: bool | None  # None if it cannot be told: too few rows, or views that are as much alike when shifted
+    shares: bool | None  # None if undecided: too few rows, or views that are as much alike when shifted
     p: float | None  # that views which share nothing look like these; the chance of any false pair is held
     n_common: int  # dimensions at the typical landmark
     strength: float  # how much of the leading common direction they share beyond chance, 0 to 1; the median landmark
@@ -47,13 +47,13 @@ class PairShares:
 
 @dataclass(frozen=True)
 class SharedPart:
-    """Something that is common to these views and, as far as it can be told, to no others."""
+    """Something that is common to these views and, as far as is known, to no others."""
 
     views: tuple[str, ...]
     n_components: int
     p: float  # that some view of the set does not hold it
     carried: NDArray[np.float64]  # (K,) how much of it each of all views holds beyond chance, 0 to 1; NaN if not known
-    exact: bool  # False if it cannot be told whether others hold it as well
+    exact: bool  # False if it is not known whether others hold it as well
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class Sharing:
         lines = [_part_line(part, len(self.names)) for part in self.parts] or ["No two views are known to share."]
         lines += [_pair_line(pair) for pair in self.pairs]
         for c, row in enumerate(self.carried):
-            told = ", ".join(f"{name} {share:.2f}" for name, share in zip(self.names, row, strict=True))
-            lines.append(f"Coordinate {c + 1} is held by {told} (1 is all of it, 0 none).")
+            shares = ", ".join(f"{name} {share:.2f}" for name, share in zip(self.names, row, strict=True))
+            lines.append(f"Coordinate {c + 1} is held by {shares} (1 is all of it, 0 none).")
         return "\n".join(lines)
 
 
@@ -121,8 +121,11 @@ def who_shares(model: LocalCCA, views: Any) -> Sharing:
         if not any(share > MOST_OUTSIDE for share in outside):  # else it is a bend of what a larger set shares
             exact = not any(set(S) < set(larger) for larger in undecided)
             found.append(SharedPart(tuple(names[v] for v in S), e, p[S], held, exact))
-    told = [_pair((names[S[0]], names[S[1]]), common) for S, common in pairs.items()]
-    return Sharing(names, told, found, _carried(looked, model, bases))
+    of_pairs = [
+        PairShares((names[u], names[v]), common.found, common.p, common.dimensions, float(np.median(common.strength)))
+        for (u, v), common in pairs.items()
+    ]
+    return Sharing(names, of_pairs, found, _carried(looked, model, bases))
 
 
 def held_by_views(model: LocalCCA, views: Any) -> NDArray[np.float64]:
@@ -193,13 +196,13 @@ def _pairs(looked: _Looked) -> dict[Set, Common]:
 
 
 def _unbounded(test: Compared) -> Compared:
-    """Correlations after Fisher's transformation: near 1 they lie so close that their spread would tell nothing."""
+    """Correlations after Fisher's transformation: near 1 they lie so close that their spread says little."""
     most = 1 - 1e-12
     return Compared(float(np.arctanh(min(test.statistic, most))), np.arctanh(np.minimum(test.surrogates, most)))
 
 
 def _p_values(tests: Sequence[Compared]) -> list[float | None]:
-    """Over all tests together; None where there were too few rows to tell."""
+    """Over all tests together; None where there were too few rows."""
     enough = [test for test in tests if len(test.surrogates) >= FEWEST_SURROGATES]
     found = iter(adjusted(enough)) if enough else iter(())
     return [next(found) if len(test.surrogates) >= FEWEST_SURROGATES else None for test in tests]
@@ -208,7 +211,7 @@ def _p_values(tests: Sequence[Compared]) -> list[float | None]:
 def _add_sets(
     looked: _Looked, size: int, sets: dict[Set, int], p: dict[Set, float], pairs: dict[Set, Common]
 ) -> list[Set]:
-    """Sets of one size that share something: only those of which all smaller ones do. Those that cannot be told of."""
+    """Add the sets of one size that share something, of those whose subsets all do; return the undecided ones."""
     every = combinations(range(len(looked.arrays)), size)
     worth = [S for S in every if all(part in sets for part in combinations(S, size - 1))]
     # Views that repeat themselves are as much alike when shifted, and no other test is known for more than two.
@@ -222,8 +225,8 @@ def _add_sets(
         p[S] = max(next(found) or 0.0 for _ in S)
         if p[S] <= LEVEL:
             most = min(sets[part] for part in combinations(S, size - 1))
-            telling = min(float((pairs[pair].count > 0).mean()) for pair in combinations(S, 2))
-            if count := min(most, _dimensions(looked, S, samples, telling)):
+            decided = min(float((pairs[pair].count > 0).mean()) for pair in combinations(S, 2))
+            if count := min(most, _dimensions(looked, S, samples, decided)):
                 sets[S] = count
     return steady + blind
 
@@ -235,15 +238,15 @@ def _rest_tests(looked: _Looked, S: Set) -> list[Compared]:
     return [rest_test(bases, places, len(S), v, no_room=BLIND) for v in range(len(S))]
 
 
-def _dimensions(looked: _Looked, S: Set, samples: float, telling: float) -> int:
+def _dimensions(looked: _Looked, S: Set, samples: float, decided: float) -> int:
     """At the typical landmark that has any.
 
-    Where landmarks can tell what pairs share (``telling`` is the share of those that do), they can tell this too: if
-    they do not, there is none. Else there is one at least, known from all of them together.
+    If pairs are significant at most landmarks (``decided`` is the share of these), a component that is significant at
+    none of them does not exist. Otherwise there is at least one, known from all landmarks together.
     """
     count = in_common(looked.scores(S), samples, LEVEL).count
     some = count[count > 0]
-    if telling >= 0.5 and len(some) <= LEVEL * len(count):
+    if decided >= 0.5 and len(some) <= LEVEL * len(count):
         return 0
     return max(1, int(np.median(some))) if len(some) else 1
 
@@ -276,23 +279,19 @@ def _carried(looked: _Looked, model: LocalCCA, bases: list[Basis]) -> NDArray[np
     return np.column_stack([np.clip(np.median(beyond_chance(E, view), axis=0), 0, 1) for view in bases])
 
 
-def _pair(views: tuple[str, str], common: Common) -> PairShares:
-    return PairShares(views, common.found, common.p, common.dimensions, float(np.median(common.strength)))
-
-
 def _part_line(part: SharedPart, K: int) -> str:
     many = f"{part.n_components} component{'s' * (part.n_components != 1)}"
     if len(part.views) == K:
         return f"{many} common to all views."
     views = " and ".join(part.views)
-    return f"{many} common to {views}{' only' if part.exact else '; whether to others too cannot be told'}."
+    return f"{many} common to {views}{' only' if part.exact else '; not known whether to others too'}."
 
 
 def _pair_line(pair: PairShares) -> str:
     one, other = pair.views
     if pair.p is None:
-        return f"{one} and {other}: too few rows to tell."
+        return f"{one} and {other}: too few rows."
     if pair.shares is None:
-        return f"{one} and {other}: whether they share anything cannot be told, p = {pair.p:.3f}."
-    what = f"share {pair.n_common} (strength {pair.strength:.2f})" if pair.shares else "share nothing that is known"
+        return f"{one} and {other}: not known whether they share anything, p = {pair.p:.3f}."
+    what = f"share {pair.n_common} (strength {pair.strength:.2f})" if pair.shares else "share nothing significant"
     return f"{one} and {other} {what}, p = {pair.p:.3f}."

@@ -370,7 +370,7 @@ def _header(day: Day) -> dict[str, Any]:
 
 def write_parquet(day: Day, place: Path) -> None:
     """Write the day as a Parquet file, with a row group for each part that is read."""
-    from dlcca.export.results import needed
+    from dlcca.export.formats import needed
 
     arrow = needed("pyarrow", "parquet", "writing Parquet")
     parquet = needed("pyarrow.parquet", "parquet", "writing Parquet")

@@ -11,15 +11,4 @@ has to stay below 6 MB with all figures.
 
 Size. A store is read once, block by block (`rows`): evenly spaced points, extremes of stretches, spectra and counts of
 gaps. A report of ten million rows needs no more memory than one of a million, and says which rows are drawn.
-
-::
-
-    page         the page and its tables; `render` and `write`
-    overview     all that is shown of a result, from a run in memory or a store
-    rows         one pass over the rows: sample, stretches, colourings; with spectrum
-    landmarks    common strength over time, and R² of channels
-    sentences    what was found in words, measures with their meaning, numbers as text; time_axis: times as text
-    panels       the figures of a page; figures: artists on axes, SVG
-    explorer     data for the interactive map and time-line
-    comparison   the baselines beside local CCA
 """

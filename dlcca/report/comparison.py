@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.report.figures import COLORS, INK, VECTOR_POINTS, WIDE, Panel, drawn, figures_html, time_colors
+from dlcca.report import figures
+from dlcca.report.figures import COLORS, INK, WIDE, Panel, drawn
 from dlcca.storage.comparison import Comparison
 
 #: Columns of the table: key, heading, and what it means.
@@ -23,6 +24,8 @@ COLUMNS = (
     ("r2_to_local_cca", "R² to local CCA", "R² of the coordinates of local CCA predicted from those of the method"),
     ("r2_from_local_cca", "R² from local CCA", "R² of the method's coordinates predicted from those of local CCA"),
 )
+#: A cyclic colormap for a phase, and one colour for each label; others have the colours of time.
+COLORMAPS = {"phase": "twilight", "label": "tab10"}
 #: Pictures in a row of them.
 ACROSS = 4
 
@@ -56,8 +59,8 @@ def description(facts: Mapping[str, Any]) -> str:
 def section(made: Comparison, time: NDArray) -> str:
     """The comparison as a part of a page; ``time`` of the compared rows colours them where no truth is known."""
     lead = f'<p class="lead">{escape(description(made.facts))}</p>'
-    figures = figures_html(panel for panel in (bars(made), pictures(made, time)) if panel is not None)
-    return f'<h2>Beside other methods</h2>\n{lead}\n{_table(made)}\n<div class="panels">\n{figures}\n</div>'
+    shown = figures.figures_html(panel for panel in (bars(made), pictures(made, time)) if panel is not None)
+    return f'<h2>Beside other methods</h2>\n{lead}\n{_table(made)}\n<div class="panels">\n{shown}\n</div>'
 
 
 def bars(made: Comparison) -> Panel | None:
@@ -94,15 +97,15 @@ def pictures(made: Comparison, time: NDArray) -> Panel | None:
     if not shown:
         return None
     color, caption = (time, "time") if made.truth is None else (made.truth, str(made.facts["truth"]))
-    count = len(made.rows)
+    count, cmap = len(made.rows), COLORMAPS.get(str(made.facts.get("truth_kind")), figures.time_colors())
 
     def paint(figure: Any) -> None:
         down = -(-len(shown) // ACROSS)
         axes = figure.subplots(down, ACROSS, squeeze=False).ravel()
         for ax, (name, E) in zip(axes, shown, strict=False):
-            style = {"s": 9 if count <= VECTOR_POINTS else 2, "linewidths": 0, "rasterized": True}
+            style = {"s": 9 if count <= figures.VECTOR_POINTS else 2, "linewidths": 0, "rasterized": True}
             known = np.isfinite(color)
-            ax.scatter(E[known, 0], E[known, 1], c=color[known], cmap=_colors(made), **style)
+            ax.scatter(E[known, 0], E[known, 1], c=color[known], cmap=cmap, **style)
             ax.set_title(name)
             ax.set(xticks=[], yticks=[], xlim=_range(E[known, 0]), ylim=_range(E[known, 1]))
         for ax in axes[len(shown) :]:
@@ -124,25 +127,12 @@ def _range(x: NDArray) -> tuple[float, float]:
     return float(low - room), float(high + room)
 
 
-def _colors(made: Comparison) -> Any:
-    """A cyclic colormap for a phase, one colour for each label, else the colours of time."""
-    kind = made.facts.get("truth_kind")
-    if kind == "phase":
-        return "twilight"
-    return "tab10" if kind == "label" else time_colors()
-
-
 def _table(made: Comparison) -> str:
     shown = columns(made)
-    kind = 'scope="col" class="number"'
-    head = "".join(f'<th {kind} title="{escape(why)}">{escape(heading)}</th>' for _, heading, why in shown)
-    lines = "\n".join(_line(entry, [key for key, _, _ in shown]) for entry in made.table)
+    heads = ["method", *(f'<span title="{escape(why)}">{escape(heading)}</span>' for _, heading, why in shown), "note"]
+    rows = [
+        (escape(entry["method"]), *(cell(entry[key]) for key, _, _ in shown), escape(entry["note"]))
+        for entry in made.table
+    ]
     means = "".join(f"<li>{escape(heading)}: {escape(why)}</li>" for _, heading, why in shown)
-    heads = f'<tr><th scope="col">method</th>{head}<th scope="col">note</th></tr>'
-    table = f"<table>\n<thead>{heads}</thead>\n<tbody>\n{lines}\n</tbody>\n</table>"
-    return f'<div class="scroll">\n{table}\n</div>\n<ul>{means}</ul>'
-
-
-def _line(entry: Mapping[str, Any], keys: Sequence[str]) -> str:
-    cells = "".join(f'<td class="number">{cell(entry[key])}</td>' for key in keys)
-    return f'<tr><th scope="row">{escape(entry["method"])}</th>{cells}<td>{escape(entry["note"])}</td></tr>'
+    return f"{figures.table_html(heads, rows, range(1, len(shown) + 1))}\n<ul>{means}</ul>"

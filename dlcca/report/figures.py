@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -188,6 +188,20 @@ def figures_html(panels: Iterable[Panel]) -> str:
         f"<figcaption>{escape(panel.caption)}</figcaption>\n</figure>"
         for panel in panels
     )
+
+
+def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Container[int] = ()) -> str:
+    """A table of HTML; the first cell of a row is its heading, and columns in ``numbers`` hold numbers."""
+
+    def line(cells: Sequence[str], scopes: Mapping[int, str]) -> str:
+        kinds = [' class="number"' if i in numbers else "" for i in range(len(cells))]
+        tags = [f'th scope="{scopes[i]}"' if i in scopes else "td" for i in range(len(cells))]
+        made = (f"<{tag}{kind}>{cell}</{tag[:2]}>" for tag, kind, cell in zip(tags, kinds, cells, strict=True))
+        return f"<tr>{''.join(made)}</tr>"
+
+    head = line(heads, dict.fromkeys(range(len(heads)), "col"))
+    body = "\n".join(line(row, {0: "row"}) for row in rows)
+    return f'<div class="scroll">\n<table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>'
 
 
 @dataclass(frozen=True)

@@ -14,20 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.numerics.distances import squared_distances
-from dlcca.numerics.topk import smallest
 from dlcca.report.rows import read_picked, which_landmarks
 from dlcca.storage import model as model_store
 from dlcca.storage import run as run_store
-from dlcca.storage.formats import open_sealed, read_array
-from dlcca.trust.scores import NEIGHBORS, at_unit_variance, blocked_folds
+from dlcca.storage.formats import open_sealed
+from dlcca.trust.scores import NEIGHBORS, at_unit_variance, blocked_folds, held_out_neighbors, r2
 
 #: Channels of a view that are analysed; of more, as many evenly.
 MOST_CHANNELS = 512
 #: With fewer landmarks, R² of channels is not computed.
 FEWEST_LANDMARKS = 40
-#: Arrays of a run with a value for each landmark.
-LOCAL = ("strength", "null_edge")
+#: Arrays of a run with a value for each landmark: names in the store, and here.
+LOCAL = {"quality/strength": "strength", "quality/null_edge": "null_edge"}
 #: Parts of the recording that are compared to say when strength was largest.
 PARTS = 48
 #: The strongest part is mentioned if it exceeds the median by this much, and by this many standard errors.
@@ -66,17 +64,13 @@ class Strength:
         top, usual = np.nanmax(medians), np.nanmedian(medians)
         if top - usual < max(WORTH_A_WORD, SURE * self._error_of_medians(len(medians))):
             return None
-        above = np.where(known, medians, -np.inf) >= (top + usual) / 2
-        peak = int(np.nanargmax(medians))
-        first = last = peak
-        while first > 0 and above[first - 1]:
-            first -= 1
-        while last + 1 < len(above) and above[last + 1]:
-            last += 1
-        if last - first + 1 > len(above) / 2:
+        peak, below = np.nanargmax(medians), np.flatnonzero(~(medians >= (top + usual) / 2))
+        first = int(max(below[below < peak], default=-1)) + 1
+        end = int(min(below[below > peak], default=len(medians)))  # one after the last
+        if end - first > len(medians) / 2:
             return None
         half = (middles[1] - middles[0]) / 2
-        return float(middles[first] - half), float(middles[last] + half)
+        return float(middles[first] - half), float(middles[end - 1] + half)
 
     def _error_of_medians(self, parts: int) -> float:
         """The standard error of the median of one of so many parts, from differences of successive values."""
@@ -101,33 +95,11 @@ def strengths(time: NDArray, correlations: NDArray, local: Mapping[str, NDArray]
     time, found = np.asarray(time, float)[order], []
     if "strength" in local:
         caption = "How much of the leading common direction the views share beyond chance, from 0 to 1."
-        beyond = np.asarray(local["strength"], float)[order]
-        found.append(Strength(time, beyond, None, "strength beyond chance", caption))
+        found.append(Strength(time, local["strength"][order], None, "strength beyond chance", caption))
     caption = "How closely the views move together around each landmark: the largest local correlation."
-    if "null_edge" in local:
-        reached: NDArray | None = np.asarray(local["null_edge"], float)[order]
-    else:
-        reached = None if edge is None else np.full(len(time), float(edge))
-    chance = None if reached is None else np.column_stack([np.zeros_like(reached), reached])
+    edges = local.get("null_edge", None if edge is None else np.full(len(time), float(edge)))
+    chance = None if edges is None else np.column_stack([np.zeros(len(time)), edges[order]])
     found.append(Strength(time, correlations[order, 0], chance, "local correlation", caption))
-    return found
-
-
-def local_arrays(group: Any, digests: Mapping[str, str], address: str, landmarks: int) -> dict[str, NDArray]:
-    """Arrays (L,) with a value for each landmark, by name, that the run or its model has."""
-    places = [(group, f"quality/{name}", digests, address, run_store.FORM) for name in LOCAL]
-    place = run_store.model_of(address)
-    if model_store.is_model(place):
-        model, header = open_sealed(place, model_store.FORM)
-        known = header["manifest"]
-        places += [(model, f"local_quality/{name}", known, place, model_store.FORM) for name in LOCAL]
-    found: dict[str, NDArray] = {}
-    for where, name, known, at, form in places:
-        short = name.rpartition("/")[2]
-        if name in known and short not in found:
-            values = read_array(where, name, known[name], at, form)
-            if values.shape == (landmarks,):
-                found[short] = values
     return found
 
 
@@ -207,15 +179,9 @@ def channels_in_store(store: str, E: NDArray, time: NDArray | None) -> list[View
 
 def channel_r2(E: NDArray, X: NDArray, fold: NDArray[np.int64], *, k: int = NEIGHBORS) -> NDArray[np.float64]:
     """Held-out R² of each channel of X (l, d) by the k nearest of the coordinates E (l, q), (d,); at least 0."""
-    Z, Psi = at_unit_variance(X), at_unit_variance(E)
-    left = np.zeros(Z.shape[1])
-    for number in np.unique(fold):
-        held, known = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
-        near = known[smallest(squared_distances(Psi[held], Psi[known]), min(k, len(known)))]
-        guess = sum(Z[near[:, i]] for i in range(near.shape[1])) / near.shape[1]  # one at a time: d may be large
-        left += ((Z[held] - guess) ** 2).sum(axis=0)
-    total = (Z**2).sum(axis=0)
-    return np.where(total > 0, np.maximum(0, 1 - left / np.where(total > 0, total, 1)), 0)
+    Z, near = at_unit_variance(X), held_out_neighbors(at_unit_variance(E), fold, k)
+    guess = sum(Z[rows] for rows in near.T) / k  # one neighbour at a time: d may be large
+    return np.maximum(0, r2(Z, guess))
 
 
 def _view(name: str, X: NDArray, E: NDArray, fold: NDArray[np.int64], recorded: Mapping[str, Any]) -> ViewChannels:
@@ -226,8 +192,8 @@ def _view(name: str, X: NDArray, E: NDArray, fold: NDArray[np.int64], recorded: 
     X = np.asarray(X[:, kept], np.float64)
     named = [labels[i] if len(labels) == d else f"channel {i + 1}" for i in kept]
     known = np.isfinite(E).all(axis=1) & np.isfinite(X).all(axis=1)
-    r2 = channel_r2(E[known], X[known], fold[known]) if known.sum() >= FEWEST_LANDMARKS else None
-    return ViewChannels(name, d, named, X, r2, tuple(channels))
+    explained = channel_r2(E[known], X[known], fold[known]) if known.sum() >= FEWEST_LANDMARKS else None
+    return ViewChannels(name, d, named, X, explained, tuple(channels))
 
 
 def _owner(feature: str, channels: Sequence[str]) -> str | None:

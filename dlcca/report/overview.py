@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dlcca.report import landmarks as at_landmarks
 from dlcca.report import rows as result_rows
-from dlcca.report.landmarks import Strength, ViewChannels
+from dlcca.report.landmarks import Strength, ViewChannels, strengths
 from dlcca.report.rows import Block, Coloring, RowSummary, picked_rows, some_landmarks, summarize
 from dlcca.report.time_axis import TimeAxis
 from dlcca.storage import event_log as events
@@ -23,9 +23,6 @@ from dlcca.storage.run import Run
 FACTS = ("n_common", "quality", "warnings", "views", "settings", "choices", "fingerprint", "versions", "created")
 #: Small arrays of a run: names in the store, and here.
 SMALL = {"eigenvalues": "eigenvalues", "landmarks": "landmarks", "quality/correlations": "correlations"}
-
-#: The channels of all views at some landmarks, from the coordinates (l, q) and the times (l,) there.
-ChannelsAt = Callable[[NDArray, NDArray | None], list[ViewChannels]]
 
 
 @dataclass(frozen=True)
@@ -70,98 +67,69 @@ class Overview:
         return self.rows.sample.at(some_landmarks(self.landmarks))
 
 
-def of_run(
-    run: Run,
-    *,
-    known: Mapping[str, NDArray] | None = None,
-    views: Mapping[str, NDArray] | None = None,
-    also: Sequence[int] | NDArray = (),
-) -> Overview:
-    """From a run in memory.
-
-    Parameters
-    ----------
-    known : arrays (n,) of numbers or labels, by name, to colour points by
-    views : the channels of the views, (n, d) each, if they are in memory
-    also : rows that have to be in the sample
-    """
-    at = some_landmarks(run.landmarks)
-    there = {name: X[at] for name, X in (views or {}).items()}
-    return _overview(
-        [Block(0, run.time, run.embedding, run.reason)],
-        run.embedding.shape,
-        {name: getattr(run, name) for name in SMALL.values()},
-        {**{fact: getattr(run, fact) for fact in FACTS}, "time_unit": run.time_unit, "start": run.start},
-        lambda E, time: at_landmarks.view_channels(there, E, time),
-        lambda sample: result_rows.colorings(known or {}, sample.rows),
-        also,
-    )
+def of_run(run: Run, *, also: Sequence[int] | NDArray = ()) -> Overview:
+    """From a run in memory; the rows in ``also`` have to be in the sample."""
+    arrays = {name: getattr(run, name) for name in SMALL.values()}
+    facts = {name: getattr(run, name) for name in (*FACTS, "time_unit", "start", "local")}
+    return _overview([Block(0, run.time, run.embedding, run.reason)], run.embedding.shape, arrays, facts, also)
 
 
 def of_store(
     address: str, *, known: Mapping[str, NDArray] | None = None, also: Sequence[int] | NDArray = ()
 ) -> Overview:
-    """From a finished run on disk or in object storage; ``known`` and ``also`` as in `of_run`."""
+    """From a finished run on disk or in object storage.
+
+    Parameters
+    ----------
+    known : arrays (n,) of numbers or labels, by name, to colour points by
+    also : rows that have to be in the sample
+    """
     group, header = open_sealed(address, run_store.FORM)
     facts, digests = run_store.describe(address), header["manifest"]
-    arrays = {mine: read_array(group, name, digests[name], address, run_store.FORM) for name, mine in SMALL.items()}
-    return _overview(
-        result_rows.blocks_of_store(group, digests, address, run_store.FORM),
-        group["embedding"].shape,
-        arrays,
-        {
-            **facts,
-            "start": header.get("start"),
-            "stored_bytes": facts["bytes"],
-            "events": _events(address),
-            "local": at_landmarks.local_arrays(group, digests, address, len(arrays["landmarks"])),
-        },
-        lambda E, time: at_landmarks.channels_in_store(address, E, time),
-        lambda sample: (
-            result_rows.colorings(known or {}, sample.rows) + result_rows.annotation_colorings(address, sample)
-        ),
-        also,
+
+    def read(names: Mapping[str, str]) -> dict[str, NDArray]:
+        return {mine: read_array(group, name, digests[name], address, run_store.FORM) for name, mine in names.items()}
+
+    local = {name: mine for name, mine in at_landmarks.LOCAL.items() if name in digests}
+    facts |= {"start": header.get("start"), "local": read(local)}
+    blocks = result_rows.blocks_of_store(group, digests, address, run_store.FORM)
+    found = _overview(blocks, group["embedding"].shape, read(SMALL), facts, also)
+    sample, at = found.rows.sample, found.drawn_landmarks
+    time = sample.time[at] if found.has_clock else None
+    return replace(
+        found,
+        channels=at_landmarks.channels_in_store(address, sample.embedding[at], time),
+        colorings=[
+            *result_rows.colorings(known or {}, sample.rows),
+            *result_rows.annotation_colorings(address, sample),
+        ],
+        cost=facts["cost"],
+        events=_events(address),
+        stored_bytes=facts["bytes"],
     )
-
-
-def has_clock(time_unit: str, settings: Mapping[str, Any]) -> bool:
-    """Whether the order of the rows means something: not for nearest neighbours of counted samples."""
-    return time_unit == "s" or settings.get("neighborhoods", {}).get("kind") != "knn"
 
 
 def _overview(
     blocks: Iterable[Block],
     shape: tuple[int, int],
-    arrays: Mapping[str, NDArray],
+    arrays: Mapping[str, Any],
     facts: Mapping[str, Any],
-    channels_at: ChannelsAt,
-    colored: Callable[[Any], list[Coloring]],
     also: Sequence[int] | NDArray,
 ) -> Overview:
     (n, q), landmarks = shape, arrays["landmarks"]
-    in_order = has_clock(facts["time_unit"], facts["settings"])
-    rows = summarize(blocks, n, q, picked_rows(n, landmarks, also), landmarks, has_clock=in_order)
-    at = rows.sample.at(some_landmarks(landmarks))
+    # The order of rows means nothing for nearest neighbours of counted samples.
+    has_clock = facts["time_unit"] == "s" or facts["settings"].get("neighborhoods", {}).get("kind") != "knn"
+    rows = summarize(blocks, n, q, picked_rows(n, landmarks, also), landmarks, has_clock=has_clock)
+    edge, several = facts["quality"].get("null_edge"), len(facts["views"]) > 1
     return Overview(
         rows=rows,
-        time_axis=TimeAxis(facts["time_unit"], rows.first_time, rows.last_time, facts.get("start")),
-        has_clock=in_order,
+        time_axis=TimeAxis(facts["time_unit"], rows.first_time, rows.last_time, facts["start"]),
+        has_clock=has_clock,
         q=q,
-        eigenvalues=arrays["eigenvalues"],
-        landmarks=landmarks,
-        correlations=arrays["correlations"],
-        strengths=_strengths(rows.mark_time, arrays["correlations"], facts),
-        channels=channels_at(rows.sample.embedding[at], rows.sample.time[at] if in_order else None),
-        colorings=colored(rows.sample),
+        strengths=strengths(rows.mark_time, arrays["correlations"], facts["local"], edge) if several else [],
+        **arrays,
         **{fact: facts[fact] for fact in FACTS},
-        **{fact: facts[fact] for fact in ("cost", "events", "stored_bytes") if fact in facts},
     )
-
-
-def _strengths(time: NDArray, correlations: NDArray, facts: Mapping[str, Any]) -> list[Strength]:
-    if len(facts["views"]) < 2:
-        return []
-    return at_landmarks.strengths(time, correlations, facts.get("local", {}), facts["quality"].get("null_edge"))
 
 
 def _events(address: str) -> list[dict[str, Any]]:

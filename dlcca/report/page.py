@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from pathlib import Path
@@ -13,9 +14,10 @@ from string import Template
 from typing import Any
 
 from dlcca.report import comparison, explorer, overview, panels, sentences
-from dlcca.report.figures import Panel, data_block, figures_html
+from dlcca.report.figures import Panel, data_block, figures_html, table_html
 from dlcca.report.overview import Overview
 from dlcca.report.sentences import counted, duration, listed, number, size
+from dlcca.report.sentences import headline as headline
 from dlcca.settings.fit import OPTIONS, Settings
 from dlcca.storage import places
 from dlcca.storage.comparison import Comparison
@@ -51,14 +53,16 @@ def render(
     if isinstance(found, Run):
         found = overview.of_run(found, also=() if compared is None else compared.rows)
     script = explorer.script()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     folder = Path(__file__).parent
     leads = (sentences.explained(found), sentences.evidence(found), lead)
     return Template((folder / "template.html").read_text(encoding="utf-8")).substitute(
         title=escape(title),
-        policy=f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src '{_digest(script)}'",
+        # The one script that a browser may run: names of channels cannot add another.
+        policy=f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
         style=(folder / "style.css").read_text(encoding="utf-8"),
         kicker=f"{escape(title)} · {escape(created(found))}",
-        headline=escape(sentences.headline(found)),
+        headline=escape(headline(found)),
         warnings=_warnings(found),
         lead="\n".join(f'<p class="lead">{escape(text)}</p>' for text in leads if text),
         notes=_notes(found),
@@ -82,17 +86,11 @@ def write(path: str | Path, page: str) -> None:
 
 def refuse_foreign(path: Path, inputs: Iterable[str | Path] = ()) -> None:
     """An error if a report cannot be written there: it is an input, or another file is there."""
-    places.refuse_file(path, _is_report, "a dlcca report", inputs=inputs)
 
+    def is_report(file: Path) -> bool:
+        return _MARK.encode() in places.starts_with(file, 4000)
 
-def headline(found: Run | Overview) -> str:
-    """What was found in one sentence, without its full stop."""
-    return sentences.headline(overview.of_run(found) if isinstance(found, Run) else found)
-
-
-def _digest(script: str) -> str:
-    """The hash of the one script that a browser may run: names of channels cannot add another."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+    places.refuse_file(path, is_report, "a dlcca report", inputs=inputs)
 
 
 def _warnings(found: Overview) -> str:
@@ -143,16 +141,14 @@ def _facts(found: Overview) -> str:
     )
 
 
-def _is_report(path: Path) -> bool:
-    return _MARK.encode() in places.starts_with(path, 4000)
-
-
 def sections(found: Overview) -> str:
     """The tables at the end of a page: trust, settings, cost, provenance."""
+    heads, stages = costs(found)
+    numbers = range(1, len(heads))
     parts = [
         _section("How far to trust it", ("measure", "value", "meaning"), sentences.measures(found)),
         _section("How it was made", ("setting", "value", "why"), settings(found)),
-        _cost_section(found),
+        _section("What it took", heads, stages, after=_whole(found), numbers=numbers) if found.cost else "",
         _section("Where it comes from", ("what", "value"), provenance(found)),
     ]
     return "\n".join(part for part in parts if part)
@@ -160,19 +156,18 @@ def sections(found: Overview) -> str:
 
 def settings(found: Overview) -> Iterator[tuple[str, ...]]:
     """Every option with its value, and the reason if the program chose it."""
-    reasons, usual = {}, Settings().options()
-    for line in found.choices:  # "landmarks = 400: every sample"
+    usual, chosen = Settings().options(), {}
+    for line in found.choices:  # "landmarks = 400: every sample", or "missing_chunks = 'fill': view 'left' lacks 2"
         option, _, rest = line.partition(" = ")
-        reasons[option] = rest.partition(": ")[2]
+        chosen[option] = rest.partition(": ")
+    rows = []
     for option, (section, key) in OPTIONS.items():
         value = found.settings.get(section, {}).get(key, "")
-        why = f"chosen: {reasons[option]}" if option in reasons else "as usual" if value == usual[option] else "as set"
-        yield f"<code>{escape(option)}</code>", f"<code>{escape(str(value))}</code>", escape(why)
-    for line in found.choices:  # of the input: "missing_chunks = 'fill': view 'left' lacks 2 of 20 chunks"
-        option, _, rest = line.partition(" = ")
-        value, _, why = rest.partition(": ")
-        if option not in OPTIONS:
-            yield f"<code>{escape(option)}</code>", f"<code>{escape(value)}</code>", escape(why)
+        why = f"chosen: {chosen[option][2]}" if option in chosen else "as usual" if value == usual[option] else "as set"
+        rows.append((option, str(value), why))
+    rows += [(option, value, why) for option, (value, _, why) in chosen.items() if option not in OPTIONS]
+    for option, value, why in rows:
+        yield f"<code>{escape(option)}</code>", f"<code>{escape(value)}</code>", escape(why)
 
 
 def provenance(found: Overview) -> Iterator[tuple[str, ...]]:
@@ -191,23 +186,19 @@ def created(found: Overview) -> str:
 
 def costs(found: Overview) -> tuple[list[str], list[tuple[str, ...]]]:
     """Headings, and the cost of each stage, beside its plan where there is one."""
-    plan = _last(found.events, PLANNED) or {}
-    planned: Mapping[str, Any] = plan.get("stages", {})
-    clock = wall_seconds(found.events)
-    heads = ["stage", "tasks", "workers' time"]
-    heads += ["by the clock"] if clock else []
-    heads += ["planned"] if planned else []
-    heads += ["largest memory"] + (["planned"] if planned else [])
-    rows = []
-    for stage, cost in found.cost.items():
-        plan_of_stage = planned.get(stage, {})
-        row = [f"<code>{escape(stage)}</code>", number(cost["tasks"]), duration(cost["seconds"])]
-        row += [duration(clock[stage]) if stage in clock else "–"] if clock else []
-        row += [duration(plan_of_stage["seconds"]) if plan_of_stage else "–"] if planned else []
-        row += [size(cost["peak_bytes"]) if cost["peak_bytes"] else "–"]
-        row += [size(plan_of_stage["memory"]) if plan_of_stage else "–"] if planned else []
-        rows.append(tuple(row))
-    return heads, rows
+    cost, clock = found.cost, wall_seconds(found.events)
+    planned: Mapping[str, Any] = (_last(found.events, PLANNED) or {}).get("stages", {})
+    columns: list[tuple[str, Any, Callable[[str], str]]] = [  # heading, whether it is shown, and the cell of a stage
+        ("stage", True, lambda stage: f"<code>{escape(stage)}</code>"),
+        ("tasks", True, lambda stage: number(cost[stage]["tasks"])),
+        ("workers' time", True, lambda stage: duration(cost[stage]["seconds"])),
+        ("by the clock", clock, lambda stage: duration(clock[stage]) if stage in clock else "–"),
+        ("planned", planned, lambda stage: duration(planned[stage]["seconds"]) if stage in planned else "–"),
+        ("largest memory", True, lambda stage: size(cost[stage]["peak_bytes"]) if cost[stage]["peak_bytes"] else "–"),
+        ("planned", planned, lambda stage: size(planned[stage]["memory"]) if stage in planned else "–"),
+    ]
+    shown = [(heading, cell) for heading, is_known, cell in columns if is_known]
+    return [heading for heading, _ in shown], [tuple(cell(stage) for _, cell in shown) for stage in cost]
 
 
 def wall_seconds(events: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -224,13 +215,6 @@ def wall_seconds(events: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return took
 
 
-def _cost_section(found: Overview) -> str:
-    if not found.cost:
-        return ""
-    heads, rows = costs(found)
-    return _section("What it took", heads, rows, after=_whole(found), numbers_from=1)
-
-
 def _whole(found: Overview) -> str:
     """The cost of the whole run against its plan, with retries and lost workers."""
     plan, end = _last(found.events, PLANNED), _last(found.events, "finished")
@@ -241,15 +225,13 @@ def _whole(found: Overview) -> str:
         earlier = _found_finished(found.events)
         text += f", and found {counted(earlier, 'stage')} finished by an earlier one" if earlier else ""
         if plan is not None:
-            text += (
-                f"; {duration(plan['seconds'])} had been planned{' for all' if earlier else ''}, by rates that were "
-            )
-            text += plan.get("rates", "a guess")
+            which, rates = " for all" if earlier else "", plan.get("rates", "a guess")
+            text += f"; {duration(plan['seconds'])} had been planned{which}, by rates that were {rates}"
         text += "."
-    counts = {name: sum(event["event"] == name for event in found.events) for name in ("retry", "worker lost")}
-    troubles = [f"{counted(counts['retry'], 'task')} begun again"] * bool(counts["retry"])
-    troubles += [f"{counted(counts['worker lost'], 'worker')} lost"] * bool(counts["worker lost"])
-    return f"{text} On the way: {listed(troubles)}." if troubles else text
+    counts = Counter(event["event"] for event in found.events)
+    troubles = (("retry", "task", "begun again"), ("worker lost", "worker", "lost"))
+    met = [f"{counted(counts[event], noun)} {what}" for event, noun, what in troubles if counts[event]]
+    return f"{text} On the way: {listed(met)}." if met else text
 
 
 def _found_finished(events: Sequence[Mapping[str, Any]]) -> int:
@@ -264,26 +246,12 @@ def _last(events: Sequence[dict[str, Any]], name: str) -> dict[str, Any] | None:
 
 
 def _section(
-    title: str, heads: Sequence[str], rows: Iterable[tuple[str, ...]], *, after: str = "", numbers_from: int = 99
+    title: str, heads: Sequence[str], rows: Iterable[tuple[str, ...]], *, after: str = "", numbers: Container[int] = ()
 ) -> str:
-    """A heading and a table; columns from ``numbers_from`` on hold numbers."""
-    head = "".join(f'<th scope="col"{_kind(i >= numbers_from)}>{escape(name)}</th>' for i, name in enumerate(heads))
-    body = "\n".join(_row(row, numbers_from) for row in rows)
+    """A heading and a table, of which some columns hold numbers."""
     name = title.lower().replace(" ", "-")
     end = f'\n<p class="after">{escape(after)}</p>' if after else ""
     return (
         f'<section aria-labelledby="{name}">\n<h2 id="{name}">{escape(title)}</h2>\n'
-        '<div class="scroll">\n'
-        f"<table>\n<thead><tr>{head}</tr></thead>\n"
-        f"<tbody>\n{body}\n</tbody>\n</table>\n</div>{end}\n</section>"
+        f"{table_html([escape(head) for head in heads], rows, numbers)}{end}\n</section>"
     )
-
-
-def _row(row: tuple[str, ...], numbers_from: int) -> str:
-    first, *others = row
-    cells = "".join(f"<td{_kind(i >= numbers_from)}>{cell}</td>" for i, cell in enumerate(others, start=1))
-    return f'<tr><th scope="row">{first}</th>{cells}</tr>'
-
-
-def _kind(is_number: bool) -> str:
-    return ' class="number"' if is_number else ""

@@ -8,21 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dlcca.report.figures import (
-    COLORS,
-    INK,
-    NARROW,
-    WIDE,
-    Panel,
-    Reading,
-    draw_eigenvalues,
-    draw_embedding,
-    draw_spectrum,
-    draw_strength,
-    drawn,
-    largest_gap,
-    reproduced_label,
-)
+from dlcca.report import figures
+from dlcca.report.figures import COLORS, INK, NARROW, WIDE, Panel, Reading, drawn, largest_gap, reproduced_label
 from dlcca.report.landmarks import ViewChannels
 from dlcca.report.overview import Overview
 from dlcca.report.rows import REASONS
@@ -35,6 +22,8 @@ MOST_COORDINATES = 4
 SLOW_HZ = 0.005
 #: Channels of a view that get a bar, and directions that get a column.
 MOST_BARS, MOST_DIRECTIONS = 12, 6
+#: Why rows were left out, in a word, by code.
+REASON_NAMES = dict.fromkeys(range(REASONS), "not valid") | {reason.value: reason.name.lower() for reason in Reason}
 #: Parts of the recording in which landmarks and rows are counted.
 MOST_PARTS, LANDMARKS_OF_PART = 60, 20
 
@@ -58,12 +47,14 @@ def arranged(made: list[Panel]) -> list[Panel]:
     """Panels in two columns without a gap: a wide one is moved behind the second of two narrow ones."""
     lines: list[Panel] = []
     waiting: list[Panel] = []
+    narrow = 0
     for panel in made:
-        if panel.wide and len([p for p in lines if not p.wide]) % 2:
+        if panel.wide and narrow % 2:
             waiting.append(panel)
             continue
         lines.append(panel)
-        if not panel.wide and len([p for p in lines if not p.wide]) % 2 == 0:
+        narrow += not panel.wide
+        if narrow % 2 == 0:
             lines, waiting = lines + waiting, []
     return lines + waiting
 
@@ -85,7 +76,7 @@ def embedding(found: Overview) -> Panel | None:
             axes.append(figure.add_subplot(1, 2, 2, projection="3d"))
             _hide_panes(axes[1])
         for ax in axes:
-            points = draw_embedding(ax, E, time, coordinates=(0, 1, 2))
+            points = figures.draw_embedding(ax, E, time, coordinates=(0, 1, 2))
         if len(shares) > 1:
             axes[0].set(xlabel=reproduced_label(0, shares), ylabel=reproduced_label(1, shares))
         bar = figure.colorbar(points, ax=axes, label=found.time_axis.label, shrink=0.9)
@@ -159,7 +150,7 @@ def spectra(found: Overview, marks: Mapping[str, float]) -> Panel | None:
 
     def paint(figure: Any) -> Reading:
         ax = figure.subplots()
-        draw_spectrum(ax, spectrum, unit, marks=marks, most=MOST_COORDINATES, ink=INK)
+        figures.draw_spectrum(ax, spectrum, unit, marks=marks, most=MOST_COORDINATES, ink=INK)
         figure.legend(*ax.get_legend_handles_labels(), loc="outside upper right", ncols=2 if marks else count)
         seen = spectrum.frequency <= ax.get_xlim()[1]
         lines = {f"coordinate {i + 1}": spectrum.amplitude[seen, i] for i in range(count)}
@@ -189,7 +180,7 @@ def eigenvalues(found: Overview) -> Panel | None:
         caption += f" The largest gap, {gap[1]:.2f}, follows coordinate {gap[0]}: "
         caption += "coordinates before it are best separated from those after it."
     caption = f"{caption} {reproduced(found)}".rstrip()
-    picture = drawn(lambda figure: draw_eigenvalues(figure.subplots(), values, ink=INK), "Eigenvalues")
+    picture = drawn(lambda figure: figures.draw_eigenvalues(figure.subplots(), values, ink=INK), "Eigenvalues")
     return Panel("Eigenvalues", caption, picture)
 
 
@@ -202,7 +193,7 @@ def strength(found: Overview) -> Panel | None:
     def paint(figure: Any) -> Reading | None:
         axes = figure.subplots(len(measures), 1, sharex=True, squeeze=False)[:, 0]
         for ax, measure in zip(axes, measures, strict=True):
-            draw_strength(ax, measure, found.time_axis, as_line=found.has_clock)
+            figures.draw_strength(ax, measure, found.time_axis, as_line=found.has_clock)
             ax.label_outer()
         figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside upper right", ncols=4)
         if not found.has_clock:
@@ -249,12 +240,8 @@ def _bars(ax: Any, view: ViewChannels, r2: Mapping[str, float]) -> None:
     at = np.arange(len(best))[::-1]
     shown = ax.barh(at, [share for _, share in best], height=0.7, color=COLORS[0])
     ax.bar_label(shown, fmt="%.2f", padding=4, fontsize=10, color=INK)
-    ax.set_yticks(at, [_clipped(name) for name, _ in best])
+    ax.set_yticks(at, [name if len(name) <= 26 else f"{name[:25]}…" for name, _ in best])
     ax.set(xlim=(0, 1.12), title=f"{view.name}: {percent(view.share or 0)} of its variance", xlabel="R²")
-
-
-def _clipped(label: str, most: int = 26) -> str:
-    return label if len(label) <= most else f"{label[: most - 1]}…"
 
 
 def directions(found: Overview) -> Panel | None:
@@ -315,13 +302,8 @@ def coverage_text(found: Overview) -> str:
     left_out = counts[1:].sum()
     if not left_out:
         return f"{text} No row was left out."
-    parts = [f"{percent(counts[code] / found.n)} {_reason_name(code)}" for code in range(1, REASONS) if counts[code]]
+    parts = [f"{percent(counts[code] / found.n)} {REASON_NAMES[code]}" for code in range(1, REASONS) if counts[code]]
     return f"{text} {percent(left_out / found.n)} of the rows were left out: {', '.join(parts)}."
-
-
-def _reason_name(code: int) -> str:
-    """Why rows were left out, in a word."""
-    return {reason.value: reason.name.lower() for reason in Reason}.get(code, "not valid")
 
 
 def _landmarks_on_rows(ax: Any, found: Overview) -> None:
@@ -346,7 +328,7 @@ def _landmarks_over_time(ax: Any, found: Overview) -> None:
     for i, code in enumerate(code for code in range(1, REASONS) if runs.reasons[:, code].any()):
         gone = np.histogram(middle, edges, weights=runs.reasons[:, code])[0]
         share = np.divide(gone, total, out=np.zeros(parts), where=total > 0)
-        name, color = _reason_name(code), COLORS[1 + i % (len(COLORS) - 1)]
+        name, color = REASON_NAMES[code], COLORS[1 + i % (len(COLORS) - 1)]
         ax.stairs(share * top, edges, fill=True, color=color, alpha=0.35, label=f"left out: {name}")
     ax.set(ylabel="landmarks", ylim=(0, top))
     ax.margins(x=0.01)

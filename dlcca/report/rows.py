@@ -70,10 +70,38 @@ class Stretches:
     high: NDArray[np.float64]
     reasons: NDArray[np.int64]  # (s, REASONS) rows by the reason for which they were left out
 
+    @classmethod
+    def of(cls, n: int, q: int) -> Stretches:
+        """The stretches of n rows, before any block is taken."""
+        s = min(n, STRETCHES)
+        edges = np.linspace(0, n, s + 1).round().astype(np.int64)
+        time, extremes = np.full(s, np.nan), np.full((s, q), np.nan)
+        return cls(edges, time, time.copy(), extremes, extremes.copy(), np.zeros((s, REASONS), np.int64))
+
     @property
     def rows(self) -> NDArray[np.int64]:
         """Rows of each stretch."""
         return np.diff(self.edges)
+
+    def take(self, first: int, time: NDArray, E: NDArray, reason: NDArray | None) -> None:
+        """Add consecutive rows, from row ``first`` on."""
+        if not len(time):
+            return
+        last = first + len(time)
+        low, high = int(np.searchsorted(self.edges, first, "right")) - 1, int(np.searchsorted(self.edges, last))
+        touched = slice(low, high)
+        cuts = np.maximum(self.edges[low:high] - first, 0)
+        self.low[touched] = np.fmin(self.low[touched], np.fmin.reduceat(E, cuts, axis=0))
+        self.high[touched] = np.fmax(self.high[touched], np.fmax.reduceat(E, cuts, axis=0))
+        whole = self.edges[low:high] >= first  # those that begin in this block
+        self.begin[touched][whole] = time[cuts[whole]]
+        ends = np.append(cuts[1:], len(time)) - 1
+        self.end[touched] = time[ends]
+        if reason is None:
+            reason = np.where(np.isnan(E[:, 0]), REASONS - 1, 0)
+        stretch = np.repeat(np.arange(high - low), np.diff(np.append(cuts, len(time))))
+        codes = stretch * REASONS + np.minimum(reason, REASONS - 1)
+        self.reasons[touched] += np.bincount(codes, minlength=(high - low) * REASONS).reshape(-1, REASONS)
 
 
 @dataclass(frozen=True)
@@ -131,99 +159,49 @@ def summarize(
     marks : (L,) in any order, rows whose times are kept
     has_clock : whether the order of the rows means something; if not, there is no spectrum
     """
-    q = min(q, COORDINATES)
-    sample, stretches, steps = _SampleReader(rows, q), _StretchReader(n, q), _Steps()
-    order = np.argsort(marks, kind="stable")
-    mark_sample = _SampleReader(np.asarray(marks, np.int64)[order], 0)
+    q, marks = min(q, COORDINATES), np.asarray(marks, np.int64)
+    sample = Sample(rows, np.full(len(rows), np.nan), np.full((len(rows), q), np.nan))
+    mark_time, stretches, steps = np.full(len(marks), np.nan), Stretches.of(n, q), _Steps()
     estimator = SpectrumEstimator(n, q) if has_clock else None
     for block in blocks:
         E = np.asarray(block.embedding[:, :q], np.float64)
-        sample.take(block.first, block.time, E)
-        mark_sample.take(block.first, block.time, E[:, :0])
+        _copy(block.time, block.first, rows, sample.time)
+        _copy(E, block.first, rows, sample.embedding)
+        _copy(block.time, block.first, marks, mark_time)
         stretches.take(block.first, block.time, E, block.reason)
         steps.take(block.time)
         if estimator is not None:
             estimator.take(E)
     step = steps.even
     spectrum = None if estimator is None or step is None else estimator.finished(step)
-    mark_time = np.empty(len(marks))
-    mark_time[order] = mark_sample.time
-    return RowSummary(n, sample.finished(), stretches.finished(), mark_time, spectrum, step)
+    return RowSummary(n, sample, stretches, mark_time, spectrum, step)
 
 
-class _SampleReader:
-    def __init__(self, rows: NDArray[np.int64], q: int) -> None:
-        self.rows = rows
-        self.time, self.E = np.full(len(rows), np.nan), np.full((len(rows), q), np.nan)
-
-    def take(self, first: int, time: NDArray, E: NDArray) -> None:
-        low, high = np.searchsorted(self.rows, [first, first + len(time)])
-        wanted = self.rows[low:high] - first
-        self.time[low:high], self.E[low:high] = time[wanted], E[wanted]
-
-    def finished(self) -> Sample:
-        return Sample(self.rows, self.time, self.E)
-
-
-class _StretchReader:
-    def __init__(self, n: int, q: int) -> None:
-        s = min(n, STRETCHES)
-        self.edges = np.linspace(0, n, s + 1).round().astype(np.int64)
-        self.begin, self.end = np.full(s, np.nan), np.full(s, np.nan)
-        self.low, self.high = np.full((s, q), np.nan), np.full((s, q), np.nan)
-        self.reasons = np.zeros((s, REASONS), np.int64)
-
-    def take(self, first: int, time: NDArray, E: NDArray, reason: NDArray | None) -> None:
-        if not len(time):
-            return
-        last = first + len(time)
-        low, high = int(np.searchsorted(self.edges, first, "right")) - 1, int(np.searchsorted(self.edges, last))
-        touched = slice(low, high)
-        cuts = np.maximum(self.edges[low:high] - first, 0)
-        self.low[touched] = np.fmin(self.low[touched], np.fmin.reduceat(E, cuts, axis=0))
-        self.high[touched] = np.fmax(self.high[touched], np.fmax.reduceat(E, cuts, axis=0))
-        whole = self.edges[low:high] >= first  # those that begin in this block
-        self.begin[touched][whole] = time[cuts[whole]]
-        ends = np.append(cuts[1:], len(time)) - 1
-        self.end[touched] = time[ends]
-        codes = np.zeros(len(time), np.int64) if reason is None else np.minimum(reason, REASONS - 1).astype(np.int64)
-        if reason is None:
-            codes[np.isnan(E[:, 0])] = REASONS - 1
-        stretch = np.repeat(np.arange(high - low), np.diff(np.append(cuts, len(time))))
-        counts = np.bincount(stretch * REASONS + codes, minlength=(high - low) * REASONS)
-        self.reasons[touched] += counts.reshape(-1, REASONS)
-
-    def finished(self) -> Stretches:
-        return Stretches(self.edges, self.begin, self.end, self.low, self.high, self.reasons)
+def _copy(block: NDArray, first: int, rows: NDArray[np.int64], out: NDArray) -> None:
+    """Copy those of the given rows, in any order, that are in a block, which begins with row ``first``."""
+    here = (rows >= first) & (rows < first + len(block))
+    out[here] = block[rows[here] - first]
 
 
 class _Steps:
     """Whether the steps of time are equal."""
 
     def __init__(self) -> None:
-        self.least, self.most, self.count = np.inf, -np.inf, 0
-        self.first: float | None = None
-        self.last = 0.0
+        self.least, self.most, self.total, self.count = np.inf, -np.inf, 0.0, 0
+        self.last = np.empty(0)  # the time of the last row, if there is one
 
     def take(self, time: NDArray) -> None:
-        if not len(time):
-            return
-        time = np.asarray(time, np.float64)
-        if self.first is None:
-            self.first = float(time[0])
-        else:
-            time = np.append(self.last, time)
+        time = np.append(self.last, time)
         steps = np.diff(time)
-        if len(steps):
-            self.least, self.most = min(self.least, steps.min()), max(self.most, steps.max())
-        self.count, self.last = self.count + len(steps), float(time[-1])
+        self.least, self.most = steps.min(initial=self.least), steps.max(initial=self.most)
+        self.total, self.count, self.last = self.total + steps.sum(), self.count + len(steps), time[-1:]
 
     @property
     def even(self) -> float | None:
         """The step; None if it is not always the same."""
-        if self.first is None or self.count < 3 or not self.least > 0:
+        if self.count < 3 or not self.least > 0:
             return None
-        mean = (self.last - self.first) / self.count
+        mean = self.total / self.count
         return float(mean) if self.most - self.least <= 2 * EVEN * mean else None
 
 
@@ -238,15 +216,11 @@ def read_picked(
     group: Any, name: str, rows: NDArray[np.int64], digests: Mapping[str, str], address: str, form: Format
 ) -> NDArray:
     """Some rows of an array, in the given order; the whole array is read and checked, some rows at a time."""
-    order = np.argsort(rows, kind="stable")
-    wanted, parts = rows[order], []
-    for first, block in read_rows(group, [name], digests, address, form, step=_step([group[name]])):
-        low, high = np.searchsorted(wanted, [first, first + len(block[name])])
-        parts.append(block[name][wanted[low:high] - first])
-    found = np.concatenate(parts)
-    back = np.empty_like(found)
-    back[order] = found
-    return back
+    array = group[name]
+    found = np.empty((len(rows), *array.shape[1:]), array.dtype)
+    for first, block in read_rows(group, [name], digests, address, form, step=_step([array])):
+        _copy(block[name], first, rows, found)
+    return found
 
 
 def _step(arrays: Sequence[Any]) -> int:

@@ -117,9 +117,9 @@ def reproduced(found: Overview) -> str:
     return text
 
 
-def shares_reproduced(found: Overview, most: int = 4) -> list[float]:
+def shares_reproduced(found: Overview) -> list[float]:
     """The share of each of the first coordinates that fits to halves reproduce; none where that is not known."""
-    return [float(share) for share in found.quality.get("from_halves") or []][:most]
+    return [float(share) for share in found.quality.get("from_halves") or []][:4]
 
 
 def decidable(found: Overview) -> bool:
@@ -143,7 +143,7 @@ def sample_note(found: Overview) -> str:
 def measures(found: Overview) -> Iterator[tuple[str, ...]]:
     """Name, value and meaning of each measure in the order of `MEANINGS`; an unknown one keeps its name."""
     quality = {name: value for name, value in found.quality.items() if name != "notes" and _is_small(value)}
-    for name in sorted(quality, key=_place):
+    for name in (*(name for name in MEANINGS if name in quality), *(name for name in quality if name not in MEANINGS)):
         called, meaning = MEANINGS.get(name, (name.replace("_", " "), ""))
         value = quality[name]
         shown = [i + 1 for i in value] if name == "independent_coordinates" else value
@@ -153,11 +153,8 @@ def measures(found: Overview) -> Iterator[tuple[str, ...]]:
 
 def _is_small(value: Any) -> bool:
     """Whether a measure fits a line of a table."""
-    return (
-        value is not None
-        and not isinstance(value, Mapping)
-        and len(value if isinstance(value, list) else []) <= MOST_NUMBERS
-    )
+    count = len(value) if isinstance(value, list) else 1
+    return value is not None and not isinstance(value, Mapping) and count <= MOST_NUMBERS
 
 
 def _text(value: object) -> str:
@@ -167,11 +164,6 @@ def _text(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(_text(item) for item in value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _place(name: str) -> int:
-    names = list(MEANINGS)
-    return names.index(name) if name in names else len(names)
 
 
 def number(count: float) -> str:

@@ -50,70 +50,49 @@ class SpectrumEstimator:
 
     def __init__(self, n: int, q: int) -> None:
         self.group = -(-n // WHOLE)
-        self.means = _Means(self.group, q)
-        self.welch = _Welch(n, q) if self.group > 1 else None
+        self.means: list[NDArray] = []  # of groups of rows
+        self.rows = min(MOST_ROWS, 1 << max(0, int(np.log2(2 * n / SEGMENTS)))) if self.group > 1 else 0
+        self.power, self.segments = np.zeros((self.rows // 2 + 1, q)), 0  # the sum over segments of so many rows
+        self.of_group = self.of_segment = np.empty((0, q))  # the latest rows, of a group or segment that is not whole
 
     def take(self, E: NDArray) -> None:
         """The next rows, (b, q); NaN where one was left out."""
-        self.means.take(E)
-        if self.welch is not None:
-            self.welch.take(E)
+        self._take_means(np.concatenate([self.of_group, E]))
+        if self.group > 1:
+            self._take_segments(np.concatenate([self.of_segment, E]))
+
+    def _take_means(self, E: NDArray) -> None:
+        """Means of whole groups of rows, NaN where most of a group was left out."""
+        whole = len(E) // self.group * self.group
+        parts = E[:whole].reshape(-1, self.group, E.shape[1])
+        known = np.isfinite(parts)
+        count = known.sum(axis=1)
+        total = np.where(known, parts, 0).sum(axis=1)
+        self.means.append(np.where(2 * count > self.group, total / np.maximum(count, 1), np.nan))
+        self.of_group = E[whole:]
+
+    def _take_segments(self, E: NDArray) -> None:
+        """The power of whole segments, which overlap by half."""
+        while len(E) >= self.rows:
+            power = _power(E[: self.rows], self.rows)
+            if power is not None:
+                self.power, self.segments = self.power + power, self.segments + 1
+            E = E[self.rows // 2 :]
+        self.of_segment = E
 
     def finished(self, step: float) -> Spectrum | None:
         """The spectrum of rows that are ``step`` apart; None if there was nothing to transform."""
-        E = self.means.finished()
+        E = np.concatenate([self.of_group[:0], *self.means])
         power = _power(E, FINER * len(E)) if len(E) > 1 else None
         if power is None:
             return None
         apart = self.group * step
         slow = Spectrum(np.fft.rfftfreq(FINER * len(E), apart), np.sqrt(power), 1, len(E) * apart, self.group)
-        fast = None if self.welch is None else self.welch.finished(step)
-        return slow if fast is None or fast.enough < SLOW * slow.frequency[-1] else fast
-
-
-class _Means:
-    """Means of groups of rows, NaN where most of a group was left out."""
-
-    def __init__(self, group: int, q: int) -> None:
-        self.group, self.held = group, np.empty((0, q))
-        self.made: list[NDArray] = []
-
-    def take(self, E: NDArray) -> None:
-        held = np.concatenate([self.held, E])
-        whole = len(held) // self.group * self.group
-        parts = held[:whole].reshape(-1, self.group, held.shape[1])
-        known = np.isfinite(parts)
-        count = known.sum(axis=1)
-        total = np.where(known, parts, 0).sum(axis=1)
-        self.made.append(np.where(2 * count > self.group, total / np.maximum(count, 1), np.nan))
-        self.held = held[whole:]
-
-    def finished(self) -> NDArray:
-        return np.concatenate(self.made) if self.made else self.held
-
-
-class _Welch:
-    """The mean power of segments that overlap by half."""
-
-    def __init__(self, n: int, q: int) -> None:
-        self.rows = min(MOST_ROWS, 1 << int(np.log2(2 * n / SEGMENTS)))
-        self.power, self.segments = np.zeros((self.rows // 2 + 1, q)), 0
-        self.held = np.empty((0, q))
-
-    def take(self, E: NDArray) -> None:
-        held = np.concatenate([self.held, E])
-        while len(held) >= self.rows:
-            found = _power(held[: self.rows], self.rows)
-            if found is not None:
-                self.power, self.segments = self.power + found, self.segments + 1
-            held = held[self.rows // 2 :]
-        self.held = held
-
-    def finished(self, step: float) -> Spectrum | None:
         if not self.segments:
-            return None
+            return slow
         amplitude = np.sqrt(self.power / self.segments)
-        return Spectrum(np.fft.rfftfreq(self.rows, step), amplitude, self.segments, self.rows * step)
+        fast = Spectrum(np.fft.rfftfreq(self.rows, step), amplitude, self.segments, self.rows * step)
+        return slow if fast.enough < SLOW * slow.frequency[-1] else fast
 
 
 def _power(E: NDArray, padded: int) -> NDArray | None:

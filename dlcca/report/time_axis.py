@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -68,11 +69,7 @@ class TimeAxis:
             return f"{time:,.0f}".replace(",", "\u202f")
         if form == "s":
             return f"{time:.2f} s" if self.span < 60 else f"{time:.1f} s"
-        if form == "h:min":
-            return _hours(time, seconds=self.span < 4 * 3600)
-        assert self.zero is not None
-        pattern = "%H:%M:%S" if self.span < 3600 else "%H:%M"
-        return (self.zero + timedelta(seconds=time)).strftime(pattern if form == "clock" else f"%d %b {pattern}")
+        return self._clock(time, seconds=self.span < (4 * 3600 if form == "h:min" else 3600))
 
     def between(self, low: float, high: float) -> str:
         """An interval, as a part of a sentence."""
@@ -105,26 +102,21 @@ class TimeAxis:
         ax.set_xticks(ticks, [self._tick(t, step) for t in ticks])
 
     def _tick(self, time: float, step: float) -> str:
+        if self.zero is not None and step >= _DAY_S:
+            return (self.zero + timedelta(seconds=time)).strftime("%d %b")
+        return self._clock(time, seconds=step < 60, between="\n")
+
+    def _clock(self, time: float, *, seconds: bool, between: str = " ") -> str:
+        """A time by the clock, with the day if the span is long; hours since the start if the clock is not known."""
         if self.zero is None:
-            return _hours(time, seconds=step < 60)
-        moment = self.zero + timedelta(seconds=time)
-        if step >= _DAY_S:
-            return moment.strftime("%d %b")
-        pattern = "%H:%M:%S" if step < 60 else "%H:%M"
-        return moment.strftime(pattern if self.form == "clock" else f"%d %b\n{pattern}")
-
-
-def _hours(time: float, *, seconds: bool) -> str:
-    sign, whole = "−" if time < 0 else "", round(abs(time))
-    text = f"{sign}{whole // 3600}:{whole % 3600 // 60:02d}"
-    return f"{text}:{whole % 60:02d}" if seconds else text
+            sign, whole = "−" if time < 0 else "", round(abs(time))
+            text = f"{sign}{whole // 3600}:{whole % 3600 // 60:02d}"
+            return f"{text}:{whole % 60:02d}" if seconds else text
+        pattern = "%H:%M:%S" if seconds else "%H:%M"
+        day = "" if self.form == "clock" else f"%d %b{between}"
+        return (self.zero + timedelta(seconds=time)).strftime(f"{day}{pattern}")
 
 
 def _round_step(least: float) -> float:
-    for step in _STEPS_S:
-        if step >= least:
-            return float(step)
-    days = 1
-    while days * _DAY_S < least:
-        days *= 2
-    return float(days * _DAY_S)
+    days = 2 ** max(0, math.ceil(math.log2(least / _DAY_S))) if least > 0 else 1
+    return float(next((step for step in _STEPS_S if step >= least), days * _DAY_S))

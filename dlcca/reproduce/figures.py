@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.reproduce.measures import Shares, Spectrum
-from dlcca.simulate import Truth
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,54 +64,48 @@ def distance_scatter(path: Path, true: NDArray, estimates: Mapping[str, NDArray]
     _save(figure, path)
 
 
-def pendulum_frames(path: Path, movies: Mapping[str, Truth], frames: Sequence[int] = (0, 24, 80)) -> None:
-    """A row for each movie, a column for each moment."""
-    shown = [(f"{name}\nmovie {v + 1}", truth, v) for name, truth in movies.items() for v in range(2)]
-    figure, axes = _grid(len(shown), len(frames), 8.6, 1.2 * len(shown) + 0.3)
-    for row, (name, truth, v) in zip(axes, shown, strict=True):
-        for ax, frame in zip(row, frames, strict=True):
-            ax.imshow(truth.movies[v][frame], cmap="gray", vmin=0, vmax=1)
-            _picture(ax)
-        row[0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=9)
-    for ax, frame in zip(axes[0], frames, strict=True):
-        ax.set_title(f"t = {truth.time[frame]:.2f} s", fontsize=10)
+def frames(path: Path, rows: Mapping[str, Sequence[NDArray]], titles: Sequence[str], height: float) -> None:
+    """Pictures, with a label for each row and a title for each column; ``height`` of a row in inches."""
+    figure, axes = _grid(len(rows), len(titles), 9, height * len(rows) + 0.35)
+    brightest = max(float(picture.max()) for pictures in rows.values() for picture in pictures)
+    for line, (label, pictures) in zip(axes, rows.items(), strict=True):
+        for ax, picture in zip(line, pictures, strict=True):
+            ax.imshow(picture, cmap="gray", vmin=0, vmax=brightest)
+            ax.set(xticks=[], yticks=[])
+        line[0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=9)
+    for ax, title in zip(axes[0], titles, strict=True):
+        ax.set_title(title, fontsize=10)
     _save(figure, path)
-
-
-def _picture(ax: Axes) -> None:
-    ax.set_xticks([])
-    ax.set_yticks([])
 
 
 @dataclass(frozen=True)
 class Marks:
-    """Frequencies to mark, Hz."""
+    """Frequencies to mark in a spectrum."""
 
-    coupled: NDArray
-    private: NDArray
+    label: str
+    colour: str
+    frequencies: Sequence[float] | NDArray
 
 
-def pendulum_spectra(path: Path, columns: Mapping[str, Mapping[str, Spectrum]], marks: Sequence[Marks]) -> None:
-    """A column for each pair of movies, a row for each method."""
-    methods = list(next(iter(columns.values())))
-    figure, axes = _grid(len(methods), len(columns), 10, 1.75 * len(methods) + 0.9, sharex=True, sharey=True)
-    for column, (name, spectra), marked in zip(axes.T, columns.items(), marks, strict=True):
-        column[0].set_title(name, loc="right", fontsize=11, fontweight="bold")
-        for ax, (method, of) in zip(column, spectra.items(), strict=True):
+def spectra(
+    path: Path, grid: Sequence[Mapping[str, tuple[Spectrum, Sequence[Marks]]]], *, unit: str, highest: float
+) -> None:
+    """Spectra of first coordinates by title, in rows and columns, with marked frequencies."""
+    figure, axes = _grid(len(grid), len(grid[0]), 10, 2 * len(grid) + 0.9, sharex=True, sharey=True)
+    for line, panels in zip(axes, grid, strict=True):
+        for ax, (title, (of, marks)) in zip(line, panels.items(), strict=True):
             ax.plot(of.frequency, np.sqrt(of.power), color=BLUE, lw=1.4, label="first coordinate")
-            _mark(ax, marked.coupled, RED, "coupled pendulums")
-            _mark(ax, marked.private, GREEN, "private pendulums")
-            ax.set_title(method, loc="left", fontsize=11)
-            ax.set(xlim=(0, 6), ylim=(0, 1.02))
-        column[-1].set_xlabel("frequency (Hz)")
+            for mark in marks:
+                for i, frequency in enumerate(mark.frequencies):
+                    label = mark.label if i == 0 else None
+                    ax.axvline(frequency, color=mark.colour, ls="--", lw=1.2, label=label, zorder=1)
+            ax.set_title(title, loc="left", fontsize=11)
+            ax.set(xlim=(0, highest), ylim=(0, 1.02))
+    for ax in axes[-1]:
+        ax.set_xlabel(f"frequency ({unit})")
     figure.supylabel("amplitude, total power 1 (no unit)", fontsize=10)
     _legend_below(figure, axes[0, -1])
     _save(figure, path)
-
-
-def _mark(ax: Axes, frequencies: Sequence[float] | NDArray, colour: str, label: str) -> None:
-    for i, frequency in enumerate(frequencies):
-        ax.axvline(frequency, color=colour, ls="--", lw=1.2, label=label if i == 0 else None, zorder=1)
 
 
 def _legend_below(figure: Figure, ax: Axes, columns: int = 5) -> None:
@@ -121,63 +114,30 @@ def _legend_below(figure: Figure, ax: Axes, columns: int = 5) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9.5)
 
 
-def icon_frames(path: Path, movies: Sequence[NDArray], frames: Sequence[int] = (0, 10)) -> None:
-    """A column for each movie, a row for each moment."""
-    _, tall, wide = movies[0].shape
-    figure, axes = _grid(len(frames), len(movies), 9, 0.35 + (0.1 + 2.85 * tall / wide) * len(frames))
-    brightest = max(float(movie.max()) for movie in movies)
-    for row, frame in zip(axes, frames, strict=True):
-        for ax, movie in zip(row, movies, strict=True):
-            ax.imshow(movie[frame], cmap="gray", vmin=0, vmax=brightest)
-            _picture(ax)
-        row[0].set_ylabel(f"frame {frame}")
-    for v, ax in enumerate(axes[0]):
-        ax.set_title(f"movie {v + 1}")
-    _save(figure, path)
+def shares(
+    path: Path,
+    x: Sequence[int],
+    columns: Mapping[str, Mapping[str, Sequence[Shares]]],
+    *,
+    xlabel: str,
+    bounds: Sequence[float] = (),
+) -> None:
+    """Shares of power at the common and the private harmonics over x, a column for each title.
 
-
-def icon_spectra(path: Path, panels: Mapping[str, Spectrum], names: Sequence[str], speeds: Sequence[float]) -> None:
-    """Spectra of the first coordinate, the speeds of the icons marked."""
-    figure, axes = _grid(2, 2, 10, 5.6, sharex=True, sharey=True)
-    for ax, (title, of) in zip(axes.flat, panels.items(), strict=True):
-        ax.plot(of.frequency, np.sqrt(of.power), color=BLUE, lw=1.4, label="first coordinate")
-        for speed, name, colour in zip(speeds, names, ICON_COLOURS, strict=True):
-            _mark(ax, [speed], colour, f"{name}, {speed:g}°/frame")
-        ax.set(title=title, xlim=(0, 40), ylim=(0, 1.02))
-    for ax in axes[-1]:
-        ax.set_xlabel("frequency (degrees per frame)")
-    figure.supylabel("amplitude, total power 1 (no unit)", fontsize=10)
-    _legend_below(figure, axes[0, 0])
-    _save(figure, path)
-
-
-def random_sets(path: Path, methods: Mapping[str, Sequence[Shares]], common: float, private: float) -> None:
-    """The shares of power on each random set, for each method, with their bounds."""
-    figure, axes = _grid(2, 1, 9, 6, sharex=True, sharey=True)
+    With ``bounds`` on both shares, values are points beside each other, because many are equal; else lines.
+    """
+    figure, axes = _grid(2, len(columns), 10, 5.8, sharex=True, sharey=True)
     styles = ((BLUE, "o"), (RED, "^"), (PINK, "s"), (BLACK, "x"), (GREEN, "+"))
-    for i, ((name, shares), (colour, marker)) in enumerate(zip(methods.items(), styles, strict=True)):
-        at = np.arange(len(shares)) + 0.13 * (i - 2)  # side by side, because many are equal
-        axes[0, 0].plot(at, [s.common for s in shares], marker, color=colour, label=name)
-        axes[1, 0].plot(at, [s.private for s in shares], marker, color=colour)
-    for ax, bound, whose in zip(axes[:, 0], (common, private), ("common icon's", "private icons' own"), strict=True):
-        ax.axhline(bound, color=GREY, ls="--", lw=1.2)
-        ax.set(ylabel=f"share of power,\n{whose} harmonics", ylim=(-0.04, 1.04))
-    axes[1, 0].set(xlabel="random set (seed)", xticks=np.arange(len(shares)))
+    for column, (title, lines) in zip(axes.T, columns.items(), strict=True):
+        for i, ((name, found), (colour, marker)) in enumerate(zip(lines.items(), styles, strict=False)):
+            at = np.asarray(x) + (0.13 * (i - 2) if bounds else 0)
+            for ax, values in zip(column, ([s.common for s in found], [s.private for s in found]), strict=True):
+                ax.plot(at, values, marker, ls="" if bounds else "-", color=colour, lw=1.4, ms=5, label=name)
+        for ax, bound in zip(column, bounds, strict=False):
+            ax.axhline(bound, color=GREY, ls="--", lw=1.2)
+        column[0].set(title=title, xticks=x, ylim=(-0.04, 1.04))
+        column[1].set_xlabel(xlabel)
+    for ax, whose in zip(axes[:, 0], ("common icon's", "private icons' own"), strict=True):
+        ax.set_ylabel(f"share of power,\n{whose} harmonics")
     _legend_below(figure, axes[0, 0], columns=3)
-    _save(figure, path)
-
-
-def window_sweep(path: Path, windows: Sequence[int], sweeps: Mapping[int, Mapping[str, Sequence[Shares]]]) -> None:
-    """Shares of power against the window: a column for each scene."""
-    figure, axes = _grid(2, len(sweeps), 10, 5.8, sharex=True, sharey=True)
-    styles = ((BLACK, "o"), (BLUE, "s"), (RED, "^"), (GREEN, "D"))
-    for column, (scene, lines) in zip(axes.T, sweeps.items(), strict=True):
-        for (name, shares), (colour, marker) in zip(lines.items(), styles, strict=False):
-            for ax, values in zip(column, ([s.common for s in shares], [s.private for s in shares]), strict=True):
-                ax.plot(windows, values, marker=marker, color=colour, lw=1.4, ms=5, label=name)
-        column[0].set(title=f"scene {scene}", xticks=windows, ylim=(-0.03, 1.03))
-        column[1].set_xlabel("window (frames)")
-    axes[0, 0].set_ylabel("share of power,\ncommon icon's harmonics")
-    axes[1, 0].set_ylabel("share of power,\nprivate icons' own harmonics")
-    _legend_below(figure, axes[0, 0])
     _save(figure, path)

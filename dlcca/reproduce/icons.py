@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from dlcca.errors import Untrusted
 from dlcca.estimator import LocalCCA
 from dlcca.reproduce import figures, measures
 from dlcca.reproduce.measures import HARMONICS_UP_TO, Shares, chance_shares, icon_shares, spectrum
-from dlcca.reproduce.results import Plate, Row, Section, at_least, at_most
+from dlcca.reproduce.results import Plate, Row, Section, at_least, at_most, reported
 from dlcca.simulate.movies import SPEEDS
 
 N = 300
@@ -49,7 +49,18 @@ class Job:
         return "drawn icons" if self.pictures == "drawn" else f"random set {self.seed}"
 
 
-Found = dict[Job, NDArray]  # the first coordinate (n,) of each job
+class Found(dict[Job, NDArray]):
+    """The first coordinate (n,) of each job, computed when it is first needed."""
+
+    def __init__(self, say: Callable[[str], None] = print) -> None:
+        super().__init__()
+        self.say = say
+
+    def __missing__(self, job: Job) -> NDArray:
+        if len(self) % 20 == 0:
+            self.say(f"{TITLE}: fit {len(self) + 1}")
+        self[job] = first_coordinate(job)
+        return self[job]
 
 
 def text() -> str:
@@ -71,17 +82,8 @@ def text() -> str:
 
 def run(out: Path, say: Callable[[str], None] = print) -> Section:
     """Fit every set of movies, and measure where the first coordinate's power lies."""
-    found = solve(jobs(), say)
+    found = Found(say)
     return Section(TITLE, text(), rows(found), draw(out, found))
-
-
-def jobs() -> list[Job]:
-    """All that the table and the figures need, each once; those on the same movies side by side."""
-    wanted = [Job(scene, method=method) for scene in SCENES for method in ("maxvar", "tcca")]
-    wanted += [*random_jobs(), *apart_jobs(), *(job for scene in SCENES for job in swept_jobs(scene))]
-    others = [Job(1), Job(2), *random_jobs(), *apart_jobs(), Job(2, "random", 0, LONG)]
-    wanted += [replace(job, method=method) for job in others for method in measures.METHODS]
-    return sorted(dict.fromkeys(wanted), key=lambda job: (job.scene, job.pictures, job.speeds, job.seed))
 
 
 def random_jobs(method: str = "maxvar") -> list[Job]:
@@ -97,15 +99,6 @@ def swept_jobs(scene: int) -> list[Job]:
     return [Job(scene, pictures, seed, window) for pictures, seed in sets for window in WINDOWS]
 
 
-def solve(wanted: Sequence[Job], say: Callable[[str], None] = print) -> Found:
-    found = {}
-    for i, job in enumerate(wanted):
-        if i % 20 == 0:
-            say(f"{TITLE}: fit {i + 1} of {len(wanted)}")
-        found[job] = first_coordinate(job)
-    return found
-
-
 def first_coordinate(job: Job) -> NDArray:
     views = movies(job.scene, job.speeds, job.pictures, job.seed)
     if job.method in measures.METHODS:
@@ -115,7 +108,7 @@ def first_coordinate(job: Job) -> NDArray:
         return LocalCCA(window=job.window, metric=job.method, random_state=0).fit_transform(views)[:, 0]
 
 
-@lru_cache(maxsize=1)  # simulating takes as long as many of the fits
+@lru_cache(maxsize=32)  # of all jobs: simulating takes as long as many of the fits
 def movies(scene: int, speeds: tuple[float, ...], pictures: str, seed: int) -> list[NDArray]:
     return simulate.icons(N, scene=scene, speeds=speeds, pictures=pictures, random_state=seed)[0]
 
@@ -137,7 +130,7 @@ def drawn_rows(found: Found, scene: int) -> list[Row]:
     return [
         at_least(f"{name}, power at the common icon's harmonics", shares.common, 0.95),
         at_most(f"{name}, power at the private icons' own", shares.private, 0.03),
-        Row(f"{name}, power at 6°/frame itself", "reported", f"{shares.fundamental:.3f}", None),
+        reported(f"{name}, power at 6°/frame itself", f"{shares.fundamental:.3f}"),
     ]
 
 
@@ -164,7 +157,7 @@ def peak_row(found: Found) -> Row:
     of = [spectrum(found[job], 360.0) for job in random_jobs()]
     highest, sets = np.unique([round(float(s.frequency[np.argmax(s.power)]), 1) for s in of], return_counts=True)
     got = ", ".join(f"{peak:g}°/frame on {count}" for peak, count in zip(highest, sets, strict=True))
-    return Row(f"VII-C scene 1, random sets, window {LONG}: local CCA, highest peak", "reported", got, None)
+    return reported(f"VII-C scene 1, random sets, window {LONG}: local CCA, highest peak", got)
 
 
 def tcca_row(found: Found, scene: int) -> Row:
@@ -174,26 +167,21 @@ def tcca_row(found: Found, scene: int) -> Row:
         f"{_pair(shares)}; {shares.fundamental:.3f} at 6°/frame itself, highest peak at "
         f"{of.frequency[np.argmax(of.power)]:.1f}°/frame"
     )
-    return Row(f"VII-C scene {scene}, drawn icons, window {SHORT}: TCCA, common / private power", "reported", got, None)
+    return reported(f"VII-C scene {scene}, drawn icons, window {SHORT}: TCCA, common / private power", got)
 
 
 def apart_row(found: Found, method: str) -> Row:
     got = ", ".join(_pair(shares_of(found, job)) for job in apart_jobs(method))
     name = f"VII-C scene 2, {len(APART_SETS)} random sets, speeds " + ", ".join(f"{speed:g}" for speed in APART)
     method = f", window {LONG}: local CCA" if method == "maxvar" else f": {method}"
-    return Row(f"{name}{method}, common / private power", "reported", got, None)
+    return reported(f"{name}{method}, common / private power", got)
 
 
 def baseline_rows(found: Found, method: str) -> list[Row]:
     drawn = ", ".join(_pair(shares_of(found, Job(scene, method=method))) for scene in SCENES)
     return [
-        Row(f"VII-C scenes 1 and 2, drawn icons: {method}, common / private power", "reported", drawn, None),
-        Row(
-            f"VII-C scene 1, random sets: {method}, {_bounds()}",
-            "reported",
-            held(found, random_jobs(method))[1],
-            None,
-        ),
+        reported(f"VII-C scenes 1 and 2, drawn icons: {method}, common / private power", drawn),
+        reported(f"VII-C scene 1, random sets: {method}, {_bounds()}", held(found, random_jobs(method))[1]),
         apart_row(found, method),
     ]
 
@@ -206,8 +194,11 @@ def draw(out: Path, found: Found) -> list[Plate]:
     plates = [draw_frames(out, scene) for scene in SCENES]
     methods = {"local CCA": "maxvar", **{name: name for name in measures.METHODS}}
     random = {name: [shares_of(found, job) for job in random_jobs(method)] for name, method in methods.items()}
-    figures.random_sets(out / "icon_random_sets.png", random, COMMON_SHARE, PRIVATE_SHARE)
-    figures.window_sweep(out / "icon_windows.png", WINDOWS, {scene: sweep(found, scene) for scene in SCENES})
+    bounds = (COMMON_SHARE, PRIVATE_SHARE)
+    sets = out / "icon_random_sets.png"
+    figures.shares(sets, RANDOM_SETS, {"scene 1": random}, xlabel="random set (seed)", bounds=bounds)
+    swept = {f"scene {scene}": sweep(found, scene) for scene in SCENES}
+    figures.shares(out / "icon_windows.png", WINDOWS, swept, xlabel="window (frames)")
     return [
         *plates,
         *draw_spectra(out, found),
@@ -226,27 +217,31 @@ def draw(out: Path, found: Found) -> list[Plate]:
 def draw_frames(out: Path, scene: int) -> Plate:
     file = f"icon_frames_scene_{scene}.png"
     _, truth = simulate.icons(N, scene=scene, random_state=0)
-    figures.icon_frames(out / file, truth.movies)
+    rows = {f"frame {frame}": [movie[frame] for movie in truth.movies] for frame in (0, 10)}
+    _, tall, wide = truth.movies[0].shape
+    figures.frames(out / file, rows, [f"movie {v + 1}" for v in range(3)], 0.1 + 2.85 * tall / wide)
     return Plate(file, f"Scene {scene}: two frames of each movie; the icon on the left is in all of them.")
 
 
 def draw_spectra(out: Path, found: Found) -> list[Plate]:
     """The paper's figure on the drawn icons, and the same on a random set, against the baselines."""
-    drawn = {
-        f"scene {scene}, {method.upper()}": Job(scene, method=method)
+    drawn = [
+        {f"scene {scene}, {method.upper()}": Job(scene, method=method) for method in ("maxvar", "tcca")}
         for scene in SCENES
-        for method in ("maxvar", "tcca")
-    }
-    random = {
-        f"scene {scene}, {name}": Job(scene, "random", 0, LONG, method)
+    ]
+    methods = {"local CCA": "maxvar", measures.MAPS: measures.MAPS}
+    random = [
+        {f"scene {scene}, {name}": Job(scene, "random", 0, LONG, method) for name, method in methods.items()}
         for scene in SCENES
-        for name, method in (("local CCA", "maxvar"), (measures.MAPS, measures.MAPS))
-    }
-    for file, panels, names in (
+    ]
+    for file, grid, names in (
         ("icon_spectra.png", drawn, ("moon", "mushroom (common)", "turtle", "flower")),
         ("icon_spectra_random.png", random, ("private", "common", "private", "private")),
     ):
-        figures.icon_spectra(out / file, {t: spectrum(found[j], 360.0) for t, j in panels.items()}, names, SPEEDS)
+        of_icons = zip(names, SPEEDS, figures.ICON_COLOURS, strict=True)
+        marks = [figures.Marks(f"{name}, {speed:g}°/frame", colour, [speed]) for name, speed, colour in of_icons]
+        panels = [{title: (spectrum(found[job], 360.0), marks) for title, job in line.items()} for line in grid]
+        figures.spectra(out / file, panels, unit="degrees per frame", highest=40)
     what = "Fourier transforms of the first coordinate; dashed: the speeds of the four icons."
     return [
         Plate("icon_spectra.png", f"Drawn icons, window {SHORT}. {what}"),

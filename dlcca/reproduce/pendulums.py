@@ -16,23 +16,16 @@ from dlcca.errors import Untrusted
 from dlcca.estimator import LocalCCA
 from dlcca.fitting.in_memory import fit_views
 from dlcca.reproduce import figures, measures
-from dlcca.reproduce.measures import (
-    ALTERNATING,
-    KERNEL,
-    LINEAR,
-    MAPS,
-    Spectrum,
-    correlation,
-    highest_peaks,
-    peaks_at,
-    spectrum,
-)
-from dlcca.reproduce.results import Plate, Row, Section, at_least, at_most
+from dlcca.reproduce.figures import Marks
+from dlcca.reproduce.measures import ALTERNATING, KERNEL, LINEAR, MAPS, Spectrum, correlation, spectrum
+from dlcca.reproduce.results import Plate, Row, Section, at_least, at_most, reported
 from dlcca.settings.fit import Settings
 from dlcca.views import checked
 
 N = 400
 SWINGS = (2.0, 4.0)
+#: Frames that are shown of each movie.
+FRAMES = (0, 24, 80)
 LOCAL = "local CCA"
 LITERAL, RIDGED = "Algorithm 2 as printed", "Algorithm 2 (ridge 0.03)"
 #: Those of the paper's figures, in its order.
@@ -59,6 +52,13 @@ class Case:
     @property
     def name(self) -> str:
         return f"±{self.swing:g} px, {'private pendulums' if self.private else 'clean'}"
+
+    @property
+    def marks(self) -> list[Marks]:
+        """The frequencies of the pendulums, Hz."""
+        hertz = self.truth.omega / (2 * np.pi)
+        coupled = Marks("coupled pendulums", figures.RED, hertz[:2])
+        return [coupled, Marks("private pendulums", figures.GREEN, hertz[2:])] if self.private else [coupled]
 
     def spectrum(self, method: str) -> Spectrum:
         return spectrum(self.found[method], 1 / (self.truth.time[1] - self.truth.time[0]))
@@ -112,25 +112,23 @@ def rows(case: Case) -> list[Row]:
     found.append(Row(f"{name}: {ALTERNATING}, |corr| with the pendulum", "< 0.5", f"{follows:.3f}", follows < 0.5))
     if case.private:
         found.append(literal_row(case))
-    reported = [KERNEL, LINEAR, RIDGED] if case.private else [KERNEL, LINEAR, LITERAL, RIDGED]
-    return found + [
-        Row(f"{name}: {method}, {_what(case)}", "reported", _got(case, method), None) for method in reported
-    ]
+    others = [KERNEL, LINEAR, RIDGED] if case.private else [KERNEL, LINEAR, LITERAL, RIDGED]
+    return found + [reported(f"{name}: {method}, {_what(case)}", _got(case, method)) for method in others]
 
 
 def peak_row(case: Case) -> Row:
     """The two highest peaks of the first coordinate's spectrum against the coupled frequencies."""
     of, wanted = case.spectrum(LOCAL), case.truth.omega[:2] / (2 * np.pi)
     expected = " and ".join(f"{f:.2f}" for f in wanted) + f" Hz, ± {of.bin_width:.1f} (one bin)"
-    got = " and ".join(f"{f:.2f}" for f in highest_peaks(of, 2)) + " Hz"
-    return Row(f"VII-B {case.name}: local CCA, two highest peaks", expected, got, peaks_at(of, wanted))
+    got = " and ".join(f"{f:.2f}" for f in measures.highest_peaks(of, 2)) + " Hz"
+    return Row(f"VII-B {case.name}: local CCA, two highest peaks", expected, got, measures.peaks_at(of, wanted))
 
 
 def maps_row(case: Case) -> Row:
     """One movie is enough when nothing else is in it; a private pendulum takes the coordinate over."""
     figure = f"VII-B {case.name}: {MAPS}, {_what(case)}"
     if not case.private:
-        return Row(figure, "reported", _got(case, MAPS), None)
+        return reported(figure, _got(case, MAPS))
     return Row(figure, "private above pendulum", _got(case, MAPS), case.leaks(MAPS) > case.follows(MAPS))
 
 
@@ -154,8 +152,9 @@ def draw(out: Path, cases: list[Case]) -> list[Plate]:
     for swing in SWINGS:
         pair = [case for case in cases if case.swing == swing]
         frames, spectra = f"pendulum_frames_{swing:g}px.png", f"pendulum_spectra_{swing:g}px.png"
-        figures.pendulum_frames(out / frames, {case.name: case.truth for case in pair})
-        figures.pendulum_spectra(out / spectra, *_panels(pair, COMPARED))
+        pictures = {f"{c.name}\nmovie {v + 1}": c.truth.movies[v][list(FRAMES)] for c in pair for v in range(2)}
+        figures.frames(out / frames, pictures, [f"t = {pair[0].truth.time[frame]:.2f} s" for frame in FRAMES], 1.2)
+        draw_spectra(out / spectra, pair, COMPARED)
         plates += [
             Plate(frames, f"Three frames of each movie, swing ±{swing:g} px."),
             Plate(
@@ -164,17 +163,12 @@ def draw(out: Path, cases: list[Case]) -> list[Plate]:
                 "frequencies; green: the private ones'.",
             ),
         ]
-    noisy = [case for case in cases if case.private]
-    figures.pendulum_spectra(out / "pendulum_ridge.png", *_panels(noisy, (LITERAL, RIDGED, LOCAL)))
+    draw_spectra(out / "pendulum_ridge.png", [case for case in cases if case.private], (LITERAL, RIDGED, LOCAL))
     caption = "What regularisation does: Algorithm 2 as printed, with a ridge, and with the balanced normalisation too."
     return [*plates, Plate("pendulum_ridge.png", caption)]
 
 
-def _panels(cases: list[Case], methods: tuple[str, ...]) -> tuple[dict[str, dict[str, Spectrum]], list[figures.Marks]]:
-    """Spectra by column and row, and the frequencies to mark in each column."""
-    spectra = {case.name: {method: case.spectrum(method) for method in methods} for case in cases}
-    marks = []
-    for case in cases:
-        shown = case.truth.omega / (2 * np.pi)
-        marks.append(figures.Marks(coupled=shown[:2], private=shown[2:] if case.private else shown[:0]))
-    return spectra, marks
+def draw_spectra(path: Path, cases: list[Case], methods: tuple[str, ...]) -> None:
+    """A column for each pair of movies, a row for each method."""
+    grid = [{f"{method}; {case.name}": (case.spectrum(method), case.marks) for case in cases} for method in methods]
+    figures.spectra(path, grid, unit="Hz", highest=6)

@@ -24,6 +24,11 @@ class Row:
     got: str
     met: bool | None  # None where a result is only reported
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Under the `HEADINGS` of a table."""
+        return self.figure, self.expected, self.got, {True: "yes", False: "NO", None: "–"}[self.met]
+
 
 def at_least(figure: str, value: float, bound: float) -> Row:
     return Row(figure, f"≥ {bound:g}", f"{value:.3f}", value >= bound)
@@ -33,8 +38,8 @@ def at_most(figure: str, value: float, bound: float) -> Row:
     return Row(figure, f"≤ {bound:g}", f"{value:.3f}", value <= bound)
 
 
-def verdict(met: bool | None) -> str:
-    return {True: "yes", False: "NO", None: "–"}[met]
+def reported(figure: str, got: str) -> Row:
+    return Row(figure, "reported", got, None)
 
 
 @dataclass(frozen=True)
@@ -74,17 +79,17 @@ PAGE = "index.html"
 def prepare(out: Path) -> None:
     """Make the folder, with a page in it by which it is known again; one that holds other files is refused."""
     noun = "a folder written by dlcca reproduce"
-    places.refuse_folder(out, is_ours=lambda folder: _is_page(folder / PAGE), noun=noun)
+
+    def is_ours(folder: Path) -> bool:
+        return f"<title>{TITLE}</title>".encode() in places.starts_with(folder / PAGE, 4000)
+
+    places.refuse_folder(out, is_ours=is_ours, noun=noun)
     try:
         out.mkdir(parents=True, exist_ok=True)
         if not (out / PAGE).exists():
             write_page([], out)
     except OSError as error:
         raise StorageError(f"{out} cannot be written: {error.strerror or error}.") from error
-
-
-def _is_page(path: Path) -> bool:
-    return f"<title>{TITLE}</title>".encode() in places.starts_with(path, 4000)
 
 
 def write_page(sections: Sequence[Section], out: Path) -> None:
@@ -102,10 +107,8 @@ def write_page(sections: Sequence[Section], out: Path) -> None:
 def write_table(rows: Sequence[Row], out: Path) -> None:
     """Leave ``table.md`` and ``table.json`` in a folder."""
     lines = ["| " + " | ".join(HEADINGS) + " |", "|---" * len(HEADINGS) + "|"]
-    for row in rows:
-        cells = (row.figure, row.expected, row.got, verdict(row.met))
-        # A bare bar, as in |corr|, would end the cell.
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    for row in rows:  # a bare bar, as in |corr|, would end the cell
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row.cells) + " |")
     (out / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     content = json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False)
     (out / "table.json").write_text(content + "\n", encoding="utf-8")
@@ -123,18 +126,16 @@ def _summary(sections: Sequence[Section]) -> str:
 
 
 def _section(section: Section) -> str:
-    plates = "\n".join(_plate(plate) for plate in section.plates)
-    return f"<h2>{escape(section.title)}</h2>\n<p>{escape(section.text)}</p>\n{_table(section.rows)}\n{plates}"
-
-
-def _table(rows: Sequence[Row]) -> str:
     head = "".join(f"<th>{heading}</th>" for heading in HEADINGS)
-    return f"<table>\n<tr>{head}</tr>\n" + "\n".join(_row(row) for row in rows) + "\n</table>"
+    rows = "\n".join(_row(row) for row in section.rows)
+    table = f"<table>\n<tr>{head}</tr>\n{rows}\n</table>"
+    plates = "\n".join(_plate(plate) for plate in section.plates)
+    return f"<h2>{escape(section.title)}</h2>\n<p>{escape(section.text)}</p>\n{table}\n{plates}"
 
 
 def _row(row: Row) -> str:
     kind = {True: "met", False: "missed", None: "reported"}[row.met]
-    cells = "".join(f"<td>{escape(cell)}</td>" for cell in (row.figure, row.expected, row.got, verdict(row.met)))
+    cells = "".join(f"<td>{escape(cell)}</td>" for cell in row.cells)
     return f'<tr class="{kind}">{cells}</tr>'
 
 

@@ -12,7 +12,7 @@ from dlcca import simulate
 from dlcca.numerics.distances import end_distances, middle_distances
 from dlcca.reproduce import figures
 from dlcca.reproduce.measures import correlation
-from dlcca.reproduce.results import Plate, Row, Section, at_least, at_most
+from dlcca.reproduce.results import Plate, Row, Section, at_least, at_most, reported
 
 N = 400
 TITLE = "VII-A. Comparison of local metrics"
@@ -45,8 +45,8 @@ def rows(true: NDArray, D: NDArray, Q: NDArray) -> list[Row]:
     return [
         at_least("VII-A middle point D: corr with |zᵢ − zⱼ|²", correlation(D, true), 0.98),
         at_most("VII-A average of ends Q: corr with |zᵢ − zⱼ|²", correlation(Q, true), 0.90),
-        Row("VII-A middle point D: median relative error", "reported", f"{error(D):.3f}", None),
-        Row("VII-A average of ends Q: median relative error", "reported", f"{error(Q):.3f}", None),
+        reported("VII-A middle point D: median relative error", f"{error(D):.3f}"),
+        reported("VII-A average of ends Q: median relative error", f"{error(Q):.3f}"),
     ]
 
 

@@ -19,11 +19,8 @@ def metric_square(n: int = 400, *, random_state: Seed = None) -> tuple[Views, Tr
     observed space, from which exact local covariances follow.
     """
     z = np.random.default_rng(random_state).uniform(0, 2, (n, 2))
-    return [_bend(z)], Truth(z=z, nuisance=[None], jacobian_at=_square_jacobian)
-
-
-def _bend(z: NDArray) -> NDArray:
-    return np.column_stack([z[:, 0] ** 2 - z[:, 1], z[:, 0] + np.sqrt(z[:, 1])])
+    X = np.column_stack([z[:, 0] ** 2 - z[:, 1], z[:, 0] + np.sqrt(z[:, 1])])
+    return [X], Truth(z=z, nuisance=[None], jacobian_at=_square_jacobian)
 
 
 def _square_jacobian(x: NDArray) -> NDArray:

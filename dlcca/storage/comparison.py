@@ -36,7 +36,7 @@ class Comparison:
 
     run: str  # fingerprint of the run
     rows: NDArray  # (m,) of the run
-    table: list[dict[str, Any]]  # one entry for each method, ours first: see `dlcca.compare.comparison.Entry`
+    table: list[dict[str, Any]]  # one entry for each method, ours first: see `dlcca.report.comparison.COLUMNS`
     coordinates: list[NDArray | None]  # (m, q) of each method; None where it has none
     facts: dict[str, Any] = field(default_factory=dict)  # how it was made
     truth: NDArray | None = None  # (m,)

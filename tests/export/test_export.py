@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from dlcca import export
 from dlcca.cli import app
 from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
-from dlcca.export import results
+from dlcca.export import formats
 from dlcca.storage import run as run_store
 from dlcca.storage.views import Reason
 from tests.support.runs import made_up
@@ -41,7 +41,7 @@ def store(tmp_path):
 def in_parts(request, monkeypatch):
     """Few rows at a time, so that there are several parts."""
     if request.param == "many parts":
-        monkeypatch.setattr(results.Results, "rows_at_once", 64)
+        monkeypatch.setattr(formats.Results, "rows_at_once", 64)
 
 
 def check_table(table):
@@ -71,7 +71,7 @@ def test_csv_has_every_row_with_its_time_stamp(store, tmp_path):
 def test_parquet_is_written_in_row_groups_of_the_parts_that_are_read(store, tmp_path, monkeypatch):
     from pyarrow.parquet import ParquetFile
 
-    monkeypatch.setattr(results.Results, "rows_at_once", 64)
+    monkeypatch.setattr(formats.Results, "rows_at_once", 64)
     export.to_parquet(store, tmp_path / "run.parquet")
     assert ParquetFile(tmp_path / "run.parquet").num_row_groups == 4
 

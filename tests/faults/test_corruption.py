@@ -12,7 +12,7 @@ from dlcca import open_model
 from dlcca.cli import app
 from dlcca.errors import DlccaError
 from dlcca.fitting import verification
-from dlcca.report import page
+from dlcca.report import overview, page
 from dlcca.storage import cache, comparison, lock, manifest
 from dlcca.storage import run as run_store
 from tests.faults.stores import files_of, finished
@@ -112,7 +112,7 @@ def uses_of(made):
     def report():
         run = run_store.read(store)
         compared = comparison.of_run(store, run.fingerprint)
-        return f"{page.headline(run)} {compared.table} {compared.coordinates[0].tobytes()}".encode()
+        return f"{page.headline(overview.of_run(run))} {compared.table} {compared.coordinates[0].tobytes()}".encode()
 
     return {"result": lambda: run_store.read(store).embedding.tobytes(), "model": of_model, "report": report} | {
         "resumed": resumed  # last: it may mend what is damaged

@@ -32,7 +32,7 @@ def test_what_cannot_be_done_is_refused_with_a_reason():
     model = LocalCCA(neighborhoods="knn", landmarks=150, random_state=0).fit(views)
     with pytest.raises(SettingsError, match="of='view 3' is no view"):
         private(model, views, "view 3")
-    with pytest.raises(SettingsError, match="can tell 75 private ones"):
+    with pytest.raises(SettingsError, match="can separate 75 private ones"):
         private(model, views, 0, n_components=101)
     with pytest.raises(SettingsError, match="at least 1 is needed"):
         private(model, views, 0, n_components=0)
@@ -55,5 +55,5 @@ def test_a_view_without_a_private_part_is_said_to_have_none():
     own = np.random.default_rng(1).uniform(-0.5, 0.5, 600)
     views = [circle, np.column_stack([circle, own])]
     model = LocalCCA(neighborhoods="knn", landmarks=200, random_state=0).fit(views)
-    with pytest.raises(DataError, match="no private part that can be told"):
+    with pytest.raises(DataError, match="no private part that can be separated"):
         private(model, views, 0)

@@ -67,10 +67,10 @@ def test_coordinates_of_noise_are_not_stable(options, how):
     found = stability(fitted(views, options), views, n_splits=2)
     assert not found.stable.any()
     assert not found.common
-    assert str(found).endswith("what comes again is of each view.")
+    assert str(found).endswith("what is reproduced is private.")
 
 
-def test_neighbours_of_noise_do_not_even_come_again():
+def test_neighbours_of_noise_are_not_even_reproduced():
     views, _ = simulate.independent(600, random_state=2)
     assert (stability(fitted(views, KNN), views).reproducibility <= 0.5).all()
 

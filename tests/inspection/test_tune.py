@@ -14,9 +14,8 @@ from dlcca import LocalCCA, simulate
 from dlcca.cli import app
 from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import runner
-from dlcca.inspection.tuning.run_file import with_options
-from dlcca.inspection.tuning.search import descent, margin_of
-from dlcca.inspection.tuning.trials import found_twice
+from dlcca.inspection.tuning import descent, margin_of, with_options
+from dlcca.inspection.tuning_trials import found_twice
 from dlcca.settings import runfile
 from dlcca.storage import run as run_store
 from dlcca.trust.scores import held_out_neighbors, min_view_r2
@@ -102,8 +101,8 @@ def test_a_ridge_that_leaves_no_room_for_chance_is_left_in_windows_of_time():
 
 def test_a_default_is_left_only_for_what_is_clearly_better():
     worth = {10: 0.50, 20: 0.51, 30: 0.60}
-    _, near = descent({"k": (10, 20)}, lambda options: worth[options["k"]], {"k": 0.02})
-    _, far = descent({"k": (10, 20, 30)}, lambda options: worth[options["k"]], {"k": 0.02})
+    near = descent({"k": (10, 20)}, lambda options: worth[options["k"]], {"k": 0.02})
+    far = descent({"k": (10, 20, 30)}, lambda options: worth[options["k"]], {"k": 0.02})
     assert (near["k"].chosen, far["k"].chosen) == (10, 30)
     assert near["k"].criterion == (0.50, 0.51)
     assert margin_of(0.02, 500) == 2 * margin_of(0.02, 2000) == 2 * margin_of(0.02, 10**6)
@@ -117,7 +116,7 @@ def test_a_coordinate_of_a_few_rows_counts_for_nothing():
 
 
 def test_rows_of_arrays_on_disk_are_read_in_stretches(tmp_path, torus, monkeypatch):
-    monkeypatch.setattr("dlcca.inspection.tuning.search.MOST_ROWS", 400)
+    monkeypatch.setattr("dlcca.inspection.tuning.MOST_ROWS", 400)
     views = [zarr.create_array(tmp_path / f"{v}.zarr", data=X) for v, X in enumerate(torus[0])]
     tuned = dlcca.tune(views, start={"neighborhoods": "knn", "fusion": "view"})
     assert (tuned.rows, tuned.of_rows) == (400, 800)

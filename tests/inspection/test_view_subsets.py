@@ -89,7 +89,7 @@ def test_views_that_repeat_themselves_are_not_said_to_share_with_some_only():
     found = who_shares(model, views)
     assert all(pair.shares for pair in found.pairs)
     assert not any(part.exact for part in found.parts)
-    assert "whether to others too cannot be told" in str(found)
+    assert "not known whether to others too" in str(found)
 
 
 def test_more_than_one_dimension_common_to_three_views_is_found():
@@ -120,9 +120,9 @@ def test_more_views_than_can_be_looked_at_are_refused():
 @pytest.mark.parametrize(
     ("shares", "p", "told"),
     [
-        (None, None, "a and b: too few rows to tell."),
-        (None, 0.3, "a and b: whether they share anything cannot be told, p = 0.300."),
-        (False, 0.3, "a and b share nothing that is known, p = 0.300."),
+        (None, None, "a and b: too few rows."),
+        (None, 0.3, "a and b: not known whether they share anything, p = 0.300."),
+        (False, 0.3, "a and b share nothing significant, p = 0.300."),
         (True, 0.026, "a and b share 2 (strength 0.90), p = 0.026."),
     ],
 )

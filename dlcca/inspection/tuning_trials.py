@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from math import comb
 from typing import Any
 
@@ -44,7 +45,7 @@ BLOCKS, FOLDS = 100, 5
 NEAR = 10
 #: Windows in a stretch of a half, at least.
 WINDOWS_OF_BLOCK = 16
-#: Views shifted in time that reach such a correlation leave no room to tell what is common.
+#: Views shifted in time that reach such a correlation leave no room to recognize what is common.
 NO_ROOM = 0.99
 
 Options = dict[str, Any]
@@ -65,7 +66,7 @@ class Trials:
     ``settings`` say what is not tried, and ``n`` how many rows the fit will have for which options are sought.
     """
 
-    #: Local decompositions by which a fit tells whether two views share anything, beside those at its landmarks.
+    #: Local decompositions by which a fit tests whether two views share anything, beside those at its landmarks.
     JUDGED = WINDOW_SAMPLES
 
     def __init__(self, views: Views, settings: Settings, n: int, halves: list[_Half]) -> None:
@@ -112,7 +113,7 @@ class Trials:
     def fit_seconds(self, options: Options) -> float:
         """About what one fit to all rows takes: as many more local metrics, and kernel entries, as it has.
 
-        Local decompositions of every two views are also what it takes to tell whether anything is common.
+        Local decompositions of every two views are also what the test for a common variable takes.
         """
         settings = self.settled(options)
         m, few = self.n_landmarks(settings), len(self.halves[0].landmarks)
@@ -141,13 +142,18 @@ class Trials:
 
 
 class StateTrials(Trials):
-    """Nearest neighbours: coordinates have to come again, and every view alone has to tell them.
+    """Nearest neighbours: coordinates have to be reproduced, and to be predictable from every view alone.
 
-    The criterion is the mean over the coordinates of the product of both shares, less the same of views whose
-    stretches are put in another order each, with the same fusion: these share nothing.
+    The criterion is the mean over the coordinates of the product of both shares, minus the same for views whose blocks
+    of rows are shuffled, each view in another order, with the same fusion: these share nothing.
     """
 
     JUDGED = KNN_SAMPLES * SURROGATES // 4  # those of surrogates take about a quarter of a metric
+    #: The criterion in words.
+    RULE = (
+        "the share of each coordinate that fits to both halves of the rows agree on, times its R² predicted from one "
+        "view in held-out rows, the lowest over the views; minus the same for views whose blocks of rows are shuffled."
+    )
 
     def __init__(self, views: Views, settings: Settings, n: int, widest: int, rng: np.random.Generator) -> None:
         self._widest, self._rng, self._by_chance = widest, rng, {}  # type: ignore[var-annotated]
@@ -170,41 +176,47 @@ class StateTrials(Trials):
         """What views that share nothing reach, once for each fusion: nothing else changes it as much."""
         fusion = options["fusion"]
         if fusion not in self._by_chance:
-            others = self._unrelated()
-            self._by_chance[fusion] = others.common(options)
+            self._by_chance[fusion] = self._unrelated.common(options)
             self.count += 1
         return float(self._by_chance[fusion])
 
+    @cached_property
     def _unrelated(self) -> StateTrials:
-        if not hasattr(self, "_others"):
-            block = np.arange(self.views.n) * BLOCKS // self.views.n
-            orders = [self._rng.permutation(block.max() + 1)[block].argsort(kind="stable") for _ in self.views.present]
-            apart = Views(
-                tuple(X[order] for X, order in zip(self.views.present, orders, strict=True)), self.views.names
-            )
-            self._others = StateTrials(apart, self.settings, self.n, self._widest, self._rng)
-        return self._others
+        block = np.arange(self.views.n) * BLOCKS // self.views.n
+        orders = [self._rng.permutation(block.max() + 1)[block].argsort(kind="stable") for _ in self.views.present]
+        shuffled = tuple(X[order] for X, order in zip(self.views.present, orders, strict=True))
+        return StateTrials(Views(shuffled, self.views.names), self.settings, self.n, self._widest, self._rng)
 
 
 class TimeTrials(Trials):
-    """Windows of time: coordinates have to come again, and correlations to be higher than those of shifted views.
+    """Windows of time: coordinates have to be reproduced, and correlations to be higher than those of shifted views.
 
-    Views that move together need not tell each other, so the criterion is the sum of the share that comes again, the
-    mean over the coordinates, and of what squared correlations gain over views shifted in time.
+    Views that move together need not predict each other, so the criterion is the share that is reproduced, the mean
+    over the coordinates, plus the gain of squared correlations over those of views shifted in time.
     """
+
+    #: The criterion in words.
+    RULE = (
+        "the share of each coordinate that fits to both halves of the recording agree on, plus the gain of squared "
+        "correlations over those of views shifted in time. The window is the one that window='auto' finds."
+    )
 
     def __init__(self, views: Views, settings: Settings, n: int, segments: NDArray, rng: np.random.Generator) -> None:
         super().__init__(views, settings, n, _time_halves(views, settings, segments, rng))
-        self.windows = _windows(views.n, settings, segments)
+        _, self.windows = _landmarks_in_time(views.n, settings, segments)
         self._gains: dict[float, tuple[float, float]] = {}
 
     def criterion(self, options: Options) -> float:
         """At most 2; 0 where shifted views reach all that can be reached."""
-        gain, by_chance = self.gain(options)
+        gain, by_chance = self._gain(options)
         made = self.fits(options)
         return 0.0 if not made or by_chance > NO_ROOM else float(found_twice(made).mean()) + gain
 
-    def gain(self, options: Options) -> tuple[float, float]:
+    def by_chance(self, options: Options) -> float:
+        """The mean of the largest correlation of shifted views."""
+        return self._gain(options)[1]
+
+    def _gain(self, options: Options) -> tuple[float, float]:
         """What the largest squared correlation gains over shifted views, and what it is there; the means."""
         settings = self.settled(options)
         ridge = float(settings.metric.ridge)
@@ -217,22 +229,21 @@ class TimeTrials(Trials):
 
 
 def found_twice(made: list[NDArray]) -> NDArray[np.float64]:
-    """The share of each coordinate (q,) that both halves find; none of one that tells of a few rows only."""
+    """The share of each coordinate (q,) that both halves agree on; 0 if it varies in a few rows only."""
     wide = np.minimum.reduce([carriers(E) for E in made]) >= FEWEST_CARRIERS
     return agreement(*made) * wide
 
 
 def _state_halves(views: Views, settings: Settings, widest: int, rng: np.random.Generator) -> list[_Half]:
-    """Stretches of the rows, dealt out at random."""
+    """Blocks of the rows, assigned at random."""
     *halves, _block = split_rows(views.n, min(BLOCKS, views.n // 2 * 2), rng)
-    return [_state_half(views[rows], settings, widest, rng) for rows in halves]
-
-
-def _state_half(views: Views, settings: Settings, widest: int, rng: np.random.Generator) -> _Half:
-    arrays = views.present
-    few = settings.with_options(landmarks=min(STATE_LANDMARKS, views.n), landmark_rule="kmeans++")
-    rows = landmarks.pick_landmarks(views.n, few, rng, lambda some: np.hstack(joint_space(arrays))[some])
-    return _Half(views, rows, joint_neighbors(arrays, rows, min(widest, views.n)))
+    made = []
+    for half in (views[rows] for rows in halves):
+        few = settings.with_options(landmarks=min(STATE_LANDMARKS, half.n), landmark_rule="kmeans++")
+        space = np.hstack(joint_space(half.present))
+        rows = landmarks.pick_landmarks(half.n, few, rng, space.__getitem__)
+        made.append(_Half(half, rows, joint_neighbors(half.present, rows, min(widest, half.n))))
+    return made
 
 
 def _time_halves(views: Views, settings: Settings, segments: NDArray, rng: np.random.Generator) -> list[_Half]:
@@ -248,7 +259,3 @@ def _landmarks_in_time(n: int, settings: Settings, segments: NDArray) -> tuple[N
     width = int(settings.neighborhoods.window)
     rows = rows_with_window(evenly(n, min(n, TIME_LANDMARKS)), segments, width)
     return rows, time_windows(n, rows, width, segments)
-
-
-def _windows(n: int, settings: Settings, segments: NDArray) -> NDArray[np.int64]:
-    return _landmarks_in_time(n, settings, segments)[1]
