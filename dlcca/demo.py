@@ -46,7 +46,8 @@ def run(out: Path, say: Callable[[str], None]) -> Demo:
     views = {"movie 1": arrays[0], "movie 2": arrays[1]}
     say("fitting local canonical correlation analysis")
     model = fitted(views)
-    result = finished(model, views, truth.time)
+    fingerprint = run_store.fingerprint(views, model.settings_.to_dict())
+    result = model._as_run(truth.time, time_unit="s", fingerprint=fingerprint)
     say(f"writing {store}")
     run_store.write(store, result, lambda group: model_store.write(group, *model._saved()))
     say(f"drawing {report}")
@@ -67,26 +68,6 @@ def fitted(views: dict[str, NDArray]) -> LocalCCA:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Untrusted)
         return LocalCCA(n_components=3, random_state=0).fit(views)
-
-
-def finished(model: LocalCCA, views: dict[str, NDArray], time: NDArray) -> Run:
-    """The run of a fitted estimator."""
-    settings = model.settings_.to_dict()
-    return Run(
-        embedding=model.embedding_,
-        time=time,
-        time_unit="s",
-        eigenvalues=model.eigenvalues_,
-        landmarks=model.landmarks_,
-        correlations=model.correlations_,
-        n_common=model.n_common_,
-        quality=model.quality_,
-        warnings=model.warnings_,
-        views={name: X.shape[1] for name, X in views.items()},
-        settings=settings,
-        choices=model.choices_,
-        fingerprint=run_store.fingerprint(views, settings),
-    )
 
 
 def pendulums(truth: Truth) -> dict[str, NDArray]:
