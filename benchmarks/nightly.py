@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.measure import Row, share, single_threaded, timed
 from dlcca.pipelines.context import opened
-from dlcca.pipelines.discover import discover
+from dlcca.pipelines.recordings import discover
 from tests.pipelines.nights import pipeline_file, recorded, run_night
 
 #: Seconds that each may take.

@@ -51,34 +51,14 @@ def run(out: Path, say: Callable[[str], None]) -> Demo:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Untrusted)  # reasons stay in `warnings_`
         model = LocalCCA(n_components=3, random_state=0).fit(views)
-    result = finished(model, views, truth.time)
+    fingerprint = run_store.fingerprint(views, model.settings_.to_dict())
+    result = model._as_run(truth.time, time_unit="s", fingerprint=fingerprint)
     say(f"writing {store}")
     run_store.write(store, result, lambda group: model_store.write(group, *model._saved()))
     say(f"drawing {report}")
     found = agreement(result.embedding[:, 0], pendulums(truth))
     page.write(report, rendered(result, truth, found, str(store)))
     return Demo(store, report, result, model.summary(), found)
-
-
-def finished(model: LocalCCA, views: dict[str, NDArray], time: NDArray) -> Run:
-    """The run of a fitted estimator."""
-    settings = model.settings_.to_dict()
-    return Run(
-        embedding=model.embedding_,
-        time=time,
-        time_unit="s",
-        eigenvalues=model.eigenvalues_,
-        landmarks=model.landmarks_,
-        correlations=model.correlations_,
-        n_common=model.n_common_,
-        quality=model.quality_,
-        warnings=model.warnings_,
-        views={name: X.shape[1] for name, X in views.items()},
-        settings=settings,
-        choices=model.choices_,
-        fingerprint=run_store.fingerprint(views, settings),
-        local=model.local_quality_,
-    )
 
 
 def pendulums(truth: Truth) -> dict[str, NDArray]:

@@ -108,3 +108,15 @@ def suggest(unknown: object, known: Iterable[str]) -> str:
     names = [str(name) for name in known]
     close = difflib.get_close_matches(str(unknown), names, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names)}."
+
+
+def exit_code(error: BaseException) -> int:
+    """The exit code of a program that this error ends."""
+    return getattr(error, "exit_code", StorageError.exit_code if isinstance(error, OSError) else 1)
+
+
+def described(error: BaseException) -> str:
+    """What an error says; one that is neither of dlcca nor of the system is named too, and called unexpected."""
+    if isinstance(error, DlccaError | OSError):
+        return str(error)
+    return f"unexpected {type(error).__name__}: {error}"

@@ -1,8 +1,6 @@
-"""The command line: parses arguments, calls the rooms below, and prints what came of it.
+"""The command line: parses arguments, calls the rooms below, and prints the result.
 
-A verb is a function with the decorator `verb`. Nothing but typer is imported before a verb runs, so that help comes at
-once. Exit codes: 0 done; 2 bad usage or settings; 3 the data was refused; 4 the cluster or storage failed; 5 done, but
-the result should not be trusted.
+A verb is a function with the decorator `verb`. Only typer is imported before a verb runs: help is printed at once.
 """
 
 from __future__ import annotations
@@ -13,9 +11,9 @@ import typer
 
 from dlcca import __version__
 from dlcca.cli import cluster, demo, pipeline, report, run, settings, status, transform
-from dlcca.cli.verb import UNTRUSTED, Console, Help, exit_on_closed_pipe, group
+from dlcca.cli.verb import Console, Help, exit_on_closed_pipe, group
 
-__all__ = ["UNTRUSTED", "Console", "app", "main"]
+__all__ = ["Console", "app", "main"]
 
 
 def main() -> None:

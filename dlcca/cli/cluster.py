@@ -30,8 +30,7 @@ def list_or_copy(console: Console, folder: Path, out: Path | None) -> None:
     if out is not None:
         places.refuse_folder(out)
     files = files_below(folder) if out is None else copy_files(folder, out)
-    for file in files:
-        console.say(f"{file!s:<40} {first_words(file)}")
+    console.say(*(f"{file!s:<40} {first_words(file)}" for file in files))
     console.finish({"files": [str(file) for file in files]})
 
 
@@ -53,10 +52,8 @@ def check(
     place = store if store is None or "://" in store else str(Path(store).resolve())
     console.step(f"starting the workers of {file}")
     found = checks.check(profile_for(file, None, None), place, console.warn)
-    for text in found.well:
-        console.say(f"  well    {text}")
-    for text in found.wrong:
-        console.warn(f"  WRONG   {text}")
+    console.say(*(f"  well    {text}" for text in found.well))
+    console.warn(*(f"  WRONG   {text}" for text in found.wrong))
     if not found.wrong:
         console.say(f"{file} is fit for a run.")
     console.finish(vars(found), code=ClusterError.exit_code if found.wrong else 0)

@@ -25,8 +25,7 @@ def demo(
     from dlcca import demo as demonstration
 
     made = demonstration.run(out, console.step)
-    console.say(made.summary)
-    console.say(f"\n{demonstration.sentence(made.found)}\n")
+    console.say(made.summary, f"\n{demonstration.sentence(made.found)}\n")
     console.next_steps(
         {
             "look at the report": str(made.report),
@@ -68,8 +67,7 @@ def reproduce(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Untrusted)
         rows = experiments.run(out, console.step)
-    console.say(_table(rows))
-    console.say(f"The figures are in {out}.")
+    console.say(_table(rows), f"The figures are in {out}.")
     document = [{name: getattr(row, name) for name in ("figure", "expected", "got", "met")} for row in rows]
     missed = [f"{row.figure}: expected {row.expected}, got {row.got}" for row in rows if row.met is False]
     console.finish({"out": str(out), "rows": document}, missed)

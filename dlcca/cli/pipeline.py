@@ -69,8 +69,7 @@ def _finish(console: Console, file: Path, work: Callable[[], Any]) -> None:
         console.warn(text) if code else console.say(text)
         console.finish({"busy": True, "text": text}, code=code)
         return
-    for line in summary.lines():
-        console.warn(line) if summary.exit_code and not console.as_json else console.say(line)
+    (console.warn if summary.exit_code and not console.as_json else console.say)(*summary.lines())
     console.finish(summary.document(), code=summary.exit_code)
 
 
@@ -85,8 +84,7 @@ def status(console: Console, file: File) -> None:
 
     with opened(file) as pipeline:
         found = summary.status(pipeline)
-    for line in summary.status_lines(found):
-        console.say(line)
+    console.say(*summary.status_lines(found))
     console.finish(found)
 
 
@@ -105,8 +103,7 @@ def history(
     catalog, wrong = nightly_run.catalog_of(file)
     with catalog:
         lines = summary.history(catalog, limit, day, name, kind)
-    for line in lines:
-        console.say(f"{line['at'][:19]}  {line['kind']:<11} {line['text']}")
+    console.say(*(f"{line['at'][:19]}  {line['kind']:<11} {line['text']}" for line in lines))
     if wrong:
         console.warn(f"dlcca: no run is possible with this file: {wrong}")
     console.finish({"lines": lines})
@@ -217,10 +214,8 @@ def install(
         raise SettingsError("give one of --cron or --systemd.")
     job = schedules.job(file, _schedule(at, schedule), cluster, environment)
     found = _install_cron(job, apply, remove) if cron else _install_systemd(job, apply, remove)
-    for text in found["files"].values():
-        console.say(text.rstrip("\n"))
-    for line in found["lines"]:
-        console.say(line) if apply else console.warn(line)
+    console.say(*(text.rstrip("\n") for text in found["files"].values()))
+    (console.say if apply else console.warn)(*found["lines"])
     console.finish({**found, "applied": apply})
 
 

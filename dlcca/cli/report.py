@@ -43,8 +43,7 @@ def report(
     console.step(f"drawing {place}")
     page.write(place, page.render(found, title=f"dlcca report of {name}", compared=compared))
     headline = page.headline(found)
-    console.say(f"{headline}.")
-    console.say(f"The report is {place}.")
+    console.say(f"{headline}.", f"The report is {place}.")
     console.next_steps(
         {
             "open it in a browser": str(place),
@@ -101,9 +100,7 @@ def compare(
     made = comparing.compare(requested, rows=rows, truth=known, folds=folds, say=console.step)
     console.step(f"drawing {out / output.PAGE}")
     output.write(out, requested.store, made)
-    for line in output.lines(made):
-        console.say(line)
-    console.say(f"The comparison is in {out / output.PAGE} and {out / output.TABLE}.")
+    console.say(*output.lines(made), f"The comparison is in {out / output.PAGE} and {out / output.TABLE}.")
     console.next_steps(
         {
             "open it in a browser": str(out / output.PAGE),

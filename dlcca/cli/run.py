@@ -80,8 +80,7 @@ def ingest(
             header = ingest_views(console, place, recipes, cluster, workers, None, lenient=lenient)
     else:
         header = ingesting.only_annotations(place, files)
-    for line in ingesting.summary(header):
-        console.say(line)
+    console.say(*ingesting.summary(header))
     if recipes:
         console.next_steps(_next_steps(files, place, next(iter(recipes))))
     console.finish({"store": place, **header})
@@ -89,15 +88,13 @@ def ingest(
 
 def _next_steps(files: list[str], place: str, view: str) -> dict[str, str]:
     """Views of a run are for the run; others are for a model that is there."""
-    in_python = {"use it in Python": f"dlcca.open_views({place!r})[{view!r}]"}
-    if files[0].endswith(".toml"):
-        return {"what a run will take": f"dlcca plan {files[0]}", "run it": f"dlcca run {files[0]}", **in_python}
-    stem = place.rstrip("/").removesuffix(".zarr")
-    return {
-        "what is in it": f"dlcca status {place}",
-        "coordinates of a model": f"dlcca transform run.zarr {place} --out {stem}-coordinates.zarr",
-        **in_python,
-    }
+    if is_toml(files):
+        steps = {"what a run will take": f"dlcca plan {files[0]}", "run it": f"dlcca run {files[0]}"}
+    else:
+        made = f"{place.rstrip('/').removesuffix('.zarr')}-coordinates.zarr"
+        steps = {"what is in it": f"dlcca status {place}"}
+        steps["coordinates of a model"] = f"dlcca transform run.zarr {place} --out {made}"
+    return {**steps, "use it in Python": f"dlcca.open_views({place!r})[{view!r}]"}
 
 
 def is_toml(files: list[str]) -> bool:
@@ -174,9 +171,7 @@ def plan(
     made = planning.at_scale(job, rows or job.n, count, known, asked=requested.settings)
     large = planning.at_scale(job, LARGE_ROWS, LARGE_WORKERS, known, asked=requested.settings)
     views = (f"{source.name} ({d} channels)" for source, d in zip(job.sources, job.dims, strict=True))
-    console.say(f"{made.sizes.n} samples, {', '.join(views)}")
-    for line in choices.lines():
-        console.say(f"  {line}")
+    console.say(f"{made.sizes.n} samples, {', '.join(views)}", *(f"  {line}" for line in choices.lines()))
     if ingestion is not None:
         console.say(ingestion.sentence())
     _print_plan(console, made)
@@ -304,14 +299,12 @@ def run(
     places.refuse_store(store, FORM, inputs=[runfile, *requested.inputs], setting="[store] path")
     with lock.held(store, "dlcca run"), event_log.recording(store, "dlcca run") as log:
         job, choices, quality = _compute(console, requested, cluster, again_from, log)
-    console.say(_summary(job, quality))
-    for line in choices.lines():
-        console.say(f"  {line}")
+    console.say(_summary(job, quality), *(f"  {line}" for line in choices.lines()))
     retries, lost = log.counts["retry"], log.counts["worker lost"]
     events = f"{store.rstrip('/')}/{event_log.FILE}"
     if retries or lost:
-        console.say(f"Work was begun again {retries} times, and {lost} workers were lost; all is done.")
-        console.say(f"  see what happened when: {events}")
+        repeated = f"{retries} tasks were retried, and {lost} workers were lost; everything was completed."
+        console.say(repeated, f"  see what happened when: {events}")
     console.next_steps(
         {
             "look at the report": f"dlcca report {store}",

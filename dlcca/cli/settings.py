@@ -49,8 +49,7 @@ def tune(
     text = tuning.with_options(runfile.read_text(encoding="utf-8"), chosen, store)
     with atomic_file(place) as temporary:
         temporary.write_text(f"{text.rstrip()}\n\n{MARK} from {runfile.name}.\n", encoding="utf-8")
-    console.say(str(made))
-    console.say(f"The run file with these settings is {place}; its store is {store}.")
+    console.say(str(made), f"The run file with these settings is {place}; its store is {store}.")
     console.next_steps({"run it": f"dlcca run {place}", "what it will take": f"dlcca plan {place}"})
     document = {name: getattr(made, name) for name in ("rule", "by_chance", "rows", "of_rows", "trials", "cost")}
     document["curves"] = {
@@ -101,11 +100,15 @@ def schema(
     """
     import json
 
+    from dlcca.clusters.profile import cluster_schema
+    from dlcca.pipelines.settings import pipeline_schema
+    from dlcca.settings.runfile import run_schema
     from dlcca.settings.schema import choice
     from dlcca.storage.files import atomic_file
 
-    choice("run", "cluster", "pipeline").check("kind of file", kind, " = ")
-    text = json.dumps(_schema(kind), indent=2, ensure_ascii=False)
+    schemas = {"run": run_schema, "cluster": cluster_schema, "pipeline": pipeline_schema}
+    choice(*schemas).check("kind of file", kind, " = ")
+    text = json.dumps(schemas[kind](), indent=2, ensure_ascii=False)
     if out is None:
         typer.echo(text)
         return
@@ -113,17 +116,3 @@ def schema(
         temporary.write_text(f"{text}\n", encoding="utf-8")
     console.say(f"{out} is the JSON Schema of {kind} files.")
     console.finish({"file": str(out)})
-
-
-def _schema(kind: str) -> dict[str, Any]:
-    if kind == "run":
-        from dlcca.settings.runfile import run_schema
-
-        return run_schema()
-    if kind == "cluster":
-        from dlcca.clusters.profile import cluster_schema
-
-        return cluster_schema()
-    from dlcca.pipelines.settings import pipeline_schema
-
-    return pipeline_schema()

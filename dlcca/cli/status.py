@@ -28,8 +28,7 @@ def status(console: Console, store: Store) -> None:
         console.say(f"{store} is in use by {holder.sentence()}.{dead}")
     refuse_damaged_header(store)
     lines, document = _transformed(store) or _model(store) or _views(store) or _run(store)
-    for line in lines:
-        console.say(line)
+    console.say(*lines)
     console.finish({"store": store, **document})
 
 
@@ -153,17 +152,14 @@ def verify(console: Console, store: Store) -> None:
     console.step(f"reading {store}")
     holder = lock.holder(store)
     found = verification.look(store)
-    for name, damage in found.entries.items():
-        console.say(f"  {'intact ' if damage is None else 'DAMAGED'}  {name}")
-    for name in found.strangers:
-        console.say(f"  not ours {name}")
+    console.say(*(f"  {'intact ' if bad is None else 'DAMAGED'}  {name}" for name, bad in found.entries.items()))
+    console.say(*(f"  not ours {name}" for name in found.strangers))
     if holder is not None and not holder.is_dead:
         console.say(f"It is in use by {holder.sentence()}: what is being written may look damaged.")
     if not found.damages:
         console.say(
             f"{store} is complete and unchanged." if found.finished else f"What {store} has so far is unchanged."
         )
-    for damage in found.damages.values():
-        console.warn(f"dlcca: {damage}")
+    console.warn(*(f"dlcca: {damage}" for damage in found.damages.values()))
     document = {"store": store, "intact": not found.damages, "entries": found.entries, "strangers": found.strangers}
     console.finish(document, code=StoreFileError.exit_code if found.damages else 0)

@@ -50,8 +50,7 @@ def transform(
             header = transforming.run(job, client, progress)
     valid, outside = header["valid"], header["outside"]
     console.say(f"{header['samples']} rows, {valid} of them valid, {outside} outside what the fit saw.")
-    for note in header.get("notes", ()):
-        console.say(f"  note: {note}")
+    console.say(*(f"  note: {note}" for note in header.get("notes", ())))
     if header["missing_views"]:
         console.say(f"  without {', '.join(header['missing_views'])}, which the files do not have")
     console.next_steps(
@@ -102,8 +101,7 @@ def new_views(
     wanted = client_if_worthwhile(console, cluster, workers, job.n_blocks)
     with console.progress() as progress, wanted as client:
         header = ingesting.run(job, line, client, progress)
-    for sentence in ingesting.summary(header):
-        console.say(sentence)
+    console.say(*ingesting.summary(header))
     return transforming.views_of_store(place), place
 
 
@@ -221,14 +219,13 @@ def _new_rows(
     console: Console, model: str, fitted: Any, files: list[str], place: str, cluster: str | None, workers: int
 ) -> tuple[Mapping[str, Any], str]:
     """New views by name, and the store of views that they are, if any: ``place``, if they are made of recordings."""
-    from dlcca.fitting.job import array_sources
     from dlcca.recordings.recorded_views import open_views
     from dlcca.settings import runfile
 
     if is_toml(files):
         requested = runfile.read(files[0])
         if not requested.recordings:
-            return _arrays(array_sources(requested.views, requested.missing_chunks)), ""
+            return _rows_at(files, fitted), ""
         _refuse_other_recipes(files[0], requested.recordings, fitted.recordings_)
         files = list(dict.fromkeys(file for recipe in requested.recordings.values() for file in recipe.source))
     elif len(files) == 1:
@@ -239,27 +236,31 @@ def _new_rows(
 
 def _rows_of_fit(model: str, fitted: Any, old: list[str] | None, alone: bool) -> Mapping[str, Any] | None:
     """The views that a model was fitted to: those of --old, or those that the run holds; None to do without."""
-    from dlcca.fitting.job import array_sources
-    from dlcca.fitting.transform import named_arrays
-    from dlcca.recordings.recorded_views import open_views
-    from dlcca.settings import runfile
     from dlcca.storage import run as run_store
 
     if alone and old:
         raise SettingsError("--alone does without the old rows, and --old says where they are; leave one of them out.")
-    if alone:
-        return None
-    if not old:
-        within = _views_within(model) if run_store.is_finished(model) else ""
-        return open_views(within) if within else None
-    if is_toml(old):
-        requested = runfile.read(old[0])
+    if old:
+        return _rows_at(old, fitted)
+    within = _views_within(model) if not alone and run_store.is_finished(model) else ""
+    return _rows_at([within], fitted) if within else None
+
+
+def _rows_at(files: list[str], fitted: Any) -> Mapping[str, Any]:
+    """Views that exist: those of a run.toml, in a store, or arrays as NAME=array."""
+    from dlcca.fitting.job import array_sources
+    from dlcca.fitting.transform import named_arrays
+    from dlcca.recordings.recorded_views import open_views
+    from dlcca.settings import runfile
+
+    if is_toml(files):
+        requested = runfile.read(files[0])
         if requested.recordings:
             return open_views(requested.ingested)
         return _arrays(array_sources(requested.views, requested.missing_chunks))
-    if len(old) == 1 and (within := _views_within(old[0])):
+    if len(files) == 1 and (within := _views_within(files[0])):
         return open_views(within)
-    return _arrays(named_arrays(old, fitted.model_.names))
+    return _arrays(named_arrays(files, fitted.model_.names))
 
 
 def _are_large(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dlcca.errors import DlccaError, StorageError
+from dlcca.errors import DlccaError, described, exit_code
 
 UNTRUSTED = 5
 #: Ctrl-C, and a closed pipe as in `dlcca plan run.toml | head -1`: 128 and the number of the signal, as in shells.
@@ -68,15 +68,17 @@ class Console:
         self.as_json, self.quiet, self.debug = as_json, quiet, debug
         self._status: Any = None
 
-    def say(self, text: str = "") -> None:
-        """Print a line for people."""
+    def say(self, *lines: str) -> None:
+        """Print lines for people."""
         self._end_step()
         if not (self.as_json or self.quiet):
-            typer.echo(text)
+            for line in lines:
+                typer.echo(line)
 
-    def warn(self, text: str) -> None:
-        """Print a line to standard error, whatever the options are."""
-        typer.echo(text, err=True)
+    def warn(self, *lines: str) -> None:
+        """Print lines to standard error, whatever the options are."""
+        for line in lines:
+            typer.echo(line, err=True)
 
     def step(self, text: str) -> None:
         """Show what is being done, on a terminal, until the next step or line."""
@@ -116,16 +118,13 @@ class Console:
     def next_steps(self, steps: Mapping[str, str]) -> None:
         """Print what a user may do next: its purpose, and the command or the line of Python."""
         width = max(len(purpose) for purpose in steps)
-        self.say("Next:")
-        for purpose, how in steps.items():
-            self.say(f"  {purpose:<{width}}   {how}")
+        self.say("Next:", *(f"  {purpose:<{width}}   {how}" for purpose, how in steps.items()))
 
     def finish(self, content: Mapping[str, Any], doubts: Sequence[str] = (), *, code: int = 0) -> None:
         """Print the document for machines, and end with its exit code: 5, with the reasons, if there are doubts."""
         code = UNTRUSTED if doubts else code
         self._print_document({**content, "exit_code": code})
-        for doubt in doubts:
-            self.warn(f"do not trust this result: {doubt}")
+        self.warn(*(f"do not trust this result: {doubt}" for doubt in doubts))
         if code:
             raise typer.Exit(code)
 
@@ -147,10 +146,8 @@ class Console:
             message = "stopped. What was finished is kept: the same command goes on from there."
             raise self._failed(error, INTERRUPTED, message) from None
         except Exception as error:
-            code = getattr(error, "exit_code", StorageError.exit_code if isinstance(error, OSError) else 1)
-            known = isinstance(error, DlccaError | OSError)
-            message = str(error) if known else f"unexpected {type(error).__name__}: {error} (--debug shows where)"
-            raise self._failed(error, code, message) from None
+            where = "" if isinstance(error, DlccaError | OSError) else " (--debug shows where)"
+            raise self._failed(error, exit_code(error), described(error) + where) from None
         finally:
             self._end_step()
 

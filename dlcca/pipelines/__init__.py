@@ -6,12 +6,11 @@ next one. `prefect_flow`, or a scheduler of this machine (`schedule`), starts ru
 
 ::
 
-    discover    which files (`sources`) are new, changed, duplicates, or not complete yet
-    recordings  the day of each recording, and how it came out
+    recordings  which files (`sources`) are new, changed, duplicates or incomplete; the day and status of each recording
     embed       ingest, quality gate, and transform with the current model
     publish     the partition of a day, completely or not at all
     drift       whether a recording differs from those of the fit
     models      the first fit and refits; `versions` compares, promotes and rolls back
     retention   removal of what is old and not needed
-    summary     the result of a run; `notify` sends it, `page` and `markup` draw it
+    summary     the result of a run, and notifications of it; `page` draws all runs
 """

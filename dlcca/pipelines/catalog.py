@@ -7,7 +7,7 @@ import os
 import socket
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -159,17 +159,21 @@ def refuse_other_state(state: Path) -> None:
     places.refuse_folder(state, is_ours=is_ours, noun="the state of a pipeline", setting="[pipeline] state")
 
 
+def _connect(path: Path, timeout_s: float) -> sqlite3.Connection:
+    """Open a database without implicit transactions; its folder is made if needed."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return sqlite3.connect(path, timeout=timeout_s, isolation_level=None, check_same_thread=False)
+    except (sqlite3.DatabaseError, OSError) as error:
+        raise StorageError(f"{path} cannot be opened: {getattr(error, 'strerror', None) or error}.") from error
+
+
 class Catalog:
     """The tables above; rows are dicts. A context manager that closes the database."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(f"the catalog {path} cannot be opened: {error.strerror or error}.") from error
-        with self._errors():
-            self._base = sqlite3.connect(path, timeout=TIMEOUT_S, isolation_level=None, check_same_thread=False)
+        self._base = _connect(path, TIMEOUT_S)
         try:
             self._prepare()
         except BaseException:
@@ -288,12 +292,7 @@ def locked(state: Path) -> Iterator[None]:
     there is never a stale lock file to remove.
     """
     path = state / "lock.sqlite"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        base = sqlite3.connect(path, timeout=0, isolation_level=None)
-    except (sqlite3.DatabaseError, OSError) as error:
-        raise StorageError(f"the lock {path} cannot be opened: {error}.") from error
-    try:
+    with closing(_connect(path, timeout_s=0)) as base:
         try:
             base.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
@@ -301,5 +300,3 @@ def locked(state: Path) -> Iterator[None]:
                 raise Busy("another run of this pipeline is in progress") from error
             raise StorageError(f"the lock {path} cannot be acquired: {error}.") from error
         yield
-    finally:
-        base.close()

@@ -18,7 +18,7 @@ from typing import Any
 
 from dlcca.errors import SettingsError, StorageError, StoreFileError
 from dlcca.pipelines import settings as settings_file
-from dlcca.pipelines.catalog import FILE, OWNER, Catalog, iso, refuse_other_state
+from dlcca.pipelines.catalog import FILE, OWNER, Catalog, Row, iso, refuse_other_state
 from dlcca.pipelines.settings import PipelineSettings
 from dlcca.storage import places
 from dlcca.storage.files import files_at
@@ -35,19 +35,12 @@ def silent(text: str) -> None:
     """Print nothing."""
 
 
-class Workers:
-    """A Dask client that is started when first needed."""
+class Workers(ExitStack):
+    """A Dask client that is started when first needed, and ended with the block."""
 
     def __init__(self, cluster: str | None, workers: int | None, memory_gib: float | None, say: Say = silent) -> None:
-        self._options = cluster, workers, memory_gib
-        self._say, self._stack = say, ExitStack()
-        self._client: Any = None
-
-    def __enter__(self) -> Workers:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._stack.close()
+        super().__init__()
+        self._options, self._say, self._client = (cluster, workers, memory_gib), say, None
 
     def client(self, blocks: int) -> Any:
         """A client for this many blocks; None if this process computes them."""
@@ -55,7 +48,7 @@ class Workers:
         if self._client is None and (cluster is not None or (workers != 1 and blocks > FEW_BLOCKS)):
             from dlcca.clusters import client_for
 
-            self._client = self._stack.enter_context(client_for(cluster, workers, memory_gib, self._say))
+            self._client = self.enter_context(client_for(cluster, workers, memory_gib, self._say))
         return self._client
 
 
@@ -78,32 +71,40 @@ class Pipeline:
     def state(self) -> Path:
         return self.settings.state
 
-    def note(
-        self, kind: str, text: str, *, recording: int | None = None, path: str | None = None, day: str | None = None
-    ) -> None:
-        """Add a line to the history."""
-        line = {"run": self.run, "at": iso(self.now), "kind": kind, "text": text}
-        self.catalog.insert("history", {**line, "recording": recording, "path": path, "day": day})
+    def note(self, kind: str, text: str, of: Mapping[str, Any] | None = None, **columns: Any) -> None:
+        """Add a line to the history, about the recording ``of`` it or with other ``columns``."""
+        line = {"run": self.run, "at": iso(self.now), "kind": kind, "text": text, **columns}
+        if of is not None:
+            line |= {"recording": of["id"], "path": of["path"], "day": of["day"]}
+        self.catalog.insert("history", line)
         self.say(text)
 
-    def located(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def located(self, row: Mapping[str, Any]) -> Row:
         """A row of the catalog with absolute paths."""
         return _convert_paths(located, self.settings, row)
 
-    def relative(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def relative(self, row: Mapping[str, Any]) -> Row:
         """A row for the catalog, with relative paths."""
         return _convert_paths(recorded, self.settings, row)
 
-    def recording(self, number: int) -> dict[str, Any]:
+    def recording(self, number: int) -> Row:
         """A recording by its id."""
         found = self.catalog.one("SELECT * FROM recordings WHERE id = ?", [number])
         assert found is not None, number
         return self.located(found)
 
-    def current_model(self) -> dict[str, Any] | None:
-        """The model in use, its measures decoded; None before the first fit."""
-        found = self.catalog.one("SELECT * FROM models WHERE status = 'current'")
-        return None if found is None else {**self.located(found), "measures": json.loads(found["measures"] or "{}")}
+    def models(self, where: str, *values: Any) -> list[Row]:
+        """The models for which a condition in SQL is true, with absolute paths and decoded measures."""
+        found = self.catalog.all(f"SELECT * FROM models WHERE {where}", values)
+        return [{**self.located(row), "measures": json.loads(row["measures"] or "{}")} for row in found]
+
+    def model(self, where: str, *values: Any) -> Row | None:
+        """The first such model, or None."""
+        return next(iter(self.models(where, *values)), None)
+
+    def current_model(self) -> Row | None:
+        """The model in use; None before the first fit."""
+        return self.model("status = 'current'")
 
     @property
     def generation(self) -> int:
@@ -116,11 +117,6 @@ class Pipeline:
             return int(current["generation"])
         query = "SELECT max(generation) FROM models WHERE status != 'fitting' AND reason IS NULL"  # were used
         return int(self.catalog.value(query) or 0) + 1
-
-    def remove_later(self, folder: str, path: Path | str) -> None:
-        """Leave what was replaced in a folder to the retention: processes may still be reading it."""
-        name = recorded(folders(self.settings)[folder], path)
-        self.catalog.do("INSERT OR IGNORE INTO replaced VALUES (?, ?, ?)", [folder, name, iso(self.now)])
 
     def remove(self, *paths: Path | str) -> None:
         """Remove files and folders of this pipeline; see `remove`."""

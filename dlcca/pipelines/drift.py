@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dlcca.errors import DataError, SettingsError
@@ -20,28 +20,14 @@ if TYPE_CHECKING:
 PROBE_ROWS, PROBE_SEGMENTS, PROBE_LANDMARKS = 2048, 8, 256
 
 
-@dataclass(frozen=True)
-class Measured:
-    """How much a recording differs from the data of a model; None where it cannot be measured."""
-
-    outside: float  # share of its valid rows
-    distance: float  # median over rows, to the nearest landmark; 1 is the coverage radius of the fit
-    correlation_change: float | None
-    eigenvalue_change: float | None
-
-    def excesses(self, bounds: DriftSection) -> list[str]:
-        """The bounds that are exceeded, in words."""
-        measures = (
-            (self.outside, bounds.most_outside, "{:.0%} of its rows are outside ({:.0%} allowed)"),
-            (self.distance, bounds.most_distance, "its median distance to a landmark is {:.2f} ({:.2f} allowed)"),
-            (
-                self.correlation_change,
-                bounds.correlation_change,
-                "a correlation differs by {:.2f} ({:.2f} allowed)",
-            ),
-            (self.eigenvalue_change, bounds.eigenvalue_change, "an eigenvalue differs by {:.2f} ({:.2f} allowed)"),
-        )
-        return [text.format(value, bound) for value, bound, text in measures if value is not None and value > bound]
+#: The measures: column of the catalog, its bound in [drift], title and format in figures, and the text of an alarm.
+#: The distance is the median over rows to the nearest landmark; 1 is the coverage radius of the fit.
+MEASURES = (
+    ("outside", "most_outside", "Share of rows outside", ".0%", "{} of its rows are outside"),
+    ("distance", "most_distance", "Distance to the nearest landmark", ".2f", "its median distance to a landmark is {}"),
+    ("correlation_change", "correlation_change", "Change of local correlation", ".2f", "a correlation differs by {}"),
+    ("eigenvalue_change", "eigenvalue_change", "Change of leading eigenvalues", ".2f", "an eigenvalue differs by {}"),
+)
 
 
 def pending(pipeline: Pipeline) -> list[int]:
@@ -53,35 +39,46 @@ def pending(pipeline: Pipeline) -> list[int]:
     return [row["id"] for row in pipeline.catalog.all(query)]
 
 
-def measure(pipeline: Pipeline, number: int) -> bool:
-    """Compare a recording with the model that it was embedded with; whether this is an alarm."""
+def measure_pending(pipeline: Pipeline) -> None:
+    """Measure the drift of every recording of which it was not measured yet."""
+    for number in pending(pipeline):
+        _measure(pipeline, number)
+
+
+def _measure(pipeline: Pipeline, number: int) -> None:
+    """Compare a recording with the model that it was embedded with, and store what was found."""
     catalog, recording = pipeline.catalog, pipeline.recording(number)
-    model = catalog.one("SELECT * FROM models WHERE version = ?", [recording["model"]])
+    model = pipeline.model("version = ?", recording["model"])
     assert model is not None
-    model = pipeline.located(model)
-    measures = json.loads(model["measures"] or "{}")
-    here = _probe(pipeline, recording, model)
-    baseline = measures.get("baseline", [])
-    found = Measured(*_of_rows(recording), *_changes(here, baseline))
-    over = found.excesses(pipeline.settings.drift)
+    here, baseline = _probe(pipeline, recording, model), model["measures"].get("baseline", [])
+    found = {**_of_rows(recording), **_changes(here, baseline)}
+    over = _alarms(found, pipeline.settings.drift)
     name = f"{os.path.basename(recording['path'])} of {recording['day']}"
     if over:
         text = f"{name} differs from the data of model {model['version']}: {'; '.join(over)}."
     else:
         text = (
-            f"{name} is like the data of model {model['version']}: {found.outside:.1%} of its rows are outside, the "
-            f"median distance to the nearest landmark is {found.distance:.2f}."
+            f"{name} is like the data of model {model['version']}: {found['outside']:.1%} of its rows are outside, the "
+            f"median distance to the nearest landmark is {found['distance']:.2f}."
         )
     with catalog.change():
-        row = {**vars(found), "recording": number, "model": model["version"], "run": pipeline.run}
+        row = {**found, "recording": number, "model": model["version"], "run": pipeline.run}
         row |= {"measured": iso(pipeline.now), "alarm": int(bool(over)), "text": text}
         catalog.insert("drift", {**row, "probe": None if here is None else json.dumps(here)})
         if not baseline and here is not None and not over:  # an adopted model: its first recording is the baseline
-            encoded = json.dumps({**measures, "baseline": [here]})
+            encoded = json.dumps({**model["measures"], "baseline": [here]})
             catalog.update("models", {"measures": encoded}, version=model["version"])
-        kind = "drift" if over else "steady"
-        pipeline.note(kind, text, recording=number, path=recording["path"], day=recording["day"])
-    return bool(over)
+        pipeline.note("drift" if over else "steady", text, recording)
+
+
+def _alarms(found: Mapping[str, float], bounds: DriftSection) -> list[str]:
+    """The bounds that are exceeded, in words."""
+    over = []
+    for name, setting, _, form, text in MEASURES:
+        bound = getattr(bounds, setting)
+        if name in found and found[name] > bound:
+            over.append(f"{text.format(format(found[name], form))} ({format(bound, form)} allowed)")
+    return over
 
 
 def _probe(pipeline: Pipeline, recording: Row, model: Row) -> dict[str, Any] | None:
@@ -96,7 +93,7 @@ def _probe(pipeline: Pipeline, recording: Row, model: Row) -> dict[str, Any] | N
     return probe(recording["views"], fitted.settings_, pipeline.settings.seed)
 
 
-def _of_rows(recording: Row) -> tuple[float, float]:
+def _of_rows(recording: Row) -> dict[str, float]:
     """Share of rows outside, and the median distance."""
     import numpy as np
 
@@ -106,18 +103,18 @@ def _of_rows(recording: Row) -> tuple[float, float]:
     group: Any = open_sealed(recording["result"], transformed.FORM)[0]
     distance = np.asarray(group["distance"][...])
     known = distance[np.isfinite(distance)]
-    return float((known > 1).mean()), float(np.median(known))
+    return {"outside": float((known > 1).mean()), "distance": float(np.median(known))}
 
 
-def _changes(here: dict[str, Any] | None, baseline: list[dict[str, Any]]) -> tuple[float | None, float | None]:
-    """Differences of correlation and eigenvalues from the most similar recording of the fit in each."""
+def _changes(here: dict[str, Any] | None, baseline: list[dict[str, Any]]) -> dict[str, float]:
+    """Differences of correlation and eigenvalues from the most similar recording of the fit in each, if known."""
     if here is None or not baseline:
-        return None, None
+        return {}
     correlation = min(abs(here["correlation"] - known["correlation"]) for known in baseline)
     spectra = [
         max(abs(a - b) for a, b in zip(here["eigenvalues"], known["eigenvalues"], strict=False)) for known in baseline
     ]
-    return correlation, min(spectra)
+    return {"correlation_change": correlation, "eigenvalue_change": min(spectra)}
 
 
 def probe(address: str, settings: Settings, seed: int = 0) -> dict[str, Any] | None:

@@ -27,8 +27,8 @@ FORM = Format(
 )
 
 
-def embed(pipeline: Pipeline, number: int) -> str:
-    """Embed a recording; the status that it then has. Its errors are stored in the catalog, not raised."""
+def embed(pipeline: Pipeline, number: int) -> None:
+    """Embed a recording. Its errors are stored in the catalog, not raised."""
     from dlcca.storage import views as store
 
     recording = pipeline.recording(number)
@@ -43,9 +43,9 @@ def embed(pipeline: Pipeline, number: int) -> str:
             pipeline.remove(place)  # the views of an earlier run may be damaged: make them again
             facts = _embedded(pipeline, number)
     except Exception as error:
-        return recordings.failed(pipeline, recording, error)
-    recordings.done(pipeline, recording, facts)
-    return "done"
+        recordings.failed(pipeline, recording, error)
+    else:
+        recordings.done(pipeline, recording, facts)
 
 
 def _embedded(pipeline: Pipeline, number: int) -> dict[str, Any]:
@@ -74,24 +74,21 @@ def ingest(pipeline: Pipeline, number: int) -> dict[str, Any]:
 
     recording = pipeline.recording(number)
     place, scaling = views_place(pipeline, recording), str(preprocessing_place(pipeline))
-    return _views(
-        pipeline,
-        recording,
-        place,
-        lambda files: new_recordings.prepared(str(place), scaling, read_preprocessing(pipeline), files),
-    )
+
+    def prepare(files: list[str]) -> Any:
+        return new_recordings.prepared(str(place), scaling, read_preprocessing(pipeline), files)
+
+    return _views(pipeline, recording, place, prepare)
 
 
 def first_views(pipeline: Pipeline, number: int, place: Path) -> dict[str, Any]:
     """As `ingest`, for a recording that determines the preprocessing: by the settings alone, scaled by itself."""
     from dlcca.recordings import ingest as ingesting
 
-    return _views(
-        pipeline,
-        pipeline.recording(number),
-        place,
-        lambda files: ingesting.prepared(str(place), _recipes_for(pipeline, files)),
-    )
+    def prepare(files: list[str]) -> Any:
+        return ingesting.prepared(str(place), _recipes_for(pipeline, files))
+
+    return _views(pipeline, pipeline.recording(number), place, prepare)
 
 
 def _recipes_for(pipeline: Pipeline, files: Sequence[str]) -> dict[str, ViewRecipe]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ def adopt(pipeline: Pipeline) -> None:
     version = versions.begin(pipeline, f"it is [model] start = {pipeline.settings.model.start}", None)
     fitted.save(versions.places(pipeline, version)["address"])
     measures = {"quality": fitted.quality_, "warnings": fitted.warnings_}
-    versions.promote(pipeline, version, {"n_rows": len(fitted.embedding_)}, measures, [], None)
+    versions.settle(pipeline, version, {"n_rows": len(fitted.embedding_)}, measures, [])
 
 
 # The first fit.
@@ -67,16 +67,16 @@ def first_fit(pipeline: Pipeline, because: str = "there was no model yet") -> di
     if reasons:
         places = versions.places(pipeline, version)
         pipeline.remove(places["rows_store"], places["held_store"])  # no refit will need them
-        versions.reject(pipeline, version, {"n_rows": stored["n_rows"]}, measures, numbers, "; ".join(reasons))
-    else:
-        versions.promote(pipeline, version, stored, measures, numbers, None)
+        stored = {"n_rows": stored["n_rows"]}
+    outcome = versions.settle(pipeline, version, stored, measures, numbers, reasons)
+    if not reasons:
         _repeat_untrusted(pipeline)
-    return {"version": version, "promoted": not reasons, "objections": reasons}
+    return outcome
 
 
 def _repeat_untrusted(pipeline: Pipeline) -> None:
     """Mark recordings that were embedded with an untrusted model to be embedded again."""
-    untrusted = f"SELECT version FROM models {versions.UNTRUSTED}"
+    untrusted = f"SELECT version FROM models WHERE {versions.UNTRUSTED}"
     found = pipeline.catalog.all(f"SELECT * FROM recordings WHERE status = 'done' AND model IN ({untrusted})")
     rows = [row for row in found if embed.can_be_repeated(pipeline, row)]
     if rows:
@@ -184,8 +184,7 @@ def refit(pipeline: Pipeline, because: str) -> dict[str, Any] | None:
             raise DataError("no views of new recordings are kept ([retention] views_days)")
         return _refitted(pipeline, version, parent, chosen, together)
     except (DataError, SettingsError) as error:  # it would fail again: the version is rejected
-        versions.reject(pipeline, version, {}, {}, [], str(error))
-        return {"version": version, "promoted": False, "objections": [str(error)]}
+        return versions.settle(pipeline, version, {}, {}, [], [str(error)])
 
 
 def _chosen(pipeline: Pipeline, parent: Mapping[str, Any]) -> tuple[list[Row], bool]:
@@ -257,11 +256,8 @@ def _compared(
         "comparison": {"old": asdict(before), "new": asdict(after), "axes": axes, "rows": len(held.recording)},
     }
     numbers = [recording["id"] for recording in chosen]
-    if against:
-        versions.reject(pipeline, version, stored, measures, numbers, "; ".join(against))
-    else:
-        versions.promote(pipeline, version, stored, measures, numbers, parent)
-    return {"version": version, "promoted": not against, "objections": against, **measures["comparison"]}
+    outcome = versions.settle(pipeline, version, stored, measures, numbers, against, parent)
+    return {**outcome, **measures["comparison"]}
 
 
 def _baseline(pipeline: Pipeline, parent: Mapping[str, Any], chosen: Sequence[Row]) -> list[dict[str, Any]]:
@@ -274,7 +270,7 @@ def _baseline(pipeline: Pipeline, parent: Mapping[str, Any], chosen: Sequence[Ro
 
 # Rows of several recordings as one store of views: those of a fit, and those held out of it.
 
-#: Bytes of a chunk, and of what is copied at a time.
+#: Bytes of a chunk.
 CHUNK_BYTES = 4 << 20
 
 
@@ -318,6 +314,7 @@ def join(place: Path, pieces: Sequence[Piece], preprocessing: Any) -> None:
 
     Segments stay apart, so that no time window extends from one recording to the next.
     """
+    import dask.array as da
     import zarr
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
@@ -333,41 +330,25 @@ def join(place: Path, pieces: Sequence[Piece], preprocessing: Any) -> None:
         for name in preprocessing.facts["views"]:
             d, dtype = opened[0][name].shape[1], opened[0][name].dtype
             widths[name] = d
-            rows = max(1, min(n, CHUNK_BYTES // (d * dtype.itemsize)))
+            chunks = max(1, min(n, CHUNK_BYTES // (d * dtype.itemsize))), d
             array = group.create_array(
                 f"views/{name}",
                 shape=(n, d),
-                chunks=(rows, d),
+                chunks=chunks,
                 dtype=dtype,
                 compressors=[ZstdCodec(), Crc32cCodec()],
                 config={"write_empty_chunks": True},  # so that an absent chunk is known to be missing
                 **store.array_of_view(inputs, dtype, finished=True),
             )
-            _copy(array, [views[name] for views in opened], pieces, rows)
+            parts = [
+                da.from_array(views[name], chunks=chunks, name=False)[piece.first : piece.last]
+                for views, piece in zip(opened, pieces, strict=True)
+            ]
+            # Synchronous: one chunk in memory at a time.
+            da.store(da.concatenate(parts).rechunk(chunks), array, lock=False, scheduler="synchronous")
         small = {**_times(opened, pieces), **preprocessing.scaling}
         manifest = {name: write_array(group, name, X) for name, X in small.items()}
         seal(group, store.FORM, plain({**_header(preprocessing, widths, pieces, inputs), "manifest": manifest}))
-
-
-def _copy(array: Any, sources: Sequence[Any], pieces: Sequence[Piece], rows: int) -> None:
-    """Copy rows in whole chunks, each written once."""
-    at, waiting, held = 0, [], 0
-    for part in _parts(sources, pieces, rows):
-        waiting.append(part)
-        held += len(part)
-        if held >= rows:
-            block = np.concatenate(waiting)
-            keep = held - held % rows
-            array[at : at + keep] = block[:keep]
-            at, waiting, held = at + keep, [block[keep:]], held - keep
-    if held:
-        array[at : at + held] = np.concatenate(waiting)
-
-
-def _parts(sources: Sequence[Any], pieces: Sequence[Piece], rows: int) -> Iterator[np.ndarray]:
-    for X, piece in zip(sources, pieces, strict=True):
-        for first in range(piece.first, piece.last, rows):
-            yield np.asarray(X[first : min(first + rows, piece.last)])
 
 
 def _times(opened: Sequence[Any], pieces: Sequence[Piece]) -> dict[str, np.ndarray]:

@@ -9,12 +9,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from dlcca.errors import DlccaError, SettingsError, StoreFileError
-from dlcca.pipelines import drift, notify, publish, retention, settings, versions
+from dlcca.errors import DlccaError, SettingsError, StoreFileError, described, exit_code
+from dlcca.pipelines import drift, publish, retention, settings, versions
 from dlcca.pipelines.catalog import FILE, Catalog, iso, locked, refuse_other_state
 from dlcca.pipelines.context import Pipeline, Say, claim, opened, refuse_occupied, silent
-from dlcca.pipelines.discover import discover
-from dlcca.pipelines.summary import Summary
+from dlcca.pipelines.recordings import discover, order
+from dlcca.pipelines.summary import Summary, is_wanted, notify
 
 #: How a step is called: with its name, its function and its arguments. A scheduler may make it a task of its own.
 Do = Callable[..., Any]
@@ -114,10 +114,8 @@ def _note_clock(pipeline: Pipeline) -> None:
 
 def _error_document(run: int | None, error: BaseException) -> dict[str, Any]:
     """The summary of a run that ended with an error."""
-    code = getattr(error, "exit_code", 4 if isinstance(error, OSError) else 1)
-    known = isinstance(error, DlccaError | OSError)
-    reason = str(error) if known else f"unexpected {type(error).__name__}: {error}"
-    return {"exit_code": code, "news": True, "error": reason, "text": reason, "run": run}
+    reason = described(error)
+    return {"exit_code": exit_code(error), "news": True, "error": reason, "text": reason, "run": run}
 
 
 def _record_error(pipeline: Pipeline, error: BaseException) -> dict[str, Any]:
@@ -147,8 +145,8 @@ def _write_page(pipeline: Pipeline) -> None:
 def _notify(pipeline: Pipeline, document: dict[str, Any]) -> None:
     """Send notifications; an error is only noted."""
     options = pipeline.settings.notify
-    if notify.is_wanted(options, document):
-        for failure in notify.notify(options, {"pipeline": pipeline.settings.pipeline.name, **document}):
+    if is_wanted(options, document):
+        for failure in notify(options, {"pipeline": pipeline.settings.pipeline.name, **document}):
             _note_or_say(pipeline, "notify", failure)
 
 
@@ -187,7 +185,6 @@ def work_off(pipeline: Pipeline, summary: Summary, do: Do = _call) -> None:
 
 def _work_off(pipeline: Pipeline, summary: Summary, do: Do) -> None:
     from dlcca.pipelines import embed, models
-    from dlcca.pipelines.recordings import order
 
     versions.remove_unfinished(pipeline)
     model = pipeline.current_model()
@@ -211,7 +208,7 @@ def _work_off(pipeline: Pipeline, summary: Summary, do: Do) -> None:
             do(f"embed {day}", embed_day, pipeline, [recording["id"] for recording in recordings], summary)
     do("publish", publish_due, pipeline, summary)
     if model is not None:
-        do("drift", check_drift, pipeline)
+        do("drift", drift.measure_pending, pipeline)
         do("refit if due", refit_if_due, pipeline, summary)
 
 
@@ -236,12 +233,6 @@ def publish_due(pipeline: Pipeline, summary: Summary) -> None:
                 publish.repeat_damaged(pipeline, day)
             if str(error) not in summary.troubles:
                 summary.troubles.append(str(error))
-
-
-def check_drift(pipeline: Pipeline) -> None:
-    """Measure the drift of every recording of which it was not measured yet."""
-    for number in drift.pending(pipeline):
-        drift.measure(pipeline, number)
 
 
 def refit_if_due(pipeline: Pipeline, summary: Summary) -> None:
@@ -340,7 +331,7 @@ def _begin_anew(pipeline: Pipeline) -> None:
     with pipeline.catalog.change():
         pipeline.catalog.update("models", {"status": "kept"}, status="current")
         # Without a reason they count as used: this ends their generation, and allows a fit to the same recordings.
-        pipeline.catalog.do(f"UPDATE models SET reason = NULL {versions.UNTRUSTED}")
+        pipeline.catalog.do(f"UPDATE models SET reason = NULL WHERE {versions.UNTRUSTED}")
         pipeline.catalog.do(
             "UPDATE recordings SET status = 'new', attempts = 0, reason = NULL, result = NULL WHERE status IN "
             "('done', 'refused', 'held', 'failed') AND content IN (SELECT content FROM files WHERE state = 'known')"

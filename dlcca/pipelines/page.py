@@ -1,13 +1,17 @@
-"""The page of a pipeline: one HTML file with runs, failures, drift, models and days, and a report of each model."""
+"""The page of a pipeline: one HTML file with runs, failures, drift, models and days, and a report of each model.
+
+This module selects what is shown; `page.html` is a template of Jinja that draws it, and escapes all text.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from datetime import datetime
-from html import escape
+from collections.abc import Sequence
+from datetime import date
+from itertools import pairwise
 from pathlib import Path
-from string import Template
 from typing import Any
 from urllib.parse import quote
 
@@ -15,9 +19,10 @@ from dlcca.errors import SettingsError
 from dlcca.pipelines import versions
 from dlcca.pipelines.catalog import Row
 from dlcca.pipelines.context import Pipeline, Say, opened
-from dlcca.pipelines.markup import colored, dates, drift_figures, foldable, moment, number, paragraphs, table
+from dlcca.pipelines.drift import MEASURES
 from dlcca.pipelines.publish import places
-from dlcca.pipelines.summary import last_run, published_days
+from dlcca.pipelines.settings import DriftSection
+from dlcca.pipelines.summary import status
 from dlcca.storage.files import files_at
 from dlcca.storage.places import refuse_file
 
@@ -61,27 +66,40 @@ def write(pipeline: Pipeline, out: Path | None = None) -> Path:
 
 def render(pipeline: Pipeline, place: Path) -> str:
     """The page as text; links are relative to its ``place``."""
-    name, last = pipeline.settings.pipeline.name, last_run(pipeline.catalog)
-    template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
-    return Template(template).substitute(
-        title=escape(f"Pipeline {name}"),
-        kicker=escape(f"Pipeline {name} · as of {moment(pipeline.now.isoformat())}"),
-        headline=escape(_headline(last)),
-        state="bad" if last is not None and last["exit_code"] else "good",
-        lead=paragraphs("" if last is None else _document(last).get("text", "")),
-        facts=_facts(pipeline),
-        nights=_runs(pipeline),
-        troubles=_failures(pipeline),
-        drift=_drift(pipeline),
+    from jinja2 import Environment, StrictUndefined
+
+    found, drift = status(pipeline), _drift(pipeline)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"moment": moment, "number": number, "basename": os.path.basename}
+    template = environment.from_string(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
+    return template.render(
+        name=pipeline.settings.pipeline.name,
+        now=pipeline.now.isoformat(),
+        headline=_headline(found["last_run"]),
+        last=found["last_run"],
+        facts=_facts(pipeline, found),
+        runs=_runs(pipeline),
+        ends=ENDS,
+        quiet_runs=pipeline.catalog.value(f"SELECT count(*) FROM runs WHERE NOT ({NEWS})"),
+        failures=_failures(pipeline),
+        statuses=STATUSES,
+        drift=drift,
+        figures=drift_figures(drift, pipeline.settings.drift),
+        box=BOX,
         models=_models(pipeline, place),
         days=_days(pipeline, place),
-        file=escape(str(pipeline.settings.path.name)),
+        most={"runs": MOST_RUNS, "failures": MOST_FAILURES, "days": MOST_DAYS},
+        file=pipeline.settings.path.name,
     )
 
 
-def _document(run: Row) -> dict[str, Any]:
-    """The summary of a run; empty if it was stopped or is in progress."""
-    return json.loads(run["summary"] or "{}")
+def moment(iso: str | None) -> str:
+    """A time of the catalog, to the minute."""
+    return "–" if not iso else f"{iso[:10]} {iso[11:16]}"
+
+
+def number(value: int | None) -> str:
+    return f"{value or 0:,}".replace(",", "\u202f")
 
 
 def _headline(last: Row | None) -> str:
@@ -93,149 +111,152 @@ def _headline(last: Row | None) -> str:
     return f"The run of {day} ended with exit code {code}: {ENDS.get(code, 'unexpected')}"
 
 
-def _facts(pipeline: Pipeline) -> str:
-    catalog, days, model = pipeline.catalog, published_days(pipeline.catalog), pipeline.current_model()
-    found = catalog.all("SELECT status, count(*) AS n FROM recordings GROUP BY status")
-    counts = {row["status"]: row["n"] for row in found}
-    waiting = catalog.value("SELECT count(*) FROM files WHERE state = 'waiting'")
+def _facts(pipeline: Pipeline, found: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """The numbers at the top, by the status of the pipeline: name, value and detail."""
+    counts, days, model = found["recordings"], found["published"], found["model"]
+    waiting = found["files"].get("waiting", 0)
     bad = {STATUSES[status]: counts[status] for status in ("refused", "held", "failed") if counts.get(status)}
     if model is not None:
-        trusted = "not trusted" if versions.warnings_of(model) else "trusted"
-        about = f"{trusted}; of {model['created'][:10]}, {number(model['n_rows'] or 0)} rows"
+        trusted = "trusted" if model["trusted"] else "not trusted"
+        about = f"{trusted}; of {model['created'][:10]}, {number(model['n_rows'])} rows"
     else:
         last = versions.last_untrusted(pipeline)
         about = "" if last is None else f"model {last['version']} is not trusted and not used"
-    boxes = [
-        ("recordings embedded", number(counts.get("done", 0)), f"{waiting} files not complete yet"),
+    return [
+        ("recordings embedded", number(counts.get("done")), f"{waiting} files not complete yet"),
         ("days published", number(days["days"]), f"{days['first']} to {days['last']}" if days["days"] else ""),
-        ("rows published", number(days["rows"] or 0), ""),
+        ("rows published", number(days["rows"]), ""),
         ("recordings not embedded", number(sum(bad.values())), ", ".join(f"{n} {what}" for what, n in bad.items())),
         ("model in use", "none" if model is None else str(model["version"]), about),
     ]
-    return "\n".join(
-        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(detail)}</small></dd></div>"
-        for name, value, detail in boxes
-    )
 
 
-def _runs(pipeline: Pipeline) -> str:
-    catalog = pipeline.catalog
-    quiet = catalog.value(f"SELECT count(*) FROM runs WHERE NOT ({NEWS})")
-    rows = []
-    for run in catalog.all(f"SELECT * FROM runs WHERE {NEWS} ORDER BY id DESC LIMIT ?", [MOST_RUNS]):
-        document, good = _document(run), run["ended"] and run["exit_code"] == 0
-        end = ENDS.get(run["exit_code"], "unexpected error") if run["ended"] else "stopped, or in progress"
-        code = f" ({run['exit_code']})" if run["exit_code"] else ""
-        cells = [colored(end + code, good), str(len(document.get("done", []))), dates(document.get("published", []))]
-        cells.append(foldable(document.get("text", ""), good))
-        rows.append([moment(run["started"]), escape(run["verb"]), _duration(run), *cells])
-    if not rows:
-        return "<p>None yet.</p>"
-    heads = ("began (UTC)", "verb", "took", "ended", "embedded", "published", "summary")
-    others = f"<p>{number(quiet)} more runs found nothing new.</p>" if quiet else ""
-    return table(f"Runs that did something, the latest first, at most {MOST_RUNS}", heads, rows) + others
+def _runs(pipeline: Pipeline) -> list[Row]:
+    """Runs with their summaries and how long they took; no summary if they were stopped or are in progress."""
+    seconds = "86400 * (julianday(ended) - julianday(started)) AS seconds"
+    query = f"SELECT *, {seconds} FROM runs WHERE {NEWS} ORDER BY id DESC LIMIT ?"
+    none = {"done": [], "published": [], "text": ""}
+    found = pipeline.catalog.all(query, [MOST_RUNS])
+    return [{**run, "summary": none | json.loads(run["summary"] or "{}")} for run in found]
 
 
-def _duration(run: Row) -> str:
-    if not run["ended"]:
-        return "–"
-    seconds = (datetime.fromisoformat(run["ended"]) - datetime.fromisoformat(run["started"])).total_seconds()
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+def _failures(pipeline: Pipeline) -> list[Row]:
+    """Recordings that were not embedded, and files and folders that cannot be read."""
+    query = """
+        SELECT path, day, status AS what, reason, finished AS at FROM recordings
+            WHERE status IN ('refused', 'held', 'failed')
+        UNION ALL
+        SELECT path, NULL, 'unreadable', reason, first_seen FROM files WHERE state IN ('unreadable', 'closed')
+        ORDER BY at DESC LIMIT ?
+    """
+    return pipeline.catalog.all(query, [MOST_FAILURES])
 
 
-def _failures(pipeline: Pipeline) -> str:
-    recordings = pipeline.catalog.all(
-        "SELECT path, day, status AS what, reason, finished AS at FROM recordings WHERE status IN "
-        "('refused', 'held', 'failed') ORDER BY finished DESC LIMIT ?", [MOST_FAILURES],
-    )  # fmt: skip
-    files = pipeline.catalog.all(
-        "SELECT path, NULL AS day, 'unreadable' AS what, reason, first_seen AS at FROM files WHERE state IN "
-        "('unreadable', 'closed') ORDER BY first_seen DESC LIMIT ?", [MOST_FAILURES],
-    )  # fmt: skip
-    rows = [
-        [
-            f'<span class="long">{escape(os.path.basename(row["path"]))}</span>',
-            dates([row["day"]] if row["day"] else []),
-            colored(STATUSES[row["what"]], False),
-            paragraphs(row["reason"] or ""),
-            moment(row["at"]),
-        ]
-        for row in sorted(recordings + files, key=lambda row: row["at"] or "", reverse=True)[:MOST_FAILURES]
-    ]
-    if not rows:
-        return "<p>No recording has failed.</p>"
-    heads = ("recording", "day", "status", "reason", "since (UTC)")
-    return table(f"Recordings that were not embedded, the latest first, at most {MOST_FAILURES}", heads, rows)
-
-
-def _drift(pipeline: Pipeline) -> str:
-    found = pipeline.catalog.all(
+def _drift(pipeline: Pipeline) -> list[Row]:
+    """The latest measurements of drift, in order of day."""
+    query = (
         "SELECT drift.*, recordings.day, recordings.start, recordings.path FROM drift JOIN recordings "
-        "ON recordings.id = drift.recording ORDER BY drift.id DESC LIMIT ?", [MOST_DRIFT],
-    )  # fmt: skip
-    if not found:
-        return "<p>No measurements yet.</p>"
-    found.sort(key=lambda row: (row["day"] or "", row["start"] or "", row["id"]))
-    drawn = "\n".join(
-        f"<figure>\n<figcaption>{escape(title)}</figcaption>\n{svg}\n</figure>"
-        for title, svg in drift_figures(found, pipeline.settings.drift)
+        "ON recordings.id = drift.recording ORDER BY drift.id DESC LIMIT ?"
     )
-    alarms = [row for row in reversed(found) if row["alarm"]]
-    rows = [[escape(row["day"] or "–"), str(row["model"]), paragraphs(row["text"])] for row in alarms]
-    listed = table("Alarms, the latest first", ("day", "model", "measurement"), rows)
-    legend = "A point is a recording, compared with the model that it was embedded with; a triangle is above its bound."
-    return f'<p>{legend}</p>\n<div class="panels">\n{drawn}\n</div>\n' + (listed if rows else "<p>No alarm.</p>")
+    found = pipeline.catalog.all(query, [MOST_DRIFT])
+    return sorted(found, key=lambda row: (row["day"] or "", row["start"] or "", row["id"]))
 
 
-def _models(pipeline: Pipeline, place: Path) -> str:
-    found = pipeline.catalog.all("SELECT * FROM models WHERE status != 'fitting' ORDER BY version DESC")
-    if not found:
-        return "<p>None yet.</p>"
+def _models(pipeline: Pipeline, place: Path) -> list[Row]:
+    """Models, each with its state in words, whether that is good, and a link to its report."""
     rows = []
-    for model in found:
-        report = report_place(place, model["version"])
-        link = f'<a href="{_href(report, place)}">report<span class="hidden"> of model {model["version"]}</span></a>'
-        warnings, status = versions.warnings_of(model), model["status"]
-        against = model["reason"] or "; ".join(warnings)
-        label = "Not used" if status in ("rejected", "removed") else "Not trusted"
-        why = paragraphs(model["because"] + (f"\n{label}: {against}" if against else ""))
-        what: str = MODELS.get(status) or status
+    for model in pipeline.models("status != 'fitting' ORDER BY version DESC"):
+        what, report = MODELS[model["status"]], report_place(place, model["version"])
+        warnings, is_rejected = versions.warnings_of(model), model["status"] == "rejected"
         if warnings:
-            what = "not trusted, not used" if status == "rejected" else f"{what}, not trusted"
-        state = colored(what, not warnings and status != "rejected")
-        made = [str(model["version"]), state, moment(model["created"]), number(model["n_rows"] or 0)]
-        rows.append([*made, why, _outside(model), link if report.exists() else "–"])
-    heads = ("version", "status", "made (UTC)", "rows", "fitted because", "held-out rows outside", "report")
-    return table("Versions of the model, the latest first", heads, rows)
+            what = "not trusted, not used" if is_rejected else f"{what}, not trusted"
+        is_good = not warnings and not is_rejected
+        row = {"against": model["reason"] or "; ".join(warnings), "what": what, "good": is_good}
+        row["links"] = [(_href(report, place), "report")] if report.exists() else []
+        rows.append({**model, **row, "comparison": model["measures"].get("comparison")})
+    return rows
 
 
-def _outside(model: Row) -> str:
-    """The share of held-out rows outside, by a model and the one before."""
-    found = json.loads(model["measures"] or "{}").get("comparison")
-    if not found:
-        return "–"
-    return f"{found['new']['outside']:.1%} ({found['old']['outside']:.1%} by the model before)"
-
-
-def _days(pipeline: Pipeline, place: Path) -> str:
-    rows = []
-    for row in pipeline.catalog.all("SELECT * FROM partitions ORDER BY day DESC LIMIT ?", [MOST_DAYS]):
-        links = [
-            f'<a href="{_href(path, place)}">{"Zarr" if path.suffix == ".zarr" else "Parquet"}'
-            f'<span class="hidden"> of {escape(row["day"])}</span></a>'
-            for path in places(pipeline, row["day"])
-        ]
-        models = ", ".join(map(str, json.loads(row["models"])))
-        cells = [escape(row["day"]), str(row["recordings"]), number(row["rows"]), models, moment(row["published"])]
-        rows.append([*cells, ", ".join(links)])
-    if not rows:
-        return "<p>None yet.</p>"
-    heads = ("day", "recordings", "rows", "model", "published (UTC)", "files")
-    return table(f"Days, the latest first, at most {MOST_DAYS}", heads, rows)
+def _days(pipeline: Pipeline, place: Path) -> list[Row]:
+    """Published days, each with links to its files."""
+    rows = pipeline.catalog.all("SELECT * FROM partitions ORDER BY day DESC LIMIT ?", [MOST_DAYS])
+    for row in rows:
+        paths = {"Zarr" if path.suffix == ".zarr" else "Parquet": path for path in places(pipeline, row["day"])}
+        row["links"] = [(_href(path, place), name) for name, path in paths.items()]
+        row["models"] = json.loads(row["models"])
+    return rows
 
 
 def _href(path: Path, place: Path) -> str:
-    return escape(quote(os.path.relpath(path, place.parent)))
+    return quote(os.path.relpath(path, place.parent))
+
+
+# Figures of drift.
+
+#: Size of a figure and edges of its axes, about pixels of a phone.
+BOX = {"width": 360, "height": 190, "left": 44, "right": 350, "top": 26, "bottom": 162}
+#: Width of the name of a model.
+LABEL = 48
+
+
+def drift_figures(rows: Sequence[Row], bounds: DriftSection) -> list[dict[str, Any]]:
+    """What is drawn of each measure; ``rows`` in order of day."""
+    rows = [row for row in rows if row["day"]]
+    return [
+        _figure(rows, column, getattr(bounds, bound), title, form)
+        for column, bound, title, form, _ in MEASURES
+        if any(row[column] is not None for row in rows)
+    ]
+
+
+def _figure(rows: Sequence[Row], column: str, bound: float, title: str, form: str) -> dict[str, Any]:
+    """Texts of a figure, and positions in it."""
+    known = [row for row in rows if row[column] is not None]
+    first, last = date.fromisoformat(rows[0]["day"]), date.fromisoformat(rows[-1]["day"])
+    highest, over = max(row[column] for row in known), sum(row[column] > bound for row in known)
+    top = rounded_up(max(1.25 * bound, 1.1 * highest, 0.02))  # below 0.02, labels with two digits would be equal
+    top = min(top, 1.0) if column == "outside" else top
+
+    def x(day: str) -> float:
+        share = (date.fromisoformat(day) - first) / (last - first) if last > first else 0.5
+        return BOX["left"] + share * (BOX["right"] - BOX["left"])
+
+    def y(value: float) -> float:
+        return BOX["bottom"] - value / top * (BOX["bottom"] - BOX["top"])
+
+    texts = [f"{row['day']}: {format(row[column], form)}, model {row['model']}" for row in known]
+    return {
+        "title": title,
+        "label": f"{title}, {len(known)} recordings from {first} to {last}: highest {format(highest, form)}, "
+        f"alarm above {format(bound, form)}, {over} above it.",
+        "days": sorted({first, last}),
+        "grid": [(y(share * top), format(share * top, form)) for share in (0, 0.5, 1)],
+        "bound": (y(bound), format(bound, form)),
+        "changes": _model_changes([(x(row["day"]), row["model"]) for row in rows]),
+        "marks": [
+            (x(row["day"]), y(row[column]), row[column] > bound, text) for row, text in zip(known, texts, strict=True)
+        ],
+    }
+
+
+def rounded_up(value: float) -> float:
+    """The next number of which the half is round too: 0.25 becomes 0.4, and 16 becomes 20."""
+    step = 10.0 ** math.floor(math.log10(value))
+    return next(times * step for times in (1, 2, 4, 6, 8, 10) if times * step >= value * (1 - 1e-9))
+
+
+def _model_changes(places: Sequence[tuple[float, int]]) -> list[tuple[float, str]]:
+    """Where the model changes, and its name, if there is room for it.
+
+    Of several such places the last one counts, because late files still have the earlier days.
+    """
+    begins = {model: (before + x) / 2 for (before, old), (x, model) in pairwise(places) if model > old}
+    found, labelled = [], 0.0
+    for model, x in sorted(begins.items(), key=lambda item: item[1]):
+        is_free = x - labelled > LABEL
+        labelled = x if is_free else labelled
+        found.append((x, f"model {model}" if is_free else ""))
+    return found
 
 
 # Reports of models.
@@ -248,9 +269,8 @@ def report_place(page: Path, version: int) -> Path:
 
 def missing_reports(pipeline: Pipeline, page: Path) -> list[Row]:
     """Models without a report."""
-    query = "SELECT * FROM models WHERE status NOT IN ('fitting', 'removed') ORDER BY version"
-    found = pipeline.catalog.all(query)
-    return [pipeline.located(row) for row in found if not report_place(page, row["version"]).exists()]
+    found = pipeline.models("status NOT IN ('fitting', 'removed') ORDER BY version")
+    return [row for row in found if not report_place(page, row["version"]).exists()]
 
 
 def write_reports(pipeline: Pipeline, page: Path) -> None:
@@ -287,28 +307,11 @@ def _as_run(model: Row) -> Any:
     from dlcca.estimator import open_model
     from dlcca.recordings.recorded_views import open_views
     from dlcca.storage import views
-    from dlcca.storage.run import Run
 
     fitted = open_model(model["address"])
-    embedding = np.asarray(fitted.embedding_)
-    rows, time, unit = model["rows_store"], np.arange(len(embedding), dtype=float), "sample"
+    rows, time, unit = model["rows_store"], np.arange(len(fitted.embedding_), dtype=float), "sample"
     if rows and views.is_views(rows):
         kept = np.asarray(open_views(rows).time)
-        if len(kept) == len(embedding):
+        if len(kept) == len(time):
             time, unit = kept, "s"
-    return Run(
-        embedding=embedding,
-        time=time,
-        time_unit=unit,
-        eigenvalues=fitted.eigenvalues_,
-        landmarks=fitted.landmarks_,
-        correlations=fitted.correlations_,
-        n_common=fitted.n_common_,
-        quality=fitted.quality_,
-        warnings=fitted.warnings_,
-        views={name: points.shape[1] for name, points in zip(fitted.model_.names, fitted.model_.points, strict=True)},
-        settings=fitted.settings_.to_dict(),
-        choices=fitted.choices_,
-        fingerprint=model["settings"],
-        created=model["created"],
-    )
+    return fitted._as_run(time, time_unit=unit, fingerprint=model["settings"], created=model["created"])

@@ -11,7 +11,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
@@ -46,19 +46,18 @@ def due(pipeline: Pipeline) -> list[str]:
     return found
 
 
-def _finished(pipeline: Pipeline, day: str | None = None) -> dict[str, list[Row]]:
+def _finished(pipeline: Pipeline, day: str = "%") -> dict[str, list[Row]]:
     """The finished recordings of every day, or of one, in order of start."""
-    which, values = ("AND day = ?", [day]) if day is not None else ("", [])
-    query = f"SELECT * FROM recordings WHERE status = 'done' {which} ORDER BY day, start IS NULL, start, path"
+    query = "SELECT * FROM recordings WHERE status = 'done' AND day LIKE ? ORDER BY day, start IS NULL, start, path"
     found: dict[str, list[Row]] = defaultdict(list)
-    for row in pipeline.catalog.all(query, values):
+    for row in pipeline.catalog.all(query, [day]):
         found[row["day"]].append(row)
     return found
 
 
 def _of_day(pipeline: Pipeline, day: str) -> list[Row]:
     """The finished recordings of a day, with absolute paths."""
-    return [pipeline.located(row) for row in _finished(pipeline, day).get(day, [])]
+    return [pipeline.located(row) for row in _finished(pipeline, day)[day]]
 
 
 def _version(rows: list[Row]) -> str:
@@ -81,11 +80,17 @@ def publish(pipeline: Pipeline, day: str) -> None:
     """Publish, update or withdraw the partition of a day."""
     rows = _of_day(pipeline, day)
     made = Day(day, _version(rows), rows, pipeline.settings.outputs.day_begins_h)
-    with _storing(day):
+    try:
         if not rows:
             _withdraw(pipeline, day)
             return
         _put_in_place(pipeline, made)
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"{day} cannot be published: {error.strerror or error}. What was published before is unchanged."
+        ) from error
     with pipeline.catalog.change():
         n, models = sum(row["rows"] for row in rows), sorted({row["model"] for row in rows})
         pipeline.catalog.do("DELETE FROM partitions WHERE day = ?", [day])
@@ -104,7 +109,7 @@ def repeat_damaged(pipeline: Pipeline, day: str) -> None:
             with pipeline.catalog.change():
                 pipeline.catalog.update("recordings", {"status": "new", "result": None, "attempts": 0}, id=row["id"])
                 text = f"The result of {row['path']} is damaged; the next run computes it again."
-                pipeline.note("damaged", text, recording=row["id"], path=row["path"], day=day)
+                pipeline.note("damaged", text, row)
 
 
 def _is_intact(result: str) -> bool:
@@ -114,18 +119,6 @@ def _is_intact(result: str) -> bool:
         return not any(transformed.damages(result).values())
     except StoreFileError:
         return False
-
-
-@contextmanager
-def _storing(day: str) -> Iterator[None]:
-    try:
-        yield
-    except StorageError:
-        raise
-    except OSError as error:
-        raise StorageError(
-            f"{day} cannot be published: {error.strerror or error}. What was published before is unchanged."
-        ) from error
 
 
 def _put_in_place(pipeline: Pipeline, day: Day) -> None:
@@ -149,18 +142,9 @@ def _zarr_aside(pipeline: Pipeline, day: Day, leftovers: ExitStack) -> tuple[Pat
     if not transformed.is_transformed(str(target)):  # it exists if a run was stopped right after writing it
         write_zarr(day, target)
     link = folder / f"{day.day}.zarr"
-    before = os.readlink(link) if link.is_symlink() else None
-    if before is not None and before != f".versions/{target.name}":
-        _remove_version_later(pipeline, folder, before)
     aside = _link_aside(pipeline, link, Path(".versions") / target.name)
     leftovers.callback(pipeline.remove, aside)
     return aside, link
-
-
-def _remove_version_later(pipeline: Pipeline, folder: Path, version: str) -> None:
-    """Leave the former target of a link to the retention, if it is a version of a day."""
-    if Path(version).parent == Path(".versions"):
-        pipeline.remove_later("zarr", folder / version)
 
 
 def point(pipeline: Pipeline, link: Path, target: Path) -> None:
@@ -208,8 +192,6 @@ def _remove_if_empty(folder: Path) -> None:
 def _withdraw(pipeline: Pipeline, day: str) -> None:
     """Remove the partition of a day without recordings: all were replaced by recordings of other days."""
     for place in places(pipeline, day):
-        if place.is_symlink():
-            _remove_version_later(pipeline, place.parent, os.readlink(place))
         pipeline.remove(place)
         if place.name == "rows.parquet":
             _remove_if_empty(place.parent)
@@ -253,32 +235,21 @@ def parts(day: Day) -> Iterator[tuple[Row, dict[str, np.ndarray]]]:
     import numpy as np
 
     from dlcca.storage import transformed
-    from dlcca.storage.formats import open_sealed
+    from dlcca.storage.formats import open_sealed, read_rows
 
+    form = transformed.FORM
     for place, recording in enumerate(day.recordings):
-        group, header = open_sealed(recording["result"], transformed.FORM)
-        made = {name: _digest_of(group[name]) for name in transformed.ARRAYS}
-        n = int(group["time"].shape[0])
-        for first in range(0, n, ROWS):
-            try:
-                arrays = {name: np.asarray(group[name][first : first + ROWS]) for name in transformed.ARRAYS}
-            except OSError:
-                raise
-            except Exception as error:  # each codec has errors of its own
-                raise StoreFileError(f"{recording['result']} is damaged: {str(error).rstrip('.')}.") from error
-            for name, X in arrays.items():
-                made[name].update(np.ascontiguousarray(X).data)
-            arrays["time"] = arrays["time"] + day.offset_s(recording)
-            arrays[RECORDING] = np.full(len(arrays["time"]), place, np.int32)
-            yield recording, arrays
-        for name, digest in made.items():
-            if digest.hexdigest() != header["manifest"][name]:
-                raise StoreFileError(f"array {name!r} of {recording['result']} is damaged.")
-
-
-def _digest_of(array: Any) -> Any:
-    """The digest of an array to which its content is added in parts."""
-    return hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+        result = recording["result"]
+        group, header = open_sealed(result, form)
+        try:
+            for _, arrays in read_rows(group, transformed.ARRAYS, header["manifest"], result, form, step=ROWS):
+                arrays["time"] = arrays["time"] + day.offset_s(recording)
+                arrays[RECORDING] = np.full(len(arrays["time"]), place, np.int32)
+                yield recording, arrays
+        except StoreFileError as error:
+            if isinstance(error.__cause__, OSError):  # the disk failed; the result may be intact
+                raise error.__cause__ from error
+            raise StoreFileError(f"{result} is damaged: {error}") from error
 
 
 def write_zarr(day: Day, place: Path) -> None:
@@ -289,37 +260,30 @@ def write_zarr(day: Day, place: Path) -> None:
 
     from dlcca.storage import transformed
     from dlcca.storage.formats import plain, seal
+    from dlcca.storage.manifest import new_hash
     from dlcca.storage.places import replacing
 
-    n, (q, dtype) = day.total("rows"), _shape(day)
-    shapes: dict[str, tuple[tuple[int, ...], Any]] = {
-        "embedding": ((n, q), dtype),
-        "time": ((n,), "float64"),
-        "reason": ((n,), "uint8"),
-        "distance": ((n,), "float64"),
-        "outside": ((n,), "bool"),
-        RECORDING: ((n,), "int32"),
-    }
+    n, dtype = day.total("rows"), _shape(day)[1]
     with replacing(place, transformed.FORM) as aside:
-        group = zarr.create_group(str(aside), zarr_format=3)
-        arrays: dict[str, Any] = {
-            name: group.create_array(
-                name,
-                shape=shape,
-                chunks=(min(n, ROWS), *shape[1:]),
-                dtype=dtype,
-                compressors=[ZstdCodec(), Crc32cCodec()],
-                config={"write_empty_chunks": True},  # so that an absent chunk is known to be missing
-            )
-            for name, (shape, dtype) in shapes.items()
-        }
-        digests = {name: _digest_of(array) for name, array in arrays.items()}
+        group: Any = zarr.create_group(str(aside), zarr_format=3)
+        arrays: dict[str, Any] = {}
+        digests: dict[str, Any] = {}
         at = 0
         for _, part in parts(day):
+            part["embedding"] = part["embedding"].astype(dtype)
             for name, X in part.items():
-                X = np.ascontiguousarray(X, dtype=arrays[name].dtype)
+                if name not in arrays:
+                    arrays[name] = group.create_array(
+                        name,
+                        shape=(n, *X.shape[1:]),
+                        chunks=(min(n, ROWS), *X.shape[1:]),
+                        dtype=X.dtype,
+                        compressors=[ZstdCodec(), Crc32cCodec()],
+                        config={"write_empty_chunks": True},  # so that an absent chunk is known to be missing
+                    )
+                    digests[name] = new_hash(arrays[name])
                 arrays[name][at : at + len(X)] = X
-                digests[name].update(X.data)
+                digests[name].update(np.ascontiguousarray(X).data)
             at += len(part["time"])
         manifest = {name: made.hexdigest() for name, made in digests.items()}
         seal(group, transformed.FORM, plain({**_header(day), "manifest": manifest}))

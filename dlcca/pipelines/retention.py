@@ -82,7 +82,10 @@ def _models(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
 
 
 def _replaced(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
-    """What nothing refers to, after the time that [retention] gives to processes that still read it."""
+    """What nothing refers to, after the time that [retention] gives to processes that still read it.
+
+    The time begins with the first call that finds it.
+    """
     found = pipeline.catalog.all("SELECT * FROM replaced ORDER BY folder, path")
     known = {(row["folder"], row["path"]): row["since"] for row in found}
     loose = set(_loose(pipeline))

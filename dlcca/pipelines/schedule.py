@@ -78,32 +78,29 @@ class Schedule:
 
 def _numbers(text: str, name: str, low: int, high: int) -> frozenset[int]:
     """The values of one field of an expression."""
+    names = {"month": MONTHS, "day of the week": WEEKDAYS}.get(name, ())
+    refused = f"is not a valid {name} in a schedule"
+
+    def number(word: str) -> int:
+        if word.lower() in names:
+            return names.index(word.lower()) + low
+        if not word.isdecimal() or not low <= int(word) <= high:
+            raise SettingsError(f"{word!r} {refused}; {low} to {high} is needed.")
+        return int(word)
+
     found: set[int] = set()
     for part in text.split(","):
         parsed = _PART.fullmatch(part)
         if parsed is None:
-            raise SettingsError(f"{text!r} is not a valid {name} in a schedule; give 5, 1-5, */15 or 1,3, for example.")
+            raise SettingsError(f"{text!r} {refused}; give 5, 1-5, */15 or 1,3, for example.")
         first, last, step = parsed.groups()
         if (first == "*" and last) or (step and first != "*" and not last):
-            raise SettingsError(
-                f"{text!r} is not a valid {name} in a schedule; a step needs a range, such as */15 or 0-30/10."
-            )
-        begin, end = (low, high) if first == "*" else (_number(first, name, low, high),) * 2
-        if last:
-            end = _number(last, name, low, high)
+            raise SettingsError(f"{text!r} {refused}; a step needs a range, such as */15 or 0-30/10.")
+        begin, end = (low, high) if first == "*" else (number(first), number(last or first))
         if end < begin or step == "0":
-            raise SettingsError(f"{part!r} is not a valid {name} in a schedule: the range is empty.")
+            raise SettingsError(f"{part!r} {refused}: the range is empty.")
         found.update(range(begin, end + 1, int(step or 1)))
     return frozenset(found)
-
-
-def _number(text: str, name: str, low: int, high: int) -> int:
-    names = {"month": MONTHS, "day of the week": WEEKDAYS}.get(name, ())
-    if text.lower() in names:
-        return names.index(text.lower()) + low
-    if not text.isdecimal() or not low <= int(text) <= high:
-        raise SettingsError(f"{text!r} is not a valid {name} in a schedule; {low} to {high} is needed.")
-    return int(text)
 
 
 def _calendar_field(chosen: frozenset[int], field: int) -> str:
@@ -221,17 +218,11 @@ def with_entry(job: Job, table: str) -> str:
 def without_entry(job: Job, table: str) -> str:
     """A crontab without the job."""
     begin, end = _marks(job)
-    kept, inside = [], False
-    for line in table.splitlines(keepends=True):
-        if line.rstrip("\n") == begin:
-            inside = True
-        if not inside:
-            kept.append(line)
-        if line.rstrip("\n") == end:
-            inside = False
-    if inside:
+    entry = rf"^{re.escape(begin)}\n(.*\n)*?{re.escape(end)}(\n|\Z)"
+    kept = re.sub(entry, "", table, flags=re.MULTILINE)
+    if begin in kept.splitlines():
         raise SettingsError(f"the crontab has the line {begin!r}, but not {end!r}; repair it with crontab -e.")
-    return "".join(kept)
+    return kept
 
 
 def _marks(job: Job) -> tuple[str, str]:

@@ -20,9 +20,6 @@ from dlcca.pipelines.settings import SourceSection
 from dlcca.storage.files import files_at
 from dlcca.storage.retry import with_retries
 
-#: Bytes of an object that are read at a time.
-CHUNK_BYTES = 1 << 20
-
 
 @dataclass(frozen=True)
 class Stat:
@@ -92,21 +89,18 @@ def closed_folders(sources: SourceSection, folder: Path) -> dict[str, str]:
     """Folders below the sources that cannot be read, each with the reason."""
     closed: dict[str, str] = {}
     for pattern in sources.files:
-        found: dict[str, str] = {}
-
-        def note(error: OSError, found: dict[str, str] = found) -> None:
-            found[str(error.filename)] = error.strerror or str(error)
-
         where = str(folder / pattern).rpartition("/")[0]
         if is_object(pattern) or not glob.has_magic(where):
             continue  # a single folder, which was listed, or object storage, which has no folders
-        for inner, folders, _names in os.walk(_root(where), onerror=note):
+        errors: list[OSError] = []
+        for inner, folders, _names in os.walk(_root(where), onerror=errors.append):
             folders[:] = [name for name in folders if not name.startswith(".")]  # no pattern matches these
             try:
                 os.stat(f"{inner}/.")
             except OSError as error:
-                found[inner] = error.strerror or str(error)
-        closed |= {_as_named(path, pattern, folder): why for path, why in found.items()}
+                errors.append(error)
+        paths = [_as_named(error.filename.removesuffix("/."), pattern, folder) for error in errors]
+        closed |= {path: error.strerror or str(error) for path, error in zip(paths, errors, strict=True)}
     return closed
 
 
@@ -218,14 +212,19 @@ def digest(parts: Sequence[str]) -> str:
 
 def _digest(path: str) -> str:
     if is_object(path):
-        return _digest_object(path)
+        fs, name = _file_system(path)
+        return with_retries(f"{path} cannot be read", lambda: _sha256(fs.open(name, "rb")))
     return _digest_folder(path) if os.path.isdir(path) else _digest_file(path)
+
+
+def _sha256(opened: Any) -> str:
+    with opened as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _digest_file(path: str) -> str:
     try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return _sha256(open(path, "rb"))
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
 
@@ -327,16 +326,3 @@ def _stat_of(info: dict[str, Any]) -> Stat:
         changed = (changed if changed.tzinfo else changed.replace(tzinfo=UTC)).timestamp()
     stamp = info.get("ETag") or info.get("etag") or changed
     return Stat(int(info.get("size") or 0), str(stamp), None if changed is None else float(changed))
-
-
-def _digest_object(address: str) -> str:
-    fs, name = _file_system(address)
-
-    def read() -> str:
-        made = hashlib.sha256()
-        with fs.open(name, "rb") as file:
-            while part := file.read(CHUNK_BYTES):
-                made.update(part)
-        return made.hexdigest()
-
-    return with_retries(f"{address} cannot be read", read)

@@ -73,48 +73,46 @@ def begin(pipeline: Pipeline, because: str, parent: Mapping[str, Any] | None) ->
     return version
 
 
-def _store(pipeline: Pipeline, version: int, row: Row, measures: Any, numbers: Sequence[int]) -> None:
-    from dlcca.storage.formats import plain
-
-    row = pipeline.relative({**row, "address": places(pipeline, version)["address"]})
-    encoded = json.dumps(plain(measures), default=str)
-    pipeline.catalog.update("models", {**row, "measures": encoded}, version=version)
-    pipeline.catalog.do_many("INSERT OR IGNORE INTO training VALUES (?, ?)", [[version, number] for number in numbers])
-
-
-def promote(
+def settle(
     pipeline: Pipeline,
     version: int,
     stored: Row,
     measures: dict[str, Any],
     numbers: Sequence[int],
-    parent: Mapping[str, Any] | None,
-) -> None:
-    """Use a new model, in one transaction."""
-    text = f"Model {version} is in use, fitted to {stored['n_rows']} rows."
-    compared = measures.get("comparison")
+    objections: Sequence[str] = (),
+    parent: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Use a new model, or keep it without using it if there are ``objections``, in one transaction; the outcome."""
+    from dlcca.storage.formats import plain
+
+    catalog, why = pipeline.catalog, "; ".join(objections)
+    row = {**stored, "address": places(pipeline, version)["address"], "reason": why or None}
+    with catalog.change():
+        if not why:
+            catalog.update("models", {"status": "kept"}, status="current")
+        row |= {"status": "rejected" if why else "current", "measures": json.dumps(plain(measures), default=str)}
+        catalog.update("models", pipeline.relative(row), version=version)
+        catalog.do_many("INSERT OR IGNORE INTO training VALUES (?, ?)", [[version, number] for number in numbers])
+        if why:
+            pipeline.note("rejected", f"Model {version} was fitted, and is not used: {why.rstrip('.')}.")
+        else:
+            if parent is not None:
+                query = "INSERT OR IGNORE INTO training SELECT ?, recording FROM training WHERE model = ?"
+                catalog.do(query, [version, parent["version"]])
+            pipeline.note("promoted", _promotion(version, stored["n_rows"], measures.get("comparison")))
+    if not why:
+        _point_to(pipeline, version)
+    return {"version": version, "promoted": not why, "objections": list(objections)}
+
+
+def _promotion(version: int, n_rows: int, compared: Mapping[str, Any] | None) -> str:
+    text = f"Model {version} is in use, fitted to {n_rows} rows."
     if compared is not None:
         text += (
             f" Of the held-out rows {compared['new']['outside']:.1%} are outside ({compared['old']['outside']:.1%} "
             f"before); correlations of its axes with those before: {', '.join(f'{r:.2f}' for r in compared['axes'])}."
         )
-    with pipeline.catalog.change():
-        pipeline.catalog.update("models", {"status": "kept"}, status="current")
-        _store(pipeline, version, {**stored, "status": "current"}, measures, numbers)
-        if parent is not None:
-            query = "INSERT OR IGNORE INTO training SELECT ?, recording FROM training WHERE model = ?"
-            pipeline.catalog.do(query, [version, parent["version"]])
-        pipeline.note("promoted", text)
-    _point_to(pipeline, version)
-
-
-def reject(
-    pipeline: Pipeline, version: int, stored: Row, measures: dict[str, Any], numbers: Sequence[int], why: str
-) -> None:
-    """Keep a new model without using it."""
-    with pipeline.catalog.change():
-        _store(pipeline, version, {**stored, "status": "rejected", "reason": why}, measures, numbers)
-        pipeline.note("rejected", f"Model {version} was fitted, and is not used: {why.rstrip('.')}.")
+    return text
 
 
 def due(pipeline: Pipeline) -> str:
@@ -128,8 +126,7 @@ def due(pipeline: Pipeline) -> str:
     if rules.drift_alarms and alarms >= rules.drift_alarms:
         recordings = "1 recording differs" if alarms == 1 else f"{alarms} recordings differ"
         return f"{recordings} from the data of model {model['version']}"
-    last = catalog.one("SELECT * FROM models WHERE generation = ? ORDER BY version DESC LIMIT 1", [model["generation"]])
-    assert last is not None
+    last = pipeline.models("generation = ? ORDER BY version DESC", model["generation"])[0]
     fresh = new_recordings(pipeline, model["version"], last["version"])
     age = pipeline.since(last["created"]).total_seconds() / 86400
     if rules.age_days and fresh and age > rules.age_days:
@@ -157,8 +154,7 @@ def rollback(pipeline: Pipeline, to: int | None = None) -> dict[str, Any]:
     A version that is not trusted must be given explicitly.
     """
     current = pipeline.current_model()
-    query = "SELECT version, status, measures FROM models WHERE status IN ('kept', 'rejected') ORDER BY version DESC"
-    found = pipeline.catalog.all(query)
+    found = pipeline.models("status IN ('kept', 'rejected') ORDER BY version DESC")
     untrusted = [row["version"] for row in found if warnings_of(row)]
     versions = [row["version"] for row in found if row["status"] == "kept" and row["version"] not in untrusted]
     name = "no model" if current is None else f"model {current['version']}"
@@ -185,21 +181,17 @@ def rollback(pipeline: Pipeline, to: int | None = None) -> dict[str, Any]:
 # promoted, except by `dlcca pipeline rollback --to` or by [model] start.
 
 #: SQL: models that are not trusted.
-UNTRUSTED = "WHERE json_array_length(measures, '$.warnings') > 0"
+UNTRUSTED = "json_array_length(measures, '$.warnings') > 0"
 
 
 def warnings_of(model: Mapping[str, Any]) -> list[str]:
-    """Why a model (a row of the catalog) is not trusted; empty if it is."""
-    measures = model["measures"]
-    if not isinstance(measures, Mapping):
-        measures = json.loads(measures or "{}")
-    return list(measures.get("warnings") or [])
+    """Why a model is not trusted; empty if it is."""
+    return list(model["measures"].get("warnings") or [])
 
 
 def last_untrusted(pipeline: Pipeline) -> Row | None:
     """The last model of this generation that is not trusted."""
-    query = f"SELECT * FROM models {UNTRUSTED} AND generation = ? ORDER BY version DESC LIMIT 1"
-    return pipeline.catalog.one(query, [pipeline.generation])
+    return pipeline.model(f"{UNTRUSTED} AND generation = ? ORDER BY version DESC", pipeline.generation)
 
 
 def doubt(pipeline: Pipeline) -> str:

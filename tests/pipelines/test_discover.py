@@ -13,7 +13,7 @@ import pytest
 from dlcca.errors import SettingsError, StorageError
 from dlcca.pipelines import sources
 from dlcca.pipelines.context import opened
-from dlcca.pipelines.discover import discover
+from dlcca.pipelines.recordings import discover
 from tests.pipelines.nights import pipeline_file
 
 

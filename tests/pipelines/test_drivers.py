@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dlcca.cli import app
-from dlcca.pipelines import nightly_run, notify
+from dlcca.pipelines import nightly_run, summary
 from dlcca.pipelines.context import opened
 from dlcca.pipelines.settings import NotifySection
 from tests.pipelines.nights import pipeline_file
@@ -98,7 +98,7 @@ def test_a_command_gets_the_summary(tmp_path):
     code = (
         f"import os, sys; open({str(tmp_path / 'told')!r}, 'w').write(sys.stdin.read() + os.environ['DLCCA_SUMMARY'])"
     )
-    assert notify.notify(NotifySection(command=told_by_command(code)), SUMMARY) == []
+    assert summary.notify(NotifySection(command=told_by_command(code)), SUMMARY) == []
     assert (tmp_path / "told").read_text() == json.dumps(SUMMARY) + SUMMARY["text"]
 
 
@@ -111,7 +111,7 @@ def test_a_command_gets_the_summary(tmp_path):
 )
 def test_a_command_that_fails_or_hangs_is_tried_again_and_given_up(code, timeout_s, complaint):
     asked = NotifySection(command=told_by_command(code), timeout_s=timeout_s, attempts=2)
-    (trouble,) = notify.notify(asked, SUMMARY)
+    (trouble,) = summary.notify(asked, SUMMARY)
     assert complaint in trouble
 
 
@@ -119,14 +119,14 @@ def test_what_a_command_that_hangs_has_started_ends_with_it(tmp_path):
     asked = NotifySection(
         command=("sh", "-c", f"sleep 300 & echo $! > {tmp_path / 'pid'}; wait"), timeout_s=1, attempts=1
     )
-    (trouble,) = notify.notify(asked, SUMMARY)
+    (trouble,) = summary.notify(asked, SUMMARY)
     assert "longer than timeout_s = 1" in trouble
     left = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/stat")
     assert not left.exists() or left.read_text().split()[2] == "Z"
 
 
 def test_a_command_that_is_not_there_is_only_told_of():
-    (trouble,) = notify.notify(NotifySection(command=("no-such-program-anywhere",), attempts=1), SUMMARY)
+    (trouble,) = summary.notify(NotifySection(command=("no-such-program-anywhere",), attempts=1), SUMMARY)
     assert "no-such-program-anywhere: No such file" in trouble
 
 
@@ -162,25 +162,25 @@ def hook():
 
 
 def test_a_webhook_that_refuses_is_asked_again(hook):
-    assert notify.notify(NotifySection(webhook=f"{hook}/token-of-ours"), SUMMARY) == []
+    assert summary.notify(NotifySection(webhook=f"{hook}/token-of-ours"), SUMMARY) == []
     assert Hook.received == [SUMMARY, SUMMARY]
 
 
 def test_a_webhook_that_never_answers_is_given_up_and_its_secret_is_not_told(hook, monkeypatch):
     monkeypatch.setenv("OUR_HOOK", f"{hook}/hang")
-    (trouble,) = notify.notify(NotifySection(webhook_env="OUR_HOOK", timeout_s=0.2, attempts=2), SUMMARY)
+    (trouble,) = summary.notify(NotifySection(webhook_env="OUR_HOOK", timeout_s=0.2, attempts=2), SUMMARY)
     assert trouble.startswith("the webhook at 127.0.0.1 was not notified in 2 attempts")
     assert "hang" not in trouble
     monkeypatch.delenv("OUR_HOOK")
-    assert "OUR_HOOK is not set" in notify.notify(NotifySection(webhook_env="OUR_HOOK"), SUMMARY)[0]
+    assert "OUR_HOOK is not set" in summary.notify(NotifySection(webhook_env="OUR_HOOK"), SUMMARY)[0]
 
 
 def test_who_is_told_when():
     trouble, news, nothing = SUMMARY, {"exit_code": 0, "news": True}, {"exit_code": 0, "news": False}
     for when, expected in {"trouble": [1, 0, 0], "news": [1, 1, 0], "always": [1, 1, 1]}.items():
         asked = NotifySection(command=("true",), when=when)
-        assert [notify.is_wanted(asked, told) for told in (trouble, news, nothing)] == list(map(bool, expected))
-    assert not notify.is_wanted(NotifySection(when="always"), trouble)  # nobody to tell
+        assert [summary.is_wanted(asked, told) for told in (trouble, news, nothing)] == list(map(bool, expected))
+    assert not summary.is_wanted(NotifySection(when="always"), trouble)  # nobody to tell
 
 
 def test_a_night_that_cannot_be_told_of_ends_as_it_would_have(tmp_path):

@@ -14,7 +14,7 @@ from dlcca.errors import DataError
 from dlcca.pipelines import nightly_run, page
 from dlcca.pipelines.catalog import iso
 from dlcca.pipelines.context import opened
-from dlcca.pipelines.markup import rounded_up
+from dlcca.pipelines.page import rounded_up
 from tests.pipelines.nights import day_of, pipeline_file, recorded
 
 FIRST = datetime(2026, 10, 1, 2, tzinfo=UTC)
