@@ -124,7 +124,9 @@ def baseline_methods(job: Job, n: int, q: int) -> Iterator[tuple[str, Method]]:
 def _fitting(settings: Settings, n: int) -> Settings:
     """The settings for n rows: no more landmarks or neighbours than there are, and no row numbers of the recording."""
     options = settings.options()
-    changed: dict[str, Any] = {"n_neighbors": min(options["n_neighbors"], n)}  # of neighbor_rows, at most n are used
+    changed: dict[str, Any] = {}
+    if options["n_neighbors"] != "auto":
+        changed["n_neighbors"] = min(options["n_neighbors"], n)  # of neighbor_rows, at most n are used
     if np.ndim(options["landmarks"]):
         changed["landmarks"] = "auto"
     elif isinstance(options["landmarks"], int):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Blocks, Stage
 from dlcca.errors import DataError, SettingsError
-from dlcca.fitting import embed, landmarks, metric, spectrum
+from dlcca.fitting import embed, landmarks, metric, readout, spectrum
 from dlcca.fitting.embed import fitted, model_of, rows_apart
 from dlcca.fitting.job import Job, memory_job
 from dlcca.model import Model
@@ -50,11 +50,15 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     model, some = model_of(job), evenly(job.n, min(job.n, SOME_ROWS))
     arrays = [job.read(v, some) for v in range(job.K)]
     E = model.coordinates(arrays)
-    half = half_fit(model, arrays, E, job.settings)
+    settings = job.settings.with_options(**readout.chosen(job))  # fits to halves have the same coordinates
+    half = half_fit(model, arrays, E, settings)
     pieces, stray = spectrum.connected_components(job)
     found = checks_of(model, arrays, _many(job), half, pieces)
-    stray = None if job.coordinates.are_eigenfunctions else stray
-    found = replace(found, again=_again(job, model), outliers=spectrum.outliers(job), stray=stray)
+    again = _again(job, model, settings)
+    if readout.kind(job).are_eigenfunctions:
+        found = replace(found, again=again, outliers=spectrum.outliers(job))
+    else:
+        found = replace(found, again=again, stray=stray)
     found = replace(found, linear=linear_cca_r2(arrays, E))
     plain = {
         name: np.asarray(x).tolist() if name in ARRAYS and x is not None else x for name, x in asdict(found).items()
@@ -62,7 +66,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     stage.write(block, {}, plain)
 
 
-def _again(job: Job, model: Model) -> NDArray[np.float64] | None:
+def _again(job: Job, model: Model, settings: Settings) -> NDArray[np.float64] | None:
     """How well each coordinate is reproduced by fits to halves of some rows; None where it cannot be measured."""
     if job.in_memory or not isinstance(job.options["neighborhoods"], str):
         return None  # in memory it would take a third of a small fit; `dlcca.stability` measures it on request
@@ -71,7 +75,7 @@ def _again(job: Job, model: Model) -> NDArray[np.float64] | None:
         return None
     rows, segments = found
     views = Views(tuple(job.read(v, rows) for v in range(job.K)), model.names)
-    settings = job.settings.with_options(neighbor_index="exact")  # an index of few rows is not worth its compilation
+    settings = settings.with_options(neighbor_index="exact")  # an index of few rows is not worth its compilation
     m, rng = min(model.n_landmarks, LANDMARKS_OF_HALF), np.random.default_rng(0)
     E = model.coordinates(views.arrays)
     try:

@@ -32,7 +32,8 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     """Coordinates up to sign and scale, and the sums from which these follow."""
     first, _last = job.bounds(block)
     model = readout.model(job)
-    E = np.concatenate([job.coordinates.read(rows, model) for rows in kernel_rows(job, block)])
+    kind = readout.kind(job)
+    E = np.concatenate([kind.read(rows, model) for rows in kernel_rows(job, block)])
     facts = {
         "squares": (E**2).sum(axis=0).tolist(),
         "cubes": (E**3).sum(axis=0).tolist(),
@@ -109,7 +110,7 @@ def model_of(job: Job) -> Model:
     return replace(
         model,
         values=[V * sign for V in model.values],
-        readout=job.coordinates.signed(model.readout, sign),
+        readout=readout.kind(job).signed(model.readout, sign),
         scale=scale,
         reach=reaches(job),
     )
@@ -128,7 +129,7 @@ def combine(job: Job, stage: Blocks, block: int) -> None:
     total = {key: np.sum([f[key] for f in facts], axis=0) for key in ("squares", "cubes", "sizes")}
     sign = signs_of_sums(total["cubes"], total["sizes"], largest_entries(np.array([f["largest"] for f in facts])))
     scale = np.ones_like(sign)
-    if not (job.fusion.is_scaled or job.coordinates.is_scaled):
+    if not (job.fusion.is_scaled or readout.kind(job).is_scaled):
         size = np.sqrt(total["squares"] / job.n)
         scale = 1 / np.where(size > 0, size, 1)
     stage.write(block, {}, {"sign": sign.tolist(), "scale": scale.tolist()})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -55,9 +55,6 @@ def fit_views(
 def fit_of(job: Job, embedding: Any, quality: Quality, choices: Choices) -> Fit:
     """The results of a job whose stages are finished."""
     sigma = bandwidth.sigmas(job)
-    for option, (value, reason) in readout.facts(job).get("chosen", {}).items():
-        settings = choices.settings.with_options(**{option: value})
-        choices = replace(choices, settings=settings, reasons={**choices.reasons, option: reason})
     return Fit(
         model=embed.model_of(job),
         embedding=embedding,
@@ -66,7 +63,7 @@ def fit_of(job: Job, embedding: Any, quality: Quality, choices: Choices) -> Fit:
         correlations=metric.result(job).correlations,
         bandwidth=sigma[0] if len(sigma) == 1 else np.array(sigma),
         quality=quality,
-        choices=choices,
+        choices=readout.with_chosen(job, choices),
     )
 
 

@@ -10,8 +10,9 @@ from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import bandwidth, distances, gram, landmarks, spectrum
 from dlcca.fitting.job import Job
 from dlcca.model import Model
-from dlcca.numerics.coordinates import COORDINATES, Landmarks
+from dlcca.numerics.coordinates import COORDINATES, Diffusion, Landmarks
 from dlcca.numerics.fusion import Degrees
+from dlcca.settings.auto import Choices
 
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
@@ -40,12 +41,37 @@ def model(job: Job) -> Model:
 
 
 def _read(job: Job) -> Model:
-    stage = READOUT.of(job)
-    return replace(solved_model(job), readout={name: stage.read(name, 0) for name in shapes(job)})
+    stage, name = READOUT.of(job), kind_name(job)
+    kept = {name: stage.read(name, 0) for name in shapes(job, COORDINATES[name])}
+    return replace(solved_model(job), reading=name, readout=kept)
 
 
-def shapes(job: Job) -> dict[str, tuple[int, ...]]:
-    return job.coordinates.shapes(landmarks.count(job), len(job.kernels), int(job.options["n_components"]))
+def kind_name(job: Job) -> str:
+    """The name of the coordinates, given or chosen in the fit."""
+    return str(facts(job).get("kind", job.options["coordinates"]))
+
+
+def kind(job: Job) -> Diffusion:
+    """The coordinates, given or chosen in the fit."""
+    return COORDINATES[kind_name(job)]
+
+
+def chosen(job: Job) -> dict[str, Any]:
+    """The values of options that were "auto" and are chosen in the fit."""
+    return {option: value for option, (value, _reason) in facts(job).get("chosen", {}).items()}
+
+
+def with_chosen(job: Job, choices: Choices) -> Choices:
+    """The choices with those that were made in the fit."""
+    made = {option: why for option, (_value, why) in facts(job).get("chosen", {}).items()}
+    reasons = {option: why for option, why in {**choices.reasons, **made}.items() if why}
+    return replace(choices, settings=choices.settings.with_options(**chosen(job)), reasons=reasons)
+
+
+def shapes(job: Job, kind: Diffusion | None = None) -> dict[str, tuple[int, ...]]:
+    """The arrays that the stage leaves, or those that one kind of coordinates needs."""
+    known = landmarks.count(job), len(job.kernels), int(job.options["n_components"])
+    return (kind or job.coordinates).shapes(*known)
 
 
 def facts(job: Job) -> dict[str, Any]:

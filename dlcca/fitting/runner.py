@@ -21,6 +21,7 @@ from dlcca.fitting import (
     neighborhood_rows,
     neighbors,
     pipeline,
+    readout,
     sharing,
     spectrum,
     strength,
@@ -103,7 +104,8 @@ def finish(job: Job, choices: Choices, cost: dict[str, Any] | None = None) -> Qu
 
 
 def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
-    quality = quality_of(job, choices)
+    quality, choices = quality_of(job, choices), readout.with_chosen(job, choices)
+    settings = job.settings.with_options(**readout.chosen(job)).to_dict()
     told = plain({**quality.measures, "n_common": quality.n_common, "warnings": quality.reasons})
     group = _emptied(job)
     group.create_group("quality", attributes=told)
@@ -127,7 +129,7 @@ def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
     manifest["model"] = _write_model(group, job, choices, quality, small)
     facts = {
         "views": {source.name: d for source, d in zip(job.sources, job.dims, strict=True)},
-        "settings": job.settings.to_dict(),
+        "settings": settings,
         "choices": choices.lines(),
         "fingerprint": fingerprint(job.inputs, job.settings.to_dict(), job.seed),
         "time_unit": "sample" if clock is None else "s",
@@ -153,9 +155,10 @@ def _write_model(group: Any, job: Job, choices: Choices, quality: Quality, small
         "bandwidth": np.asarray(sigma[0] if len(sigma) == 1 else sigma),
         **({} if made is None else made.scaling),
     }
+    settings = job.settings.with_options(**readout.chosen(job)).to_dict()
     facts = {
-        "params": job.settings.to_dict(),
-        "settings": job.settings.to_dict(),
+        "params": settings,
+        "settings": settings,
         "choices": choices.lines(),
         "n_common": quality.n_common,
         "quality": quality.measures,

@@ -131,8 +131,27 @@ class Potential(Diffusion):
         )
 
 
+class Automatic(Potential):
+    """Potential coordinates where few states can be distinguished, eigenfunctions where many can.
+
+    In noisy recordings a walk forgets quickly where it started, and five eigenfunctions hold two variables and their
+    harmonics. A smooth variable without noise is best seen in the eigenfunctions.
+    """
+
+    are_eigenfunctions = True  # they may be
+
+    def fit(self, model: Fitted, known: Landmarks, q: int, time: int | None) -> tuple[Readout, dict[str, Any]]:
+        arrays, facts = super().fit(model, known, q, time or 1)
+        name = "diffusion" if time is None and facts["states"] > potential.STATES else "potential"
+        why = f"{facts['states']:.1f} states can be distinguished after {potential.FEW_ROUNDS} round trips"
+        chosen: dict[str, Any] = {"coordinates": [name, why]}
+        if time is None:
+            chosen["diffusion_time"] = [1, "" if name == "diffusion" else f"at most {potential.STATES} states"]
+        return arrays, {**facts, "kind": name, "chosen": chosen}
+
+
 #: By the name in settings.
-COORDINATES: dict[str, Diffusion] = {"diffusion": Diffusion(), "potential": Potential()}
+COORDINATES: dict[str, Diffusion] = {"auto": Automatic(), "diffusion": Diffusion(), "potential": Potential()}
 
 
 def signs(Psi: NDArray) -> NDArray[np.float64]:

@@ -143,7 +143,7 @@ def _neighbor_rows(known: _Known) -> Choice:
 
 
 def _n_neighbors(known: _Known) -> Choice:
-    return min(NEIGHBORS, known.n), "" if known.kind != "knn" else "enough for a local covariance"
+    return NEIGHBORS, "" if known.kind != "knn" else "enough for a local covariance"
 
 
 def _metric(known: _Known) -> Choice:
@@ -178,7 +178,7 @@ def _solver(known: _Known) -> Choice:
     links = min(int(known.options["n_links"]), m) if known.options["kernel"] == "sparse" else m
     size = gram_matrices(K) * m * m * 8
     if known.coordinates.needs_grams:
-        return "gram", f"{known.options['coordinates']} coordinates are made of the Gram matrices"
+        return "gram", "the coordinates are made of the Gram matrices"
     if size > GRAM_BYTES:
         return "lanczos", f"matrices of {m} x {m} landmarks would take {size / 2**30:.1f} GiB"
     gram, lanczos = gram_seconds(n, m, links, K), lanczos_seconds(n, m, links, K, int(known.options["n_components"]))
@@ -194,7 +194,7 @@ def _coordinates(known: _Known) -> Choice:
     size = gram_matrices(known.K) * known.m**2 * 8
     if options["solver"] == "lanczos" or options["normalization"] == "paper" or size > GRAM_BYTES:
         return "diffusion", f"no matrices of {known.m} x {known.m} landmarks, of which potential coordinates are made"
-    return "potential", "transition probabilities hold several common variables without their harmonics"
+    return "auto", "chosen in the fit by the number of states that can be distinguished"
 
 
 def _diffusion_time(known: _Known) -> Choice:

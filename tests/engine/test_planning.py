@@ -21,6 +21,7 @@ SIZES = Sizes(
     q=5,
     candidates=20_000,
     sought=64,
+    subset=0,
     sought_by="products",
     links=32,
     links_by="products",

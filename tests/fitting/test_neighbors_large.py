@@ -275,8 +275,9 @@ def test_links_by_an_index_of_the_landmarks_are_nearly_the_true_ones(tmp_path, m
 def test_neighbors_that_are_found_badly_are_a_warning_with_advice():
     rng = np.random.default_rng(0)
     views = [rng.standard_normal((6000, 60)) for _ in range(2)]
+    options = {"n_neighbors": 64, "landmarks": 200, "neighbor_index": "pynndescent"}
     with pytest.warns(Untrusted) as told:
-        LocalCCA(neighborhoods="knn", landmarks=200, neighbor_index="pynndescent", random_state=0).fit(views)
+        LocalCCA(neighborhoods="knn", random_state=0, **options).fit(views)
     assert any("of the true neighbours" in str(one.message) and "'exact'" in str(one.message) for one in told)
 
 
