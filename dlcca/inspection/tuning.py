@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import runner
 from dlcca.fitting.in_memory import settle
-from dlcca.inspection.tuning_trials import Options, StateTrials, TimeTrials
+from dlcca.inspection.tuning_trials import Options, StateTrials, TimeTrials, Trials
 from dlcca.numerics.windows import chosen as some_rows
 from dlcca.numerics.windows import unbroken
+from dlcca.settings.auto import matched_rows
 from dlcca.settings.fit import OPTIONS, Settings
 from dlcca.settings.runfile import RunFile
 from dlcca.trust.lags import paired, settled_lags
@@ -165,7 +166,7 @@ def tune_sample(views: Any, segments: NDArray[np.int64], n: int, start: Settings
     by_chance, seconds = trials.by_chance(chosen), time.process_time() - began
     kept = {name: value for name, value in start.options().items() if name not in ("window", "n_neighbors")}
     return Tuned(
-        options={**kept, **chosen},
+        options={**kept, **chosen, **_matched(trials, chosen, n)},
         curves=curves,
         rule=trials.RULE,
         by_chance=by_chance,
@@ -193,6 +194,15 @@ def rows_to_read(n: int, settings: Settings) -> NDArray[np.int64]:
 def _at(X: Any, rows: NDArray[np.int64]) -> NDArray:
     """Some rows of an array, be it NumPy's, Dask's, Zarr's or a table."""
     return np.asarray(getattr(X, "oindex", getattr(X, "iloc", X))[rows])
+
+
+def _matched(trials: Trials, chosen: dict[str, Any], n: int) -> dict[str, Any]:
+    """Rows among which the chosen number of neighbours is searched, so that they match the reach of the kernel."""
+    settled = trials.settled(chosen)
+    if "n_neighbors" not in chosen or trials.settings.neighborhoods.neighbor_rows != "auto":
+        return {}
+    rows = matched_rows(int(chosen["n_neighbors"]), trials.n_landmarks(settled), int(settled.kernel.n_links))
+    return {"neighbor_rows": rows if rows < n else "all"}
 
 
 def _search_by_state(

@@ -65,6 +65,15 @@ def test_the_curves_hold_every_option_with_where_it_began_and_the_default(tuned)
     assert max(fusion.criterion) == fusion.criterion[fusion.candidates.index("alternating")]
 
 
+def test_neighbors_are_searched_among_rows_that_match_the_kernel():
+    views, _truth = simulate.torus(3000, random_state=0)
+    options = dlcca.tune(views, start={"neighborhoods": "knn", "landmarks": 600}).options
+    k, links = options["n_neighbors"], options["n_links"]
+    assert options["neighbor_rows"] == max(1000, -(-k * 600 // links))
+    given = dlcca.tune(views, start={"neighborhoods": "knn", "landmarks": 600, "neighbor_rows": "all"}).options
+    assert given["neighbor_rows"] == "all"
+
+
 def test_options_that_are_not_tuned_are_kept(torus):
     views = [X[:300] for X in torus[0]]
     start = LocalCCA(3, neighborhoods="knn", landmarks=200, rank=2)
