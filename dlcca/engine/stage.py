@@ -16,7 +16,7 @@ import numpy as np
 
 from dlcca.engine import given_rows
 from dlcca.engine.planning import StagePlan
-from dlcca.engine.work import Tell, do_missing
+from dlcca.engine.work import OnProgress, do_missing
 from dlcca.storage.blocks import Blocks
 from dlcca.storage.manifest import known_stage
 
@@ -81,8 +81,8 @@ class Stage:
     """What it depends on, in words, for the message on a stale stage."""
     cost: Callable[[Any], StagePlan] | None = None
     """What it will take, from the sizes of a job: for `dlcca plan`."""
-    drive: Callable[[Any, Blocks, Any, Tell | None], None] | None = None
-    on_start: Callable[[Any, Any, Tell | None], None] | None = None
+    drive: Callable[[Any, Blocks, Any, OnProgress | None], None] | None = None
+    on_start: Callable[[Any, Any, OnProgress | None], None] | None = None
     """Called when the stage is begun or resumed, with the job, the client and the progress."""
     before: Callable[[Any, Any], None] | None = None
     """Called before missing blocks are computed, with the job and the client: to compile what tasks need."""
@@ -121,20 +121,20 @@ class Stage:
         done.add(self.name)
         self.run(job)
 
-    def run(self, job: Any, client: Any = None, tell: Tell | None = None) -> None:
+    def run(self, job: Any, client: Any = None, on_progress: OnProgress | None = None) -> None:
         """Compute the blocks that are missing."""
         if not self.is_needed(job):
             return
         blocks = self.of(job).prepare(self.arrays(job), says=self.says(job))
         if self.on_start is not None:
-            self.on_start(job, client, tell)
+            self.on_start(job, client, on_progress)
         if self.drive is not None:
-            self.drive(job, blocks, client, tell)
+            self.drive(job, blocks, client, on_progress)
             return
         assert self.compute is not None
         if self.before is not None and blocks.missing():
             self.before(job, client)
-        if do_missing(self.compute, job, blocks, client, tell) and self.afterwards is not None:
+        if do_missing(self.compute, job, blocks, client, on_progress) and self.afterwards is not None:
             self.afterwards(job, client)
 
 

@@ -30,14 +30,16 @@ MOST_SAID = 10
 #: The job is whatever describes the work: a `Job` or an `IngestJob`.
 Compute = Callable[[Any, Blocks, int], None]
 #: Called with progress: stage name, blocks done, blocks in all.
-Tell = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 
 
-def do_missing(compute: Compute, job: Any, stage: Blocks, client: Any = None, tell: Tell | None = None) -> int:
+def do_missing(
+    compute: Compute, job: Any, stage: Blocks, client: Any = None, on_progress: OnProgress | None = None
+) -> int:
     """Compute every block of the stage that is not finished; how many there were."""
     missing = stage.missing()
     done = stage.n_blocks - len(missing)
-    report = _telling(stage.address, tell)
+    report = _reporter(stage.address, on_progress)
     report(stage.name, done, stage.n_blocks)
     sent = job if client is None else given_rows.carried(job)
     finished = scheduler.as_completed(_do, (compute, sent, stage), missing, client, name=stage.name, wave=WAVE)
@@ -48,17 +50,17 @@ def do_missing(compute: Compute, job: Any, stage: Blocks, client: Any = None, te
     return len(missing)
 
 
-def _telling(address: str, tell: Tell | None) -> Tell:
+def _reporter(address: str, on_progress: OnProgress | None) -> OnProgress:
     """Tells of progress whoever wants to know, and keeps it with the run; stops if the run is no longer ours."""
     if not address:  # in memory
-        return tell or _silence
+        return on_progress or _silence
     lock.confirm(address)
     recorder = event_log.current()
 
     def report(stage: str, done: int, blocks: int) -> None:
         lock.confirm(address)
-        if tell is not None:
-            tell(stage, done, blocks)
+        if on_progress is not None:
+            on_progress(stage, done, blocks)
         if recorder is not None and "/" not in stage:  # one within another stage goes with it
             recorder.far(stage, done, blocks)
 
@@ -108,13 +110,13 @@ def collect(
     job: Any,
     n_blocks: int,
     client: Any,
-    tell: Tell | None,
+    on_progress: OnProgress | None,
     arguments: tuple[Any, ...],
     *,
     name: str,
 ) -> Iterator[Any]:
     """Small results of a function of every block, in the order of the blocks; for what is not worth a place on disk."""
-    report = _telling(job.address, tell)
+    report = _reporter(job.address, on_progress)
     report(name, 0, n_blocks)
     if not job.address:
         yield from (function(job, block, *arguments) for block in range(n_blocks))
@@ -145,8 +147,8 @@ def reported(stage: str, block: int) -> Iterator[None]:
             from distributed import get_worker
 
             worker = get_worker()
-            told = f"{type(error).__name__}: {error}"[:500]
-            worker.log_event(TOPIC, {"stage": stage, "block": block, "error": told, "worker": worker.address})
+            text = f"{type(error).__name__}: {error}"[:500]
+            worker.log_event(TOPIC, {"stage": stage, "block": block, "error": text, "worker": worker.address})
         raise
 
 
@@ -159,7 +161,7 @@ def watched(client: Any, recorder: Recorder | None, say: Callable[[str], None]) 
     failed: Counter[tuple[str, int]] = Counter()
     said = Counter(failures=0)
 
-    def tell(text: str) -> None:
+    def on_progress(text: str) -> None:
         said["failures"] += 1
         if said["failures"] <= MOST_SAID:
             say(text if said["failures"] < MOST_SAID else f"{text} Further ones are not said; they are in the events.")
@@ -172,7 +174,7 @@ def watched(client: Any, recorder: Recorder | None, say: Callable[[str], None]) 
         if times <= RETRIES:
             recorder.note("retry", **about, times=times, at_most=RETRIES)
             again = f"it is begun again ({times} of at most {RETRIES} times)."
-            tell(f"block {block} of {stage!r} failed on {about['worker']} ({about['error']}); {again}")
+            on_progress(f"block {block} of {stage!r} failed on {about['worker']} ({about['error']}); {again}")
         else:
             recorder.note("block given up", **about)
 
@@ -184,7 +186,7 @@ def watched(client: Any, recorder: Recorder | None, say: Callable[[str], None]) 
         recorder.note("worker lost", worker=about.get("worker"), tasks=tasks)
         if tasks:
             recorder.note("retry", worker=about.get("worker"), tasks=tasks)
-            tell(f"the worker {about.get('worker')} is gone; {tasks} tasks are begun again elsewhere.")
+            on_progress(f"the worker {about.get('worker')} is gone; {tasks} tasks are begun again elsewhere.")
 
     client.subscribe_topic(TOPIC, on_failure)
     client.subscribe_topic("all", on_any)

@@ -30,7 +30,7 @@ ROWS, STRETCHES, LANDMARKS = 2048, 4, 200
 COMPONENTS, LEAST_VARIANCE = 32, 1e-4
 #: A shorter window is taken if it leaves at most so many times as much of its coordinate untold as the best, and this
 #: much besides: the shorter, the more local is the metric.
-TIMES_UNTOLD, BESIDES = 2.0, 0.03
+TIMES_UNEXPLAINED, BESIDES = 2.0, 0.03
 
 Rows = NDArray[np.int64]
 #: The first coordinate (n,) of some views, from the windows (m, k) of some landmarks (m,).
@@ -53,19 +53,19 @@ def auto_window(arrays: Sequence[NDArray], segments: NDArray, embed: Embed) -> t
     """The length for views (n, d_v) of which `rows_to_choose_by` has chosen the rows, and why."""
     usual = min(len(segments), CANDIDATES[0])
     sound = len(arrays) > 1 and all(in_range(X) for X in arrays)  # what is not is refused with its rows, later
-    told = told_by_each([main_components(X) for X in arrays], segments, embed) if sound else {}
-    if not told:
+    found = r2_by_window([main_components(X) for X in arrays], segments, embed) if sound else {}
+    if not found:
         return usual, "the usual length; there is nothing to compare it by"
-    curve = ", ".join(f"{width}: {score:.2f}" for width, score in told.items())
-    best = max(told.values())
+    curve = ", ".join(f"{width}: {score:.2f}" for width, score in found.items())
+    best = max(found.values())
     if best <= 0:
         return usual, f"the usual length; of none does each view alone tell the first coordinate (R² {curve})"
-    enough = 1 - TIMES_UNTOLD * (1 - best) - BESIDES
-    shortest = next(width for width, score in told.items() if score >= enough)
+    enough = 1 - TIMES_UNEXPLAINED * (1 - best) - BESIDES
+    shortest = next(width for width, score in found.items() if score >= enough)
     return shortest, f"the shortest whose first coordinate each view alone tells nearly best (R² {curve})"
 
 
-def told_by_each(parts: list[NDArray], segments: NDArray, embed: Embed) -> dict[int, float]:
+def r2_by_window(parts: list[NDArray], segments: NDArray, embed: Embed) -> dict[int, float]:
     """For each candidate length, R² of the first coordinate predicted from one view, the lowest of all views."""
     found = {}
     for width in CANDIDATES:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.stage import Blocks, Stage
-from dlcca.engine.work import Tell, collect
+from dlcca.engine.work import OnProgress, collect
 from dlcca.fitting import distances, kernel
 from dlcca.fitting.job import Job
 from dlcca.numerics.kernels import QUANTILES, choose_bandwidth, kth_smallest, log_sums, sigma_grid, steepest
@@ -30,12 +30,12 @@ def neighbor_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
     yield from ((v, kth_smallest(D)) for v, D in kernel_distances(job, block))
 
 
-def _find(job: Job, stage: Blocks, client: Any, tell: Tell | None) -> None:
+def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
     if stage.missing():
-        stage.write(0, {}, {"sigma": _bandwidths(job, client, tell)})
+        stage.write(0, {}, {"sigma": _bandwidths(job, client, on_progress)})
 
 
-def _bandwidths(job: Job, client: Any, tell: Tell | None) -> list[float]:
+def _bandwidths(job: Job, client: Any, on_progress: OnProgress | None) -> list[float]:
     said = job.options["bandwidth"]
     if not isinstance(said, str):
         return [float(said) for _ in job.kernels]
@@ -46,19 +46,19 @@ def _bandwidths(job: Job, client: Any, tell: Tell | None) -> list[float]:
         return sigma
     looked_at = neighbor_distances if said == "neighbor" else kernel_distances
     share, many = QUANTILES["median" if said == "slope" else said], len(job.kernels)
-    sigma = distances.quantiles(job, looked_at, many, share, client, tell, dense=not job.is_sparse)
+    sigma = distances.quantiles(job, looked_at, many, share, client, on_progress, dense=not job.is_sparse)
     if said == "slope":
-        sigma = _steepest(job, sigma, client, tell)
+        sigma = _steepest(job, sigma, client, on_progress)
     distances.refuse_flat(sigma, job)
     return sigma
 
 
-def _steepest(job: Job, medians: list[float], client: Any, tell: Tell | None) -> list[float]:
+def _steepest(job: Job, medians: list[float], client: Any, on_progress: OnProgress | None) -> list[float]:
     """The slope rule, from the logarithm of the sum of every candidate's kernel."""
     if not all(median > 0 for median in medians):
         return medians
     grids = [sigma_grid(median) for median in medians]
-    parts = collect(log_sums_of, job, job.n_blocks, client, tell, (grids,), name="bandwidth")
+    parts = collect(log_sums_of, job, job.n_blocks, client, on_progress, (grids,), name="bandwidth")
     totals = reduce(np.logaddexp, parts)
     return [steepest(grid, total) for grid, total in zip(grids, totals, strict=True)]
 

@@ -43,20 +43,20 @@ def calibrate(job: Job, opened: Opened, workers: int, say: Say | None = None) ->
     All is done in a scratch folder, which is removed. Stages whose cost depends on the landmarks alone meet as many
     landmarks as in the job, if there are so many rows.
     """
-    tell = say or (lambda text: None)
+    on_progress = say or (lambda text: None)
     scratch = Path(tempfile.mkdtemp(prefix="dlcca-calibration-", dir=_beside(job.address)))
     n = min(job.n, ROWS)
     try:
-        tell("compiling")
+        on_progress("compiling")
         measured_run(_warming(job, scratch / "compiling"))  # into the cache that workers read
         began = time.perf_counter()
         with opened() as client:
             here_s = time.perf_counter() - began
-            tell("warming")
+            on_progress("warming")
             cold_s, warm_s = (_seconds(_warming(job, scratch / name), client) for name in ("cold", "warm"))
             trials = []
             for name, share in (("few", FEW), ("many", MANY), ("few again", FEW)):
-                tell(f"measuring {n} rows in {name} blocks")
+                on_progress(f"measuring {n} rows in {name} blocks")
                 some = first_rows(job, n, -(-n // (share * workers)), scratch / name)
                 trials.append(Trial(sizes_of(some), workers, measured_run(some, client)))
             few, many, again = trials
@@ -200,14 +200,14 @@ class _Watch:
         self.stages[self._name] = (known[0] + wall_s, max(known[1], self._rest), max(known[2], peak))
         self._name = None
 
-    def share(self, told: str, other: str, costs: dict[str, dict[str, Any]]) -> None:
+    def share(self, stage: str, other: str, costs: dict[str, dict[str, Any]]) -> None:
         """Divide the time of a stage with another whose progress had its name, in proportion to their tasks."""
-        if told not in self.stages or other not in costs:
+        if stage not in self.stages or other not in costs:
             return
-        wall_s, rest, peak = self.stages[told]
-        both = [costs[name]["seconds"] if name in costs else 0.0 for name in (told, other)]
+        wall_s, rest, peak = self.stages[stage]
+        both = [costs[name]["seconds"] if name in costs else 0.0 for name in (stage, other)]
         theirs = wall_s * both[1] / (sum(both) or 1.0)
-        self.stages |= {told: (wall_s - theirs, rest, peak), other: (theirs, rest, peak)}
+        self.stages |= {stage: (wall_s - theirs, rest, peak), other: (theirs, rest, peak)}
 
     def _everywhere(self, function: Callable[[], Any]) -> list[Any]:
         """What a function returns on every worker, or here if there are none."""

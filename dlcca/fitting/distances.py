@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Blocks, Stage
-from dlcca.engine.work import Tell, collect
+from dlcca.engine.work import OnProgress, collect
 from dlcca.errors import DataError
 from dlcca.fitting import axes, landmarks, metric
 from dlcca.fitting.job import Job
@@ -81,13 +81,13 @@ def passes(job: Job, *, dense: bool) -> int:
 
 
 def quantiles(
-    job: Job, distances: Distances, many: int, share: float, client: Any, tell: Tell | None, *, dense: bool
+    job: Job, distances: Distances, many: int, share: float, client: Any, on_progress: OnProgress | None, *, dense: bool
 ) -> list[float]:
     """The quantile of each of ``many`` sets of distances; all of them from the same passes."""
     searches = [Search(share, np.dtype(job.dtype), passes(job, dense=dense)) for _ in range(many)]
     while not all(search.is_over for search in searches):
         wanted = {which: (search.level, search.prefixes) for which, search in enumerate(searches) if not search.is_over}
-        parts = collect(count, job, job.n_blocks, client, tell, (distances, wanted), name="bandwidth")
+        parts = collect(count, job, job.n_blocks, client, on_progress, (distances, wanted), name="bandwidth")
         total = added(parts)
         for which in wanted:
             searches[which].narrow({prefix: total[which, prefix] for prefix in wanted[which][1]})
@@ -121,15 +121,15 @@ def view_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
         yield from ((v, D) for D in tiles(of_view(job, v), views))
 
 
-def _find(job: Job, stage: Blocks, client: Any, tell: Tell | None) -> None:
+def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
     if stage.missing():
-        found = _medians(job) if job.in_memory else _quantiles(job, client, tell)
+        found = _medians(job) if job.in_memory else _quantiles(job, client, on_progress)
         refuse_flat(found, job)
         stage.write(0, {}, {"units": found})
 
 
-def _quantiles(job: Job, client: Any, tell: Tell | None) -> list[float]:
-    return quantiles(job, view_distances, job.K, 0.5, client, tell, dense=True)
+def _quantiles(job: Job, client: Any, on_progress: OnProgress | None) -> list[float]:
+    return quantiles(job, view_distances, job.K, 0.5, client, on_progress, dense=True)
 
 
 def _medians(job: Job) -> list[float]:

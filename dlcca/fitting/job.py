@@ -247,9 +247,9 @@ class Job:
         """Facts of a block by which a later change of its views is found."""
         return inputs.checksums(views)
 
-    def confirm_inputs(self, client: Any = None, tell: Any = None) -> None:
+    def confirm_inputs(self, client: Any = None, on_progress: Any = None) -> None:
         """An error if a view has changed since it was first read."""
-        inputs.confirm(self, client, tell)
+        inputs.confirm(self, client, on_progress)
 
     def find(self, kind: str, *key: Hashable) -> Any:
         """What this process has cached for the job under a kind and a key; None if nothing."""
@@ -465,7 +465,7 @@ class MemoryJob(Job):
     def checksums(self, views: Sequence[NDArray]) -> dict[str, list[int]]:
         return {}
 
-    def confirm_inputs(self, client: Any = None, tell: Any = None) -> None:
+    def confirm_inputs(self, client: Any = None, on_progress: Any = None) -> None:
         """Nobody else can change them."""
 
     def find(self, kind: str, *key: Hashable) -> Any:

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dlcca.engine.stage import Blocks, fingerprint
-from dlcca.engine.work import Tell, do_missing
+from dlcca.engine.work import OnProgress, do_missing
 from dlcca.errors import DamagedBlock, StaleStage
 from dlcca.fitting import bandwidth, gram, kernel, landmarks
 from dlcca.fitting.job import Job
@@ -54,8 +54,8 @@ def solved(job: Job, products: Products, q: int) -> tuple[NDArray, list[NDArray]
 class Products:
     """Products of the kernels with blocks of vectors, counted, and each computed once in the life of a store."""
 
-    def __init__(self, job: Job, q: int, client: Any, tell: Tell | None) -> None:
-        self.job, self.client, self.tell = job, client, tell
+    def __init__(self, job: Job, q: int, client: Any, on_progress: OnProgress | None) -> None:
+        self.job, self.client, self.on_progress = job, client, on_progress
         self.m = landmarks.count(job)
         self.width = max(eigensolvers.width(q + 1), q)
         most = 3 * job.K + 4 * eigensolvers.MOST_STEPS  # more than there can be; what is not written takes no room
@@ -74,8 +74,8 @@ class Products:
         found = self._found(number, asked, V.shape[1])
         if found is None:
             found = self._computed(number, asked, path, V, roots)
-        if self.tell is not None:
-            self.tell(NAME, self.count, self.count + 1)  # how many more there are is not known
+        if self.on_progress is not None:
+            self.on_progress(NAME, self.count, self.count + 1)  # how many more there are is not known
         return found
 
     def _found(self, number: int, asked: list[Any], b: int) -> NDArray | None:

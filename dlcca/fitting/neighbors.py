@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.engine.work import Tell, collect
+from dlcca.engine.work import OnProgress, collect
 from dlcca.errors import SettingsError
 from dlcca.fitting import indexes, landmarks, links, scan
 from dlcca.fitting.job import Job, check_rows, memory_job, refuse_sizes
@@ -307,7 +307,7 @@ def all_neighbors(job: Job) -> NDArray[np.int64]:
     return NEIGHBORHOODS.of(job).read_all("rows")
 
 
-def _measure(job: Job, stage: Blocks, client: Any, tell: Tell | None) -> None:
+def _measure(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
     """Hold the neighbours of some landmarks against all samples, and keep the share that was found."""
     if not stage.missing():
         return
@@ -315,7 +315,9 @@ def _measure(job: Job, stage: Blocks, client: Any, tell: Tell | None) -> None:
     exact: Nearest | None = None
     if in_subset(job):
         exact = _in_subset(job, [np.concatenate(P) for P in zip(*_some_points(job, some), strict=True)], "products")
-    for part in () if in_subset(job) else collect(exact_part, job, job.n_blocks, client, tell, (some,), name="recall"):
+    for part in (
+        () if in_subset(job) else collect(exact_part, job, job.n_blocks, client, on_progress, (some,), name="recall")
+    ):
         if exact is None:
             exact = part
         else:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Stage
-from dlcca.engine.work import Tell
+from dlcca.engine.work import OnProgress
 from dlcca.fitting import (
     axes,
     bandwidth,
@@ -71,19 +71,19 @@ def refuse_place(job: Job) -> None:
     places.refuse_store(job.address, FORM, inputs=places_read(job.address, job.clock, job.sources), setting="store")
 
 
-def run(job: Job, client: Any = None, tell: Tell | None = None) -> None:
+def run(job: Job, client: Any = None, on_progress: OnProgress | None = None) -> None:
     """Compute what is missing of every stage. An input that has changed since it was first read is refused."""
     refuse_place(job)
     if scan.MOMENTS.of(job).missing():  # the views may have changed since they were read in another run
         forget(client)
-    compute(job, client, tell)
-    job.confirm_inputs(client, tell)  # it may have changed on the way
+    compute(job, client, on_progress)
+    job.confirm_inputs(client, on_progress)  # it may have changed on the way
 
 
-def compute(job: Job, client: Any = None, tell: Tell | None = None) -> None:
+def compute(job: Job, client: Any = None, on_progress: OnProgress | None = None) -> None:
     """Run every stage in its order."""
     for stage in STAGES:
-        stage.run(job, client, tell)
+        stage.run(job, client, on_progress)
 
 
 def forget(client: Any = None) -> None:

@@ -1,8 +1,8 @@
 """Rates from measurements: the cost of a task as such and of its rows, separated by runs in blocks of two sizes.
 
 With few large and with many small blocks of the same rows, the work is the same and the number of tasks differs. The
-first task of a worker opens what the later ones use, so that it takes longer; where workers do several tasks that is
-seen, and it is told apart from both.
+first task of a worker opens what the later ones use, so that it takes longer; where workers do several tasks, this cost
+is separated from both.
 
 Rates are kept in a file: one for each kind of job on each kind of machine, in the user's cache folder.
 """

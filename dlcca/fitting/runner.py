@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.stage import Progress, fingerprint, progress_of, stages_on_disk
-from dlcca.engine.work import Tell, digest_of_blocks, watched
+from dlcca.engine.work import OnProgress, digest_of_blocks, watched
 from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import (
     bandwidth,
@@ -69,14 +69,16 @@ def prepared(
     return chosen_job(store, sources, settled(settings, sources), seed, clock)
 
 
-def run(job: Job, choices: Choices, client: Any = None, tell: Tell | None = None, say: Say = silence) -> Quality:
+def run(
+    job: Job, choices: Choices, client: Any = None, on_progress: OnProgress | None = None, say: Say = silence
+) -> Quality:
     """Do what is missing of every stage, and seal the run.
 
     Nobody else may write to the store meanwhile. ``say`` is called with a sentence on each retry.
     """
     pipeline.refuse_place(job)
     with lock.held(job.address, "a run"), watched(client, event_log.current(), say):
-        pipeline.run(job, client, tell)
+        pipeline.run(job, client, on_progress)
         lock.confirm(job.address)
         return finish(job, choices, costs(job.address))
 
@@ -106,9 +108,9 @@ def finish(job: Job, choices: Choices, cost: dict[str, Any] | None = None) -> Qu
 def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
     quality, choices = quality_of(job, choices), readout.with_chosen(job, choices)
     settings = job.settings.with_options(**readout.chosen(job)).to_dict()
-    told = plain({**quality.measures, "n_common": quality.n_common, "warnings": quality.reasons})
+    measures = plain({**quality.measures, "n_common": quality.n_common, "warnings": quality.reasons})
     group = _emptied(job)
-    group.create_group("quality", attributes=told)
+    group.create_group("quality", attributes=measures)
     clock = job.moments
     small = {
         "time": np.arange(job.n) if clock is None else clock.time,
@@ -124,7 +126,7 @@ def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
     manifest = {name: write_array(group, name, X) for name, X in small.items()}
     manifest |= {
         "embedding": digest_of_blocks(embed.finish, job, embed.EMBEDDING.of(job), "/embedding"),
-        "quality": digest_of_facts(told),
+        "quality": digest_of_facts(measures),
     }
     manifest["model"] = _write_model(group, job, choices, quality, small)
     facts = {

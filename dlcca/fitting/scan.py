@@ -98,7 +98,7 @@ SCAN = Stage(
     n_blocks=lambda job: job.n_blocks,
     says=_says,
     cost=_scan_cost,
-    on_start=lambda job, client, tell: job.confirm_inputs(client, tell),
+    on_start=lambda job, client, on_progress: job.confirm_inputs(client, on_progress),
     reads="a block of samples",
     leaves="means and variances; refuses NaN with its place",
 )

@@ -12,14 +12,14 @@ from threadpoolctl import threadpool_limits
 
 from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.engine.work import Tell, do_missing
+from dlcca.engine.work import OnProgress, do_missing
 from dlcca.errors import SettingsError
 from dlcca.fitting import bandwidth, gram, lanczos, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics.kernels import gram_components
 from dlcca.storage import cost
 from dlcca.trust.quality import CONNECTED
-from dlcca.trust.select_coordinates import SPARE, Chosen, telling
+from dlcca.trust.select_coordinates import SPARE, Chosen, select_coordinates
 
 #: Below it an eigenvalue is rounding: singular values come as roots of numbers that are known to 1e-16.
 LEAST_EIGENVALUE = 1e-7
@@ -27,21 +27,21 @@ LEAST_EIGENVALUE = 1e-7
 LANCZOS_STEPS = 20
 
 
-def _find(job: Job, stage: Blocks, client: Any, tell: Tell | None) -> None:
+def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
     """Solve: in a task, from the matrices of all groups, or here, with products that are passes over the samples."""
     if job.options["solver"] == "gram":
-        do_missing(solve, job, stage, client, tell)
+        do_missing(solve, job, stage, client, on_progress)
         return
     if stage.missing():
-        products = lanczos.Products(job, n_solved(job), client, tell)
+        products = lanczos.Products(job, n_solved(job), client, on_progress)
         S, values = lanczos.solved(job, products, n_solved(job))
         if not job.in_memory:
             cost.collected(products.stage.cost())  # of what is removed below
         # Every piece has an eigenvalue of one; of more pieces than were solved for, as many as there are.
         write(job, stage, S, values, int((S > CONNECTED).sum()))
     lanczos.remove(job)
-    if tell is not None:
-        tell(stage.name, 1, 1)
+    if on_progress is not None:
+        on_progress(stage.name, 1, 1)
 
 
 def solve(job: Job, stage: Blocks, block: int) -> None:
@@ -91,7 +91,7 @@ def _chosen(values: Sequence[NDArray], eigenvalues: NDArray, q: int) -> Chosen:
     """Which q of the solved coordinates are given, by the kernels' values (m, p) of the landmarks."""
     known = int((eigenvalues > LEAST_EIGENVALUE).sum()) - 1
     E = np.mean(values, axis=0)[:, :known]
-    return telling(E, eigenvalues[1 : known + 1], q, pieces_above=CONNECTED)
+    return select_coordinates(E, eigenvalues[1 : known + 1], q, pieces_above=CONNECTED)
 
 
 def eigenvalues(job: Job) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks
 from dlcca.engine.stage import fingerprint, progress_of, stages_on_disk
-from dlcca.engine.work import Tell, digest_of_blocks, do_missing
+from dlcca.engine.work import OnProgress, digest_of_blocks, do_missing
 from dlcca.errors import SettingsError, StaleStage, suggest
 from dlcca.fitting.job import Source, array_sources, cached_clock, dtype_and_rows, identity, opened, places_read
 from dlcca.model import Model
@@ -121,18 +121,18 @@ def named_arrays(said: Sequence[str], names: tuple[str, ...], missing_chunks: st
     return array_sources(dict(zip(names, said, strict=True)), dict.fromkeys(names, missing_chunks))
 
 
-def run(job: TransformJob, client: Any = None, tell: Tell | None = None) -> dict[str, Any]:
+def run(job: TransformJob, client: Any = None, on_progress: OnProgress | None = None) -> dict[str, Any]:
     """Do what is missing, and seal the result; its header."""
     _refuse_foreign(job)
     with lock.held(job.address, "a transform"):
         if not transformed.is_transformed(job.address):
-            return _done(job, client, tell)
+            return _done(job, client, on_progress)
         if inputs.recorded(job.stage) is not None:  # else it was made by an earlier dlcca
-            inputs.confirm(job, client, tell)
+            inputs.confirm(job, client, on_progress)
         return transformed.describe(job.address)
 
 
-def _done(job: TransformJob, client: Any, tell: Tell | None) -> dict[str, Any]:
+def _done(job: TransformJob, client: Any, on_progress: OnProgress | None) -> dict[str, Any]:
     n, rows = job.n, job.rows
     arrays: dict[str, Any] = {
         "/embedding": ((n, job.q), job.dtype, rows),
@@ -143,9 +143,9 @@ def _done(job: TransformJob, client: Any, tell: Tell | None) -> dict[str, Any]:
     }
     says = f"the model {job.model}, views {', '.join(job.present)}"
     stage = job.stage.prepare(arrays, says=says)
-    inputs.confirm(job, client, tell)
-    do_missing(compute, job, stage, client, tell)
-    inputs.confirm(job, client, tell)  # it may have changed on the way
+    inputs.confirm(job, client, on_progress)
+    do_missing(compute, job, stage, client, on_progress)
+    inputs.confirm(job, client, on_progress)  # it may have changed on the way
     with storing(f"the header of {job.address}"):
         _seal(job)
     return transformed.describe(job.address)

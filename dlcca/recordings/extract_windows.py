@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.work import Tell, do_missing
+from dlcca.engine.work import OnProgress, do_missing
 from dlcca.errors import DataError, DlccaError, StaleStage
 from dlcca.recordings import input_integrity, validity, windows
 from dlcca.recordings.features import Feature
@@ -31,7 +31,7 @@ from dlcca.storage.views import Reason, array_of_view, blank
 BATCH_BYTES = 1 << 20
 
 
-def run(job: IngestJob, client: Any = None, tell: Tell | None = None) -> None:
+def run(job: IngestJob, client: Any = None, on_progress: OnProgress | None = None) -> None:
     """Compute every block that is not finished."""
     arrays: dict[str, Any] = {}
     for v, dims in enumerate(job.dims):
@@ -40,7 +40,7 @@ def run(job: IngestJob, client: Any = None, tell: Tell | None = None) -> None:
     stage = job.stage("drafts").prepare(arrays, says=f"{job.n} windows of {len(job.views)} views")
     _refuse_other_form(job, stage)
     confirm(job, begin=True)
-    do_missing(compute, job, stage, client, tell)
+    do_missing(compute, job, stage, client, on_progress)
     confirm(job, begin=True)  # a file may have changed in the meantime
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dlcca.engine.stage import Progress, fingerprint, progress_of, stages_on_disk
-from dlcca.engine.work import Tell
+from dlcca.engine.work import OnProgress
 from dlcca.errors import StaleStage
 from dlcca.recordings import extract_windows, scaling, validity
 from dlcca.recordings.formats.recording import Recording
@@ -59,7 +59,7 @@ def prepared(
     return job, line
 
 
-def run(job: IngestJob, line: Timeline, client: Any = None, tell: Tell | None = None) -> dict[str, Any]:
+def run(job: IngestJob, line: Timeline, client: Any = None, on_progress: OnProgress | None = None) -> dict[str, Any]:
     """Compute what is missing and seal the store; return its header. A finished store is left as it is."""
     _refuse_other(job)
     with lock.held(job.address, "an ingestion"):
@@ -67,7 +67,7 @@ def run(job: IngestJob, line: Timeline, client: Any = None, tell: Tell | None = 
             extract_windows.confirm(job)
         else:
             for stage in STAGES:
-                stage(job, client, tell)
+                stage(job, client, on_progress)
             with storing(f"the header of {job.address}"):
                 _seal(job, line)
         for v in job.scaled_later:  # as large as the views; also if it was stopped between the seal and this

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from dlcca.engine.work import Tell, collect
+from dlcca.engine.work import OnProgress, collect
 from dlcca.errors import DamagedBlock, DataError
 from dlcca.recordings.view_array import ViewArray
 from dlcca.storage import lock
@@ -50,7 +50,7 @@ def checksums(views: Sequence[NDArray]) -> dict[str, list[int]]:
     return {CHECKSUMS: [crc32c(X) for X in views]}
 
 
-def confirm(job: Reader, client: Any = None, tell: Tell | None = None) -> None:
+def confirm(job: Reader, client: Any = None, on_progress: OnProgress | None = None) -> None:
     """Refuse an input of which a finished block has changed since it was read; the first time, record signatures."""
     stage, now = job.first_read, _signatures(job)
     before = recorded(stage)
@@ -60,7 +60,7 @@ def confirm(job: Reader, client: Any = None, tell: Tell | None = None) -> None:
         missing, n = set(stage.missing()), stage.n_blocks
         differ = [b for b in range(n) if any(now[name][b] != before.get(name, [""] * n)[b] for name in now)]
         again = [block for block in differ if block not in missing]
-        found = collect(_changed, job, len(again), client, tell, (again,), name=f"{stage.name}/inputs")
+        found = collect(_changed, job, len(again), client, on_progress, (again,), name=f"{stage.name}/inputs")
         for block, name in zip(again, found, strict=True):
             if name:
                 raise changed(stage, name, *job.rows_read(block))

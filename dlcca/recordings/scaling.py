@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.work import Tell, collect, do_missing
+from dlcca.engine.work import OnProgress, collect, do_missing
 from dlcca.errors import DataError
 from dlcca.numerics.streaming import (
     RANKS,
@@ -155,16 +155,16 @@ def _columns(job: IngestJob, v: int, center: NDArray, scale: NDArray) -> Columns
     return side_by_side(parts)
 
 
-def run(job: IngestJob, client: Any = None, tell: Tell | None = None) -> None:
+def run(job: IngestJob, client: Any = None, on_progress: OnProgress | None = None) -> None:
     """Stages `pca` and `views`: write the blocks of the views that are not scaled whenever they are read."""
     if not job.scaled_later:
         return
-    _run_pca(job, client, tell)
+    _run_pca(job, client, on_progress)
     more = array_of_view(job.inputs, np.dtype(np.float32), finished=True)
     arrays: dict[str, Any] = {
         f"/views/{job.views[v].name}": ((job.n, job.width(v)), "float32", job.rows, more) for v in job.scaled_later
     }
-    do_missing(compute, job, job.stage("views").prepare(arrays, says=f"{job.n} windows"), client, tell)
+    do_missing(compute, job, job.stage("views").prepare(arrays, says=f"{job.n} windows"), client, on_progress)
 
 
 def compute(job: IngestJob, stage: Blocks, block: int) -> None:
@@ -210,7 +210,7 @@ def features(job: IngestJob, v: int, block: int) -> NDArray:
     return F
 
 
-def _run_pca(job: IngestJob, client: Any, tell: Tell | None) -> None:
+def _run_pca(job: IngestJob, client: Any, on_progress: OnProgress | None) -> None:
     """Principal components of the views whose recipe has them: their covariance is summed block by block."""
     views = [v for v, view in enumerate(job.views) if view.recipe.pca_components]
     stage = job.stage("pca")
@@ -234,7 +234,7 @@ def _run_pca(job: IngestJob, client: Any, tell: Tell | None) -> None:
         if job.scaling_from:
             found = read_arrays(job.scaling_from, [place[1:] for place in places])
         else:
-            blocks = collect(_scatter, job, job.n_blocks, client, tell, (v,), name="pca")
+            blocks = collect(_scatter, job, job.n_blocks, client, on_progress, (v,), name="pca")
             found = principal(blocks, job.views[v].recipe.pca_components)
         parts |= {place: (0, X) for place, X in zip(places, found, strict=True)}
     stage.write(0, parts, {})

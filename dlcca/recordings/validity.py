@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.work import Tell
+from dlcca.engine.work import OnProgress
 from dlcca.errors import DataError
 from dlcca.recordings.formats.recording import Digital, values_of
 from dlcca.recordings.ingest_job import IngestJob, packed, unpacked
@@ -339,7 +339,7 @@ def _touched(job: IngestJob, v: int, k: int, run: LongRun) -> list[list[int]]:
 # The stage.
 
 
-def run(job: IngestJob, client: Any = None, tell: Tell | None = None) -> None:
+def run(job: IngestJob, client: Any = None, on_progress: OnProgress | None = None) -> None:
     """Stage `clock`: write the valid windows and the scaling; short, in one block, computed here."""
     stage = job.stage("clock")
     if not stage.missing():
@@ -359,8 +359,8 @@ def run(job: IngestJob, client: Any = None, tell: Tell | None = None) -> None:
     arrays: Mapping[str, Any] = {name: (X.shape, X.dtype, len(X)) for name, X in parts.items()}
     stage = stage.prepare(arrays, says=f"{job.n} windows, {len(rows)} of them valid")
     stage.write(0, {name: (0, X) for name, X in parts.items()}, {"overlooked": ignored})
-    if tell is not None:
-        tell(stage.name, 1, 1)
+    if on_progress is not None:
+        on_progress(stage.name, 1, 1)
 
 
 def reasons(job: IngestJob, facts: Facts) -> tuple[NDArray[np.uint8], list[str]]:

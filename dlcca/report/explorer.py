@@ -101,7 +101,7 @@ def _channels(view: ViewChannels, found: Overview) -> list[dict[str, Any]]:
     made = []
     for i in sorted(view.ranked[: _most_channels(found)]):
         share = "" if view.r2 is None else f", R² {view.r2[i]:.2f}"
-        name = {"name": view.labels[i], "told": f"{view.labels[i]}{share}", "group": f"Channels of {view.name}"}
+        name = {"name": view.labels[i], "label": f"{view.labels[i]}{share}", "group": f"Channels of {view.name}"}
         made.append({**name, "at": "landmarks", **_quantized(view.values[:, i])})
     return made
 

@@ -42,7 +42,10 @@ MEANINGS = {
         "landmarks per row",
         "with weight in the kernel, typically; too few, or all, would be wrong",
     ),
-    "told_by_half": ("R² with half of the landmarks", "R² of each coordinate from a fit with every other landmark"),
+    "half_landmarks_r2": (
+        "R² with half of the landmarks",
+        "R² of each coordinate from a fit with every other landmark",
+    ),
     "from_halves": ("reproduced on half of the samples", "share of each coordinate on which fits to two halves agree"),
     "linear_cca_r2": ("R² of linear CCA", "held-out R² of the coordinates from as many variates of plain linear CCA"),
     "eigengap": ("gap after the last coordinate", "relative difference to the next eigenvalue"),

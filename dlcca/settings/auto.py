@@ -15,7 +15,7 @@ DENSE_ENTRIES = 1 << 27
 #: Gram matrices up to this many bytes; above, no worker should hold them.
 GRAM_BYTES = 1 << 30
 #: Landmarks for windows of time; for nearest neighbours at least, and at most, as sqrt(200 n) samples ask for: the more
-#: samples, the finer the common variable is told, and the smaller a trace of a private one shows.
+#: samples, the finer the resolution of the common variable, and the smaller a visible leak of a private one.
 TIME_LANDMARKS, KNN_LANDMARKS, KNN_LANDMARKS_LARGE, LANDMARKS_GROW = 2000, 1000, 2000, 200
 
 #: Neighbours of a landmark, and the fewest rows among which they are searched.

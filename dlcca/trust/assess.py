@@ -36,15 +36,15 @@ def checks_of(model: Model, arrays: list[NDArray], embedding: NDArray, half: Hal
     half : from a fit with half of the landmarks, or None
     pieces : connected components of the kernel
     """
-    told, more, gap = half or (None, None, None)
+    half_r2, more, gap = half or (None, None, None)
     carried = carriers(embedding)
     return Checks(
         pieces=pieces,
         far=_far(model, arrays),
         seen=float(min(np.median(landmarks_seen(W)) for W in model.kernel_rows(arrays))),
         could_see=model.n_links or model.n_landmarks,
-        told=told,
-        told_by_more=more,
+        half_r2=half_r2,
+        half_r2_more=more,
         gap=gap,
         independent=independent(embedding, carried >= FEWEST_CARRIERS),
         carriers=carried,

@@ -25,7 +25,7 @@ NO_ROOM = 0.7
 #: Smallest acceptable recall of an approximate search for neighbours.
 LEAST_RECALL = 0.95
 #: Smallest acceptable R² of the first coordinate predicted by a fit with half of the landmarks.
-LEAST_TOLD = 0.5
+LEAST_HALF_R2 = 0.5
 #: Plain linear CCA finds the same coordinates if its variates explain them with this R².
 LINEAR_DOES = 0.9
 #: Eigenvalues closer than this, relative to the distance from 1, are nearly equal.
@@ -74,8 +74,8 @@ class Checks:
     far: float = 0.0  # share of the rows that lie far from every landmark
     seen: float | None = None  # effective number of landmarks with weight in the typical row
     could_see: int = 0  # the most that it could have
-    told: NDArray | None = None  # (q,) R² of the coordinates predicted by a fit with half of the landmarks
-    told_by_more: NDArray | None = None  # (q,) the same with one more coordinate of that fit
+    half_r2: NDArray | None = None  # (q,) R² of the coordinates predicted by a fit with half of the landmarks
+    half_r2_more: NDArray | None = None  # (q,) the same with one more coordinate of that fit
     gap: float | None = None  # (λ_q - λ_q+1) / (1 - λ_q+1)
     independent: list[int] | None = None  # coordinates that are not functions of those before them
     carriers: NDArray | None = None  # (q,) share of the rows that hold half of a coordinate's variance
@@ -195,8 +195,8 @@ def _measures(common: Common | None, checks: Checks) -> dict[str, Any]:
     found["far_rows"] = checks.far
     if checks.seen is not None:
         found["landmarks_seen"] = checks.seen
-    if checks.told is not None:
-        found["told_by_half"] = [float(x) for x in checks.told]
+    if checks.half_r2 is not None:
+        found["half_landmarks_r2"] = [float(x) for x in checks.half_r2]
     if checks.gap is not None:
         found["eigengap"] = checks.gap
     if checks.linear is not None:
@@ -276,20 +276,20 @@ def _of_landmarks(checks: Checks) -> list[str]:
             f"{checks.far:.1%} of the samples lie far from every landmark, where no metric was estimated; their "
             "coordinates are extrapolated. Set more landmarks, or landmark_rule to 'farthest'."
         )
-    told = _told(checks)
-    if told is not None and told < LEAST_TOLD:
+    r2 = _half_r2(checks)
+    if r2 is not None and r2 < LEAST_HALF_R2:
         found.append(
-            f"too few landmarks: half of them give another first coordinate (R² {told:.2f}). Set "
+            f"too few landmarks: half of them give another first coordinate (R² {r2:.2f}). Set "
             "more landmarks, or lower n_links or bandwidth, so that metrics are used near their landmarks only."
         )
     return found
 
 
-def _told(checks: Checks) -> float | None:
+def _half_r2(checks: Checks) -> float | None:
     """R² of the first coordinate that is not dominated by outliers, predicted by a fit with half of the landmarks."""
-    if checks.told_by_more is None or checks.carriers is None:
+    if checks.half_r2_more is None or checks.carriers is None:
         return None
-    wide = checks.told_by_more[checks.carriers >= FEWEST_CARRIERS]
+    wide = checks.half_r2_more[checks.carriers >= FEWEST_CARRIERS]
     return float(wide[0]) if len(wide) else None
 
 

@@ -35,7 +35,7 @@ class Chosen:
     outliers: int  # slower coordinates that were left out because they are dominated by outliers
 
 
-def telling(E: NDArray, eigenvalues: NDArray, q: int, *, pieces_above: float = 1.0) -> Chosen:
+def select_coordinates(E: NDArray, eigenvalues: NDArray, q: int, *, pieces_above: float = 1.0) -> Chosen:
     r"""Select q coordinates.
 
     On a circle with uneven sampling, :math:`\cos 2\varphi` may decay more slowly than :math:`\sin\varphi`. Then the

@@ -64,9 +64,9 @@ def test_the_end_of_a_worker_that_was_not_known_spoils_nothing(tmp_path):
     with keys.keys_of_run(tmp_path) as security:
         made = jobqueue.made(profile, tmp_path, security)
         with jobqueue.closing_cluster(made, said.append):
-            tell = made.scheduler.plugins["worker-status"].bcomm.send
+            on_progress = made.scheduler.plugins["worker-status"].bcomm.send
             for message in (["remove", stranger], ["add", {"workers": {known: {"name": "n"}}}]):
-                made.loop.add_callback(tell, message)
+                made.loop.add_callback(on_progress, message)
             while known not in made.scheduler_info["workers"]:  # it still listens
                 time.sleep(0.01)
     assert said == []

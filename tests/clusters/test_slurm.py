@@ -99,12 +99,12 @@ def in_the_middle(monkeypatch):
         run, told = runner.run, []
 
         def running_with_it(job, choices, client, *rest, **named):
-            def tell(stage, done, blocks):
+            def on_progress(stage, done, blocks):
                 if stage == "metric" and done == 1 and not told:
                     told.append(stage)
                     do(client)
 
-            result = run(job, choices, client, tell)
+            result = run(job, choices, client, on_progress)
             assert told
             return result
 

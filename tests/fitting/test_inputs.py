@@ -227,12 +227,12 @@ class Killed(Exception):
 def run_until(job, stage, client=None):
     """Run a job, and stop it when a stage begins."""
 
-    def tell(name, done, blocks):
+    def on_progress(name, done, blocks):
         if name == stage:
             raise Killed
 
     with pytest.raises(Killed):
-        pipeline.run(job, client, tell)
+        pipeline.run(job, client, on_progress)
 
 
 @pytest.mark.parametrize("options", [KNN, TIME])
@@ -270,13 +270,13 @@ def test_an_input_that_changes_while_a_run_goes_on_is_refused(tmp_path, stage):
     job = small_job(tmp_path, recordings(2), 10, **KNN)
     row, done = not_sampled(job), []
 
-    def tell(name, finished, blocks):
+    def on_progress(name, finished, blocks):
         if name == stage and not done:
             changed(job.sources[0].address, slice(row, row + 1))
             done.append(name)
 
     with pytest.raises(DataError, match=r"view 'view 1' .* rows 80 to 119 .* --from scan"):
-        pipeline.run(job, tell=tell)
+        pipeline.run(job, on_progress=on_progress)
 
 
 def test_an_input_that_was_copied_and_has_other_times_is_still_the_same(tmp_path):
@@ -333,12 +333,12 @@ def test_new_rows_that_changed_between_a_kill_and_the_resumption_are_refused(tmp
     job = transform.prepared(str(tmp_path / "new.zarr"), str(tmp_path / "model.zarr"), sources)
     job = replace(job, rows=40)
 
-    def tell(name, finished, blocks):
+    def on_progress(name, finished, blocks):
         if finished == 3:
             raise Killed
 
     with pytest.raises(Killed):
-        transform.run(job, tell=tell)
+        transform.run(job, on_progress=on_progress)
     changed(sources["view 2"].address, slice(95, 96))
     with pytest.raises(DataError, match=r"view 'view 2' .* rows 80 to 119 "):
         transform.run(job)
@@ -434,7 +434,7 @@ def test_a_recording_that_changes_before_it_is_ingested_is_refused(tmp_path, kin
             np.savez(path, x=Y, x_fs=50.0)
             os.utime(path, ns=(10**18, 10**18))
 
-    def tell(name, done, blocks):
+    def on_progress(name, done, blocks):
         if name == "drafts" and done == 3:
             if when == "between":
                 raise Killed
@@ -442,10 +442,10 @@ def test_a_recording_that_changes_before_it_is_ingested_is_refused(tmp_path, kin
 
     if when == "between":
         with pytest.raises(Killed):
-            ingest.run(job, line, tell=tell)
+            ingest.run(job, line, on_progress=on_progress)
         change()
         with pytest.raises((DataError, StaleStage), match=r"x\.zarr.* has changed|from other files"):
             ingest.run(*ingestion(tmp_path, path))
     else:
         with pytest.raises(DataError, match=r"x\.(zarr|npz).* has changed"):
-            ingest.run(job, line, tell=tell)
+            ingest.run(job, line, on_progress=on_progress)

@@ -265,7 +265,7 @@ def test_the_answer_is_the_same_to_the_bit_with_any_number_of_workers(kind, tmp_
 def test_progress_is_told_product_by_product(tmp_path):
     told = []
     job = small_job(tmp_path, recordings(2), 7, block_rows=ROWS, **{**SPARSE, "solver": "lanczos"})
-    pipeline.run(job, tell=lambda *news: told.append(news))
+    pipeline.run(job, on_progress=lambda *news: told.append(news))
     passes = [news for news in told if news[0] == "lanczos"]
     assert [done for _, done, _ in passes] == list(range(1, len(passes) + 1))
     assert ("spectrum", 1, 1) in told

@@ -264,12 +264,12 @@ def test_what_cannot_be_done_is_refused_before_anything_runs(options, message, t
 def test_progress_is_told_block_by_block(tmp_path):
     told = []
     job = small_job(tmp_path, recordings(2), 7, **KNN)
-    pipeline.run(job, tell=lambda *news: told.append(news))
+    pipeline.run(job, on_progress=lambda *news: told.append(news))
     assert [news for news in told if news[0] == "near"] == [("near", done, 4) for done in range(5)]
     assert [news for news in told if news[0] == "embedding"][-1] == ("embedding", 4, 4)
     assert told[-1] == ("checks", 1, 1)
     told.clear()
-    pipeline.run(job, tell=lambda *news: told.append(news))
+    pipeline.run(job, on_progress=lambda *news: told.append(news))
     assert all(done == of for _name, done, of in told)
 
 
@@ -310,7 +310,7 @@ def test_blocks_that_wait_for_their_wave_are_all_done(wave, clients, tmp_path, m
     monkeypatch.setattr(work, "WAVE", wave)
     told = []
     job = small_job(tmp_path, recordings(2), 7, block_rows=14, **TIME)
-    pipeline.run(job, clients(2), tell=lambda *news: told.append(news))
+    pipeline.run(job, clients(2), on_progress=lambda *news: told.append(news))
     assert ("coordinates", 11, 11) in told
     assert_same(job, fitted("time view dense", 150))
 

@@ -52,7 +52,7 @@ def test_a_staged_run_finds_what_a_fit_in_memory_finds(case, tmp_path):
     assert found.quality["common_against"] == model.quality_["common_against"]
     assert found.warnings == model.warnings_
     assert found.quality["notes"] == model.notes_
-    for name in ("far_rows", "landmarks_seen", "told_by_half", "eigengap", "independent_coordinates", "carriers"):
+    for name in ("far_rows", "landmarks_seen", "half_landmarks_r2", "eigengap", "independent_coordinates", "carriers"):
         assert found.quality[name] == pytest.approx(model.quality_[name], rel=1e-6, abs=1e-8), name
     assert set(found.local) == set(model.local_quality_)
     for name, values in model.local_quality_.items():

@@ -76,9 +76,9 @@ class Content:
         return Source(name, f"{self.place}/{name}").open() if name.startswith("views/") else self.group[name]
 
 
-def ingested(place, client=None, tell=None, block=None, **recipes):
+def ingested(place, client=None, on_progress=None, block=None, **recipes):
     """The header and the content of the store, made in blocks of so many windows."""
     job, line = ingest.prepared(str(place), recipes, open_fake)
     job = job if block is None else replace(job, rows=block)
-    header = ingest.run(job, line, client, tell)
+    header = ingest.run(job, line, client, on_progress)
     return header, Content(str(place))

@@ -132,7 +132,7 @@ def test_what_another_version_began_is_refused_and_not_gone_on_with(tmp_path, of
     N = numbers()
     file = write(tmp_path / "a.npz", ArraySignal(values_of(N), ["a", "b", "c"], 10.0))
     with pytest.raises(KeyboardInterrupt):
-        made_of(tmp_path / "v.zarr", x=recipe(file, window_s=1.0), block=5, tell=killed)
+        made_of(tmp_path / "v.zarr", x=recipe(file, window_s=1.0), block=5, on_progress=killed)
     job, line = ingest.prepared(str(tmp_path / "v.zarr"), {"x": recipe(file, window_s=1.0)}, fakes.open_fake)
     with pytest.raises(StaleStage, match="another version"):  # whose blocks are of another size
         ingest.run(job, line)

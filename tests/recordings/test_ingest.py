@@ -152,8 +152,8 @@ def test_a_killed_ingestion_goes_on_where_it_was(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ingested(tmp_path / "v.zarr", x=made, block=10, tell=killed)
-    _, group = ingested(tmp_path / "v.zarr", x=made, block=10, tell=lambda *said: told.append(said))
+        ingested(tmp_path / "v.zarr", x=made, block=10, on_progress=killed)
+    _, group = ingested(tmp_path / "v.zarr", x=made, block=10, on_progress=lambda *said: told.append(said))
     assert told[0] == ("drafts", 4, 10)
     _, whole = ingested(tmp_path / "w.zarr", x=made, block=10)
     np.testing.assert_array_equal(group["views/x"][...], whole["views/x"][...])
@@ -164,7 +164,8 @@ def test_a_second_call_does_nothing(tmp_path):
     header, _ = ingested(tmp_path / "v.zarr", x=recipe(file, window_s=1.0))
     told: list = []
     assert (
-        ingested(tmp_path / "v.zarr", x=recipe(file, window_s=1.0), tell=lambda *said: told.append(said))[0] == header
+        ingested(tmp_path / "v.zarr", x=recipe(file, window_s=1.0), on_progress=lambda *said: told.append(said))[0]
+        == header
     )
     assert told == []
 

@@ -227,8 +227,8 @@ def test_quiet_says_nothing_and_a_terminal_sees_how_fast_it_goes(folder, monkeyp
 
     assert dlcca("ingest", folder / "run.toml", "--quiet").output == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with Console(as_json=False, quiet=False, debug=False).progress(block_s=60.0) as tell:
+    with Console(as_json=False, quiet=False, debug=False).progress(block_s=60.0) as on_progress:
         for done in range(4):
-            tell("drafts", done, 3)
+            on_progress("drafts", done, 3)
             time.sleep(0.25)  # it is drawn ten times a second
     assert "x real time" in capsys.readouterr().err

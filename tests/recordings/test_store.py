@@ -108,7 +108,7 @@ def test_an_ingestion_that_was_stopped_says_how_far_it_came(tmp_path):
 
     file = write(tmp_path / "a.npz", ArraySignal(noise(1000, 2), ["a", "b"], 10.0))
     with pytest.raises(KeyboardInterrupt):
-        made_of(tmp_path / "v.zarr", x=recipe(file, window_s=1.0), block=10, tell=killed)
+        made_of(tmp_path / "v.zarr", x=recipe(file, window_s=1.0), block=10, on_progress=killed)
     (stage,) = ingest.progress(str(tmp_path / "v.zarr"))
     assert (stage.name, stage.done, stage.blocks) == ("drafts", 4, 10)
     assert "4 of 10 blocks" in dlcca("status", tmp_path / "v.zarr").stdout

@@ -29,7 +29,9 @@ def test_those_that_decide_come_first_and_one_that_is_not_known_keeps_its_name()
 
 
 def test_coordinates_are_counted_from_one_and_long_lists_and_gaps_left_out():
-    found = told(independent_coordinates=[0, 2], told_by_half=[0.5] * (MOST_NUMBERS + 1), p_common=None, notes=["x"])
+    found = told(
+        independent_coordinates=[0, 2], half_landmarks_r2=[0.5] * (MOST_NUMBERS + 1), p_common=None, notes=["x"]
+    )
     assert {name: value for name, (value, _) in found.items()} == {"independent coordinates": "1, 3"}
 
 

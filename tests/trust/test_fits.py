@@ -171,13 +171,13 @@ def test_a_bandwidth_at_its_end_is_told(bandwidth, word):
     assert any(f"the bandwidth is at its {word} end" in reason for reason in model.warnings_)
 
 
-def test_too_few_landmarks_are_told_by_half_of_them():
+def test_too_few_landmarks_are_half_landmarks_r2_of_them():
     views, _truth = simulate.swiss_roll(2000, random_state=0)
     old = {"n_neighbors": 64, "coordinates": "diffusion", **KNN}
     few = fitted(views, landmarks=16, n_links=8, **old)
     many = fitted(views, landmarks=1000, **old)
-    assert min(few.quality_["told_by_half"]) < 0.9
-    assert min(many.quality_["told_by_half"]) > 0.95
+    assert min(few.quality_["half_landmarks_r2"]) < 0.9
+    assert min(many.quality_["half_landmarks_r2"]) > 0.95
 
 
 def test_equal_eigenvalues_at_the_end_are_told():
@@ -210,14 +210,14 @@ def test_one_view_has_nothing_to_share_and_is_not_asked():
 def found_with(**checks):
     """The reasons for a fit that is well but for what is said."""
     metric = LocalMetric([], np.full((4, 1), 0.99), np.ones((4, 2), np.int64), np.ones((4, 2)))
-    well = {"carriers": np.full(2, 0.2), "told_by_more": np.ones(2), "independent": [0, 1]}
+    well = {"carriers": np.full(2, 0.2), "half_r2_more": np.ones(2), "independent": [0, 1]}
     return assess(metric, 64, np.array([1.0, 0.9, 0.8]), checks=Checks(**{**well, **checks}))
 
 
 @pytest.mark.parametrize(
     ("checks", "sentence"),
     [
-        ({"told_by_more": np.array([0.3, 1.0])}, r"too few landmarks: half of them give another .* \(R² 0.30\)"),
+        ({"half_r2_more": np.array([0.3, 1.0])}, r"too few landmarks: half of them give another .* \(R² 0.30\)"),
         ({"pieces": 3}, "falls into at least 3 separate pieces"),
         ({"far": 0.02}, "2.0% of the samples lie far"),
         ({"seen": 1.1, "could_see": 32}, "at its lower end"),
@@ -236,7 +236,7 @@ def test_a_fit_that_is_well_has_no_reasons():
 
 
 def test_the_landmarks_are_not_to_blame_for_a_coordinate_of_one_row():
-    quality = found_with(told_by_more=np.array([0.0, 1.0]), carriers=np.array([0.001, 0.2]))
+    quality = found_with(half_r2_more=np.array([0.0, 1.0]), carriers=np.array([0.001, 0.2]))
     assert len(quality.reasons) == 1
     assert "coordinate 1" in quality.reasons[0]
 

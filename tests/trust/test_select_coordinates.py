@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlcca.trust.select_coordinates import NEIGHBORS_PER_UNKNOWN, carriers, independent, residual
-from dlcca.trust.select_coordinates import telling as chosen_of
+from dlcca.trust.select_coordinates import select_coordinates as chosen_of
 from tests.numerics.cases import quick, seeds
-from tests.reference import telling as literal
+from tests.reference import select_coordinates as literal
 
 PHASE = np.random.default_rng(0).uniform(0, 2 * np.pi, 800)
 COSINE, SINE, TWICE = np.cos(PHASE), np.sin(PHASE), np.cos(2 * PHASE)
@@ -20,31 +20,33 @@ def columns(*coordinates):
     return np.stack(coordinates, axis=1) + 0.01 * noise
 
 
-def telling(E, eigenvalues, q):
+def select_coordinates(E, eigenvalues, q):
     return chosen_of(E, eigenvalues, q).columns
 
 
 def test_a_circle_is_completed_though_a_harmonic_fades_more_slowly():
-    assert telling(columns(COSINE, TWICE, SINE, np.sin(2 * PHASE)), np.array([0.99, 0.97, 0.96, 0.9]), 2) == [0, 2]
+    assert select_coordinates(
+        columns(COSINE, TWICE, SINE, np.sin(2 * PHASE)), np.array([0.99, 0.97, 0.96, 0.9]), 2
+    ) == [0, 2]
 
 
 def test_a_harmonic_stays_if_what_is_new_fades_much_faster():
-    assert telling(columns(COSINE, TWICE, SINE), np.array([0.99, 0.97, 0.9]), 2) == [0, 1]
+    assert select_coordinates(columns(COSINE, TWICE, SINE), np.array([0.99, 0.97, 0.9]), 2) == [0, 1]
 
 
 def test_a_harmonic_does_not_give_way_to_what_makes_no_ring_with_it():
     other = np.random.default_rng(2).uniform(-1, 1, 800)
-    assert telling(columns(COSINE, TWICE, other), np.array([0.99, 0.97, 0.96]), 2) == [0, 1]
+    assert select_coordinates(columns(COSINE, TWICE, other), np.array([0.99, 0.97, 0.96]), 2) == [0, 1]
 
 
 def test_all_harmonics_of_a_line_stay():
     line = np.linspace(0, 1, 800)
     E = columns(*(np.cos(c * np.pi * line) for c in (1, 2, 3, 4)))
-    assert telling(E, 1 - 0.01 * np.arange(1, 5.0) ** 2, 2) == [0, 1]
+    assert select_coordinates(E, 1 - 0.01 * np.arange(1, 5.0) ** 2, 2) == [0, 1]
 
 
 def test_a_coordinate_of_three_samples_gives_way():
-    assert telling(columns(OUTLIER, COSINE, SINE), np.array([0.999, 0.9, 0.8]), 2) == [1, 2]
+    assert select_coordinates(columns(OUTLIER, COSINE, SINE), np.array([0.999, 0.9, 0.8]), 2) == [1, 2]
 
 
 def test_what_was_left_out_is_told_and_a_separate_piece_never_is():
@@ -56,18 +58,18 @@ def test_what_was_left_out_is_told_and_a_separate_piece_never_is():
 
 
 def test_an_outlier_takes_no_harmonics_place():
-    assert telling(columns(COSINE, TWICE, OUTLIER), np.array([0.99, 0.97, 0.96]), 2) == [0, 1]
+    assert select_coordinates(columns(COSINE, TWICE, OUTLIER), np.array([0.99, 0.97, 0.96]), 2) == [0, 1]
 
 
 def test_where_many_are_wanted_all_that_is_there_is_given():
-    assert telling(columns(COSINE, TWICE, SINE), np.array([0.99, 0.97, 0.96]), 3) == [0, 1, 2]
+    assert select_coordinates(columns(COSINE, TWICE, SINE), np.array([0.99, 0.97, 0.96]), 3) == [0, 1, 2]
 
 
 @quick
 @given(seed=seeds, q=st.integers(1, 4), spare=st.integers(0, 2))
 def test_as_many_as_wanted_are_given_in_their_order_and_noise_changes_nothing(seed, q, spare):
     E = np.random.default_rng(seed).standard_normal((200, q + spare))
-    assert telling(E, np.linspace(0.9, 0.5, q + spare), q) == list(range(q))
+    assert select_coordinates(E, np.linspace(0.9, 0.5, q + spare), q) == list(range(q))
 
 
 @pytest.mark.parametrize("e", [TWICE, SINE, COSINE**3], ids=["twice", "sine", "cubed"])

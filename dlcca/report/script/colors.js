@@ -26,7 +26,7 @@ class Coloring {
     this.labels = given.labels || null;
     this.low = given.low;
     this.high = given.high;
-    this.text = given.told || given.name;
+    this.text = given.label || given.name;
     this.moments = given.moments || null;
     this.table = this.labels ? LABELS : ramp(given.colors || VIRIDIS);
     this.at = given.at;
