@@ -314,7 +314,7 @@ def test_a_demo_not_to_be_trusted_ends_with_5_and_the_reason(quick_demo, tmp_pat
 
 @pytest.mark.parametrize("out", ["file", "file/deeper"])
 def test_demo_in_a_place_that_cannot_be_written_fails_before_it_works(tmp_path, out, monkeypatch):
-    monkeypatch.setattr(demonstration, "fitted", lambda views: pytest.fail("too late"))
+    monkeypatch.setattr(demonstration, "LocalCCA", lambda **options: pytest.fail("too late"))
     (tmp_path / "file").write_text("")
     result = call("demo", "--out", tmp_path / out)
     assert result.exit_code == 4
@@ -323,7 +323,7 @@ def test_demo_in_a_place_that_cannot_be_written_fails_before_it_works(tmp_path, 
 
 @pytest.mark.parametrize("name", ["run.zarr", "report.html"])
 def test_demo_does_not_replace_what_is_not_its_own(tmp_path, name, monkeypatch):
-    monkeypatch.setattr(demonstration, "fitted", lambda views: pytest.fail("too late"))
+    monkeypatch.setattr(demonstration, "LocalCCA", lambda **options: pytest.fail("too late"))
     (tmp_path / name).write_text("mine")
     assert call("demo", "--out", tmp_path).exit_code == 4
     assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [(name, "mine")]

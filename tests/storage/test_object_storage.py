@@ -121,7 +121,7 @@ def test_a_run_is_the_same_to_the_bit_as_on_a_disk_and_is_resumed_by_block(bucke
     assert computed == [("metric", 0)]
     assert embed.model_of(there).names == embed.model_of(here).names
     runner.forget(f"{bucket}/run.zarr", "coordinates")
-    assert [stage.name for stage in runner.progress(f"{bucket}/run.zarr")][-1] == "spectrum"
+    assert [stage.name for stage in runner.progress(f"{bucket}/run.zarr")][-1] == "readout"
 
 
 def test_a_missing_bucket_is_an_error_that_names_the_address(bucket):

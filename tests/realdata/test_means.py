@@ -1,0 +1,60 @@
+"""Means over many records of the kinds that the defaults were chosen for, beside linear CCA."""
+
+import functools
+import importlib.util
+import warnings
+
+import numpy as np
+import pytest
+
+from dlcca import LocalCCA
+from tests.support.recordings import shared
+
+pytestmark = pytest.mark.slow
+
+
+@functools.cache
+def tool():
+    """The scoring tool beside the recordings."""
+    path = shared("..", "realscores.py")
+    spec = importlib.util.spec_from_file_location("realscores", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def scores(kind, q):
+    """Scores (problems,) of local CCA with its defaults and of linear CCA, by the name of the problem."""
+    found, fitted = {}, None
+    for name, views, _qs, score in tool().problems([kind]):
+        if fitted is not views:  # the watch has two scores of the same views
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ours = LocalCCA(n_components=q, neighborhoods="knn", random_state=0).fit(views).embedding_
+            fitted = views
+        found[name] = (score(ours), score(tool().linear_cca(views, q)))
+    return found
+
+
+@pytest.mark.parametrize(("q", "least"), [(5, 0.77), (2, 0.62)])
+def test_breath_phase_of_twelve_records(q, least):
+    ours, linear = np.mean(list(scores("bidmc", q).values()), axis=0)
+    assert ours >= least
+    assert ours > linear + 0.05
+
+
+def test_sleep_stages_of_four_nights():
+    ours, linear = np.mean(list(scores("sleep", 5).values()), axis=0)
+    assert ours >= linear + 0.03
+
+
+def test_digits_of_four_pairs_of_features():
+    ours = [score for score, _linear in scores("digits", 9).values()]
+    assert np.mean(ours) >= 0.945
+    assert min(ours) >= 0.92
+
+
+def test_exercises_are_in_the_coordinates_and_the_side_is_not():
+    found = scores("watch", 5)
+    assert found["watch exercise (wanted)"][0] >= 0.80
+    assert found["watch side (nuisance, chance .5)"][0] <= 0.60
