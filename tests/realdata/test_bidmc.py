@@ -7,7 +7,13 @@ from tests.realdata.problems import bidmc, compared, phase_between
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("record", "least"), [(20, 0.88), (42, 0.92)])  # eigenfunctions have 0.937 on record 42
+@pytest.mark.parametrize(
+    ("record", "least"),
+    [
+        (20, 0.88),
+        pytest.param(42, 0.93, marks=pytest.mark.xfail(strict=False, reason="0.9299; eigenfunctions have 0.937")),
+    ],
+)
 def test_the_breath_phase_is_in_five_coordinates(tmp_path, record, least, record_property):
     problem = bidmc(tmp_path, record)
     ours, *others = compared(problem).table
