@@ -307,8 +307,9 @@ def extract(job: IngestJob, samples: Samples, part: Part) -> Extracted:
     if not is_finite:
         X, reason = _without_missing(X, spans)
         top, bottom = np.fmax.reduce(X, axis=0), np.fmin.reduce(X, axis=0)
+    overlapping, their_spans = _overlapping(job, part)
     suspects, good = validity.suspect_runs(
-        X, samples.may_have_runs(part), part.digital, spans, part.windows, part.recipe, part.track
+        X, samples.may_have_runs(part), part.digital, their_spans - part.low, overlapping, part.recipe, part.track
     )
     features = _features(job, samples if is_finite else None, part, X) if len(part.windows) else None
     edges, kept = None, None
@@ -320,6 +321,18 @@ def extract(job: IngestJob, samples: Samples, part: Part) -> Extracted:
         ranks = partial(samples.ranks, part) if is_as_read else partial(ranks_of, unmarked, part.digital)
         kept = GoodSamples(unmarked, part.digital, partial(ranks, blocks=job.n_blocks))
     return Extracted(part, reason, features, np.stack([top, bottom]), suspects, edges, kept)
+
+
+def _overlapping(job: IngestJob, part: Part) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The windows that overlap a part and their samples: its own, and those of earlier blocks that reach into it.
+
+    An earlier block may see too little of a run that begins in its last windows to find it.
+    """
+    before = np.arange(max(0, part.first - int(np.ceil(job.window_s / job.step_s)) - 1), part.first)
+    earlier, spans = windows.spans_of(
+        before, job.step_s, job.window_s, part.track.rate, part.piece, between=part.between
+    )
+    return np.concatenate([earlier, part.windows]), np.concatenate([spans, part.spans])
 
 
 def _without_missing(X: NDArray, spans: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.uint8]]:

@@ -59,6 +59,25 @@ def test_a_channel_that_keeps_its_value_is_flat_even_across_blocks(tmp_path, blo
     assert reasons(tmp_path, X, block=block) == marked({5, 6}, Reason.FLAT)
 
 
+@pytest.mark.parametrize("block", [1, 3, 5])
+@pytest.mark.parametrize("kind", ["flat", "saturated"])
+def test_overlapping_windows_are_judged_alike_whatever_the_blocks(tmp_path, block, kind):
+    """A run may begin in the last window of a block, at samples that belong to the next one."""
+    n, length = 2000, 110 if kind == "flat" else 20
+    for begin in range(500, 660, 15):
+        X = noise(n, 2)
+        X[begin : begin + length, 1] = 0.25 if kind == "flat" else 9.0
+        found = []
+        for size in (None, block):
+            folder = tmp_path / f"{begin}-{size}"
+            folder.mkdir()
+            found.append(reasons(folder, X, block=size, window_s=2.0, step_s=0.5))
+        assert found[0] == found[1]
+        starts = 50 * np.arange(len(found[0]))
+        touched = (starts < begin + length) & (begin < starts + 200)
+        assert np.flatnonzero(found[0]).tolist() == np.flatnonzero(touched).tolist()
+
+
 def test_a_short_rest_is_not_flat_and_the_length_can_be_chosen(tmp_path):
     X = noise(2000, 1)
     X[540:600] = 0.25
