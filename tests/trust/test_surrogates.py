@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchmarks.trust import oscillations as unrelated_oscillations
 from dlcca import simulate
 from dlcca.numerics.neighbors import joint_space
 from dlcca.numerics.windows import time_windows
@@ -125,6 +126,14 @@ def test_common_oscillations_are_found_whatever_their_phases_and_others_are_not(
     assert surrogates.speed_test([one, other]).p < 0.05
     unrelated = surrogates.without_drift(oscillations([6.1, 9.7, 14.1], seed=3))
     assert surrogates.speed_test([one, unrelated]).p > 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(reason="6.5 % of these 200 seeds, 5.1 % of 1600", strict=True)
+def test_oscillations_of_random_speeds_are_called_common_in_at_most_one_of_twenty_runs():
+    runs = 200
+    views = ([surrogates.without_drift(X) for X in unrelated_oscillations(seed)] for seed in range(200, 200 + runs))
+    assert sum(surrogates.speed_test(pair).p <= 0.05 for pair in views) / runs <= 0.05
 
 
 @pytest.mark.parametrize("K", [2, 3, 5])
