@@ -7,6 +7,7 @@ Series of text and tables of intervals are annotations.
 from __future__ import annotations
 
 import functools
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ _LABELS = ("label", "channel_name", "name")  # columns of the table of electrode
 def open(path: str) -> Recording:
     """A recording in NWB: all of its evenly sampled series, wherever in the file they are."""
     check_file(path, FORMAT)
+    # Its first import would write a pickle next to the package, which another process may read half-written.
+    os.environ.setdefault("PYNWB_NO_CACHE_DIR", "1")
     pynwb = optional("pynwb", "nwb", FORMAT)
     with refusing(path, FORMAT), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about versions of the standard and fields left out: the file is as it is
