@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 
 from dlcca import Settings
-from dlcca.fitting import pipeline
+from dlcca.fitting import calibration, pipeline
 from dlcca.numerics import coordinates, fusion, metrics
 from dlcca.recordings import formats
 from dlcca.recordings.formats import registry
@@ -53,6 +53,7 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path / "dlcca" / "recordings" / "formats")])
     monkeypatch.setattr(registry, "READERS", dict(registry.READERS))
     monkeypatch.setattr(pipeline, "STAGES", pipeline.STAGES)
+    monkeypatch.setattr(calibration, "ROWS", 300)  # so that a page that measures a machine does not take so long
     with ExitStack() as stack:  # what a page exports, or adds to a table, is forgotten
         stack.enter_context(mock.patch.dict(os.environ, XDG_CACHE_HOME=str(tmp_path / "cache")))
         for table in (metrics.METRICS, fusion.FUSIONS, coordinates.COORDINATES):

@@ -1,5 +1,7 @@
 """Sensors on both shoes share the gait cycle."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -10,10 +12,15 @@ from tests.realdata.problems import compared, gait
 from tests.support.recordings import shared
 
 
+@pytest.fixture(scope="module")
+def made_with(tmp_path_factory):
+    """The comparison of all methods with so many coordinates; made once for each number."""
+    return functools.cache(lambda q: compared(gait(tmp_path_factory.mktemp("gait"), q)))
+
+
 @pytest.mark.slow
-def test_the_gait_cycle_is_in_two_coordinates(tmp_path):
-    problem = gait(tmp_path)
-    made = compared(problem)
+def test_the_gait_cycle_is_in_two_coordinates(made_with):
+    made = made_with(2)
     ours = made.table[0]
     assert made.facts["rows"] == made.facts["of_rows"] > 1900
     assert ours["score"] >= 0.95
@@ -40,6 +47,6 @@ def test_whatever_the_landmarks_two_coordinates_hold_the_whole_cycle():
         pytest.param(5, marks=pytest.mark.xfail(strict=False, reason="0.994, diffusion maps of both feet 0.998")),
     ],
 )
-def test_no_baseline_tells_the_gait_cycle_better(tmp_path, q):
-    ours, *others = compared(gait(tmp_path, q)).table
+def test_no_baseline_tells_the_gait_cycle_better(made_with, q):
+    ours, *others = made_with(q).table
     assert ours["score"] >= max(entry["score"] for entry in others)

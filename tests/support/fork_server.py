@@ -7,10 +7,13 @@ interpreter start a process of their own (`python -m dlcca`), in which nothing o
 from __future__ import annotations
 
 import functools
+import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing import forkserver
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 #: Imported once. Modules that start threads when they are imported must not be among them.
@@ -39,6 +42,19 @@ def use() -> None:
     import dask
 
     dask.config.set({"distributed.worker.multiprocessing-method": "forkserver", "distributed.nanny.environ": CHANGED})
+
+
+def process(target: Callable[..., object], *args: object) -> BaseProcess:
+    """A process of its own for a function of a module, with the modules that were imported once."""
+    _start()
+    return multiprocessing.get_context("forkserver").Process(target=target, args=args)
+
+
+def not_used() -> Any:
+    """A context in which workers are new interpreters: for variables that a package reads when it is imported."""
+    import dask
+
+    return dask.config.set({"distributed.worker.multiprocessing-method": "spawn", "distributed.nanny.environ": {}})
 
 
 CHANGED = Changed()
