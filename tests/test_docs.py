@@ -36,6 +36,12 @@ NEEDS = {
     "docs/tutorials/sleep.md": ["edfio"],
     "docs/tutorials/video.md": ["av"],
 }
+#: Pages whose fits take more than a second or two.
+SLOW = {
+    *(f"docs/how-to/{name}.md" for name in ("add-a-metric", "clusters", "private-part", "size-a-cluster", "stability")),
+    *(f"docs/how-to/{name}.md" for name in ("who-shares", "window")),
+    *(f"docs/tutorials/{name}.md" for name in ("first-run", "pipeline", "sleep", "three-views", "video")),
+}
 
 
 def name_of(page):
@@ -62,7 +68,8 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def quick_or_slow(page):
-    return pytest.param(page, id=page.stem, marks=[pytest.mark.slow] if name_of(page) in PREPARED else [])
+    is_slow = name_of(page) in SLOW or name_of(page) in PREPARED
+    return pytest.param(page, id=page.stem, marks=[pytest.mark.slow] if is_slow else [])
 
 
 @pytest.mark.parametrize("page", [quick_or_slow(page) for page in RUN_HERE])
@@ -71,6 +78,10 @@ def test_the_code_of_a_page_runs(page, elsewhere):
         pytest.importorskip(package)
     PREPARED.get(name_of(page), lambda: None)()
     doc_pages.do(page)
+
+
+def test_pages_that_are_slow_are_there():
+    assert set() == {*SLOW} - {name_of(page) for page in RUN_HERE}
 
 
 def test_no_code_hides_in_a_block_without_a_language():
