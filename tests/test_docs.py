@@ -59,7 +59,7 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path / "dlcca" / "recordings" / "formats")])
     monkeypatch.setattr(registry, "READERS", dict(registry.READERS))
     monkeypatch.setattr(pipeline, "STAGES", pipeline.STAGES)
-    monkeypatch.setattr(calibration, "ROWS", 300)  # so that a page that measures a machine does not take so long
+    monkeypatch.setattr(calibration, "ROWS", 100)  # so that a page that measures a machine does not take so long
     with ExitStack() as stack:  # what a page exports, or adds to a table, is forgotten
         stack.enter_context(mock.patch.dict(os.environ, XDG_CACHE_HOME=str(tmp_path / "cache")))
         for table in (metrics.METRICS, fusion.FUSIONS, coordinates.COORDINATES):
