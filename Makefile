@@ -13,8 +13,9 @@ help:
 	@echo "make test    check, then every test"
 	@echo "make check   lint, format, types, layers and dependencies"
 	@echo "make bench   one table of ratios, and bench-output/bench.json"
-	@echo "make chaos   kill a hundred runs at random moments and resume them; the table in docs/"
-	@echo "make suite   problems with known answers, ours and other methods side by side; the table in docs/"
+	@echo "make chaos   kill a hundred runs and twenty nights at random moments and resume them; the table in docs/"
+	@echo "make suite   problems with known answers, ours and other methods side by side; the table in docs/;"
+	@echo "             and all experiments of the paper, in reproduce-output/"
 	@echo "make docs    the documentation, in docs/_build/html"
 	@echo "make release wheel and source archive in dist/, checked, and the demo run from the wheel alone"
 	@echo "make format  put the code in the form that check asks for"
@@ -26,7 +27,7 @@ demo: $(VENV)/core.stamp
 
 # Three test processes with one thread of arithmetic each: on two cores, one of them mostly waits, for a queue or a clock.
 test: check system
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 -m ""
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder -m ""
 
 # A queue, a network, a cron and a browser for the tests that need real ones; elsewhere than on Debian as root they
 # skip, and say why.
@@ -52,12 +53,14 @@ bench: $(VENV)/dev.stamp
 chaos: $(VENV)/dev.stamp
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python tests/faults/chaos_table.py \
 		--page docs/explanation/chaos.md
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 DLCCA_TEST_KILLS=20 $(BIN)/python -m pytest -m "" tests/pipelines/test_kills.py
 
 suite: $(VENV)/dev.stamp
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python -m tests.suite \
 		--page docs/explanation/suite.md
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python -m tests.suite.growth \
 		--page docs/explanation/growth.md
+	$(BIN)/dlcca reproduce --out reproduce-output
 
 docs: $(VENV)/docs.stamp
 	$(BIN)/python -m sphinx -W --keep-going -E -q -b html docs docs/_build/html

@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 
 from dlcca import Settings
-from dlcca.fitting import pipeline
+from dlcca.fitting import calibration, pipeline
 from dlcca.numerics import coordinates, fusion, metrics
 from dlcca.recordings import formats
 from dlcca.recordings.formats import registry
@@ -36,6 +36,12 @@ NEEDS = {
     "docs/tutorials/sleep.md": ["edfio"],
     "docs/tutorials/video.md": ["av"],
 }
+#: Pages whose fits take more than a second or two.
+SLOW = {
+    *(f"docs/how-to/{name}.md" for name in ("add-a-metric", "clusters", "private-part", "size-a-cluster", "stability")),
+    *(f"docs/how-to/{name}.md" for name in ("who-shares", "window")),
+    *(f"docs/tutorials/{name}.md" for name in ("first-run", "pipeline", "sleep", "three-views", "video")),
+}
 
 
 def name_of(page):
@@ -53,6 +59,7 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path / "dlcca" / "recordings" / "formats")])
     monkeypatch.setattr(registry, "READERS", dict(registry.READERS))
     monkeypatch.setattr(pipeline, "STAGES", pipeline.STAGES)
+    monkeypatch.setattr(calibration, "ROWS", 100)  # so that a page that measures a machine does not take so long
     with ExitStack() as stack:  # what a page exports, or adds to a table, is forgotten
         stack.enter_context(mock.patch.dict(os.environ, XDG_CACHE_HOME=str(tmp_path / "cache")))
         for table in (metrics.METRICS, fusion.FUSIONS, coordinates.COORDINATES):
@@ -61,7 +68,8 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def quick_or_slow(page):
-    return pytest.param(page, id=page.stem, marks=[pytest.mark.slow] if name_of(page) in PREPARED else [])
+    is_slow = name_of(page) in SLOW or name_of(page) in PREPARED
+    return pytest.param(page, id=page.stem, marks=[pytest.mark.slow] if is_slow else [])
 
 
 @pytest.mark.parametrize("page", [quick_or_slow(page) for page in RUN_HERE])
@@ -70,6 +78,10 @@ def test_the_code_of_a_page_runs(page, elsewhere):
         pytest.importorskip(package)
     PREPARED.get(name_of(page), lambda: None)()
     doc_pages.do(page)
+
+
+def test_pages_that_are_slow_are_there():
+    assert set() == {*SLOW} - {name_of(page) for page in RUN_HERE}
 
 
 def test_no_code_hides_in_a_block_without_a_language():

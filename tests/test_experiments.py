@@ -11,7 +11,12 @@ from tests.support.scores import highest_peaks, likeness, power_shares, recovery
 SWINGS = (2.0, 4.0)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+def first_quick(values):
+    """Parameters of a test that is slow for all of them but the first."""
+    return [values[0], *(pytest.param(value, marks=pytest.mark.slow) for value in values[1:])]
+
+
+@pytest.mark.parametrize("seed", first_quick([0, 1, 2]))
 @pytest.mark.parametrize("private", [False, True])
 @pytest.mark.parametrize("swing", SWINGS)
 def test_the_first_coordinate_follows_the_coupled_pendulum(swing, private, seed):
@@ -25,7 +30,7 @@ def test_the_first_coordinate_follows_the_coupled_pendulum(swing, private, seed)
     assert np.abs(peaks - truth.omega[:2] / (2 * np.pi)).max() <= bin_width
 
 
-@pytest.mark.parametrize("swing", SWINGS)
+@pytest.mark.parametrize("swing", first_quick(SWINGS))
 def test_sensor_noise_of_two_percent_does_no_harm(swing):
     views, truth = simulate.pendulums(swing=swing, private=True, noise=0.02, random_state=0)
     first = LocalCCA(window=8).fit(views).embedding_[:, 0]
@@ -48,7 +53,7 @@ def test_alternating_diffusion_misses_common_dynamics_even_in_clean_movies(swing
     assert likeness(baselines.alternating_diffusion(views).embedding[:, 0], truth.z) < 0.5
 
 
-@pytest.mark.parametrize("swing", SWINGS)
+@pytest.mark.parametrize("swing", first_quick(SWINGS))
 def test_the_literal_paper_without_a_ridge_fails_behind_private_pendulums(swing):
     """8 frames in 200 dimensions: every canonical correlation is exactly 1, so Λ = I and nothing is filtered."""
     views, truth = simulate.pendulums(swing=swing, private=True, random_state=0)
@@ -61,7 +66,7 @@ def test_the_literal_paper_without_a_ridge_fails_behind_private_pendulums(swing)
     assert likeness(regularised, truth.z) >= 0.97
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", first_quick([0, 1]))
 @pytest.mark.parametrize("scene", [1, 2])
 def test_windows_of_seven_find_the_common_icon_of_the_drawn_scenes(scene, seed):
     views, truth = simulate.icons(scene=scene, random_state=seed)
@@ -71,6 +76,7 @@ def test_windows_of_seven_find_the_common_icon_of_the_drawn_scenes(scene, seed):
     assert private <= 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scene", [1, 2])
 def test_tensor_cca_runs_on_both_scenes(scene):
     """Its result is reported as it is (`dlcca reproduce`): a third moment has little signal in short windows."""
@@ -88,6 +94,7 @@ STATIC = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STATIC)
 def test_the_first_two_coordinates_hold_z_and_no_nuisance_also_for_new_rows(name):
     views, truth = STATIC[name](5000, 1)
@@ -99,6 +106,7 @@ def test_the_first_two_coordinates_hold_z_and_no_nuisance_also_for_new_rows(name
     assert recovery(model.transform(fresh), fresh_truth.z) > old - 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_views", [2, 3, 6])
 def test_linear_mixtures_are_unmixed_also_for_new_rows(n_views):
     views, truth = simulate.linear(10_000, n_views=n_views, random_state=1)

@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 
 from dlcca import LocalCCA, simulate
 from dlcca.cli import app
+from dlcca.clusters import local
 from dlcca.errors import SettingsError
+from dlcca.fitting import calibration
 from dlcca.settings.runfile import read
 from dlcca.storage import event_log
 
@@ -163,10 +165,11 @@ def test_a_plan_uses_the_rates_that_were_kept(folder):
 
 @pytest.mark.slow
 @pytest.mark.cluster
-def test_a_calibrated_plan_is_kept_for_later_ones(folder):
+def test_a_calibrated_plan_is_kept_for_later_ones(folder, monkeypatch):
+    monkeypatch.setattr(calibration, "ROWS", 400)
     made = dlcca("plan", folder / "run.toml", "--calibrate", "--rates", folder / "rates.json", "--json")
     assert made.exit_code == 0, made.output
-    assert "at 1 500 rows with 1 worker" in json.loads(made.stdout)["rates"]
+    assert "at 400 rows with 1 worker" in json.loads(made.stdout)["rates"]
     assert not (folder / "run.zarr").exists()
     assert not list(folder.glob("dlcca-calibration-*"))
     again = dlcca("plan", folder / "run.toml", "--rates", folder / "rates.json", "--json")
@@ -206,7 +209,8 @@ def test_a_wrong_run_file_says_what_is_wrong(folder, change, message):
     assert dlcca("plan", folder / "run.toml").exit_code == 2
 
 
-def test_missing_views_and_clusters_are_told_apart(folder):
+def test_missing_views_and_clusters_are_told_apart(folder, monkeypatch):
+    monkeypatch.setattr(local, "CONNECT_S", 1)
     (folder / "run.toml").write_text(RUN.replace("left.zarr", "nowhere.zarr"))
     missing = dlcca("plan", folder / "run.toml")
     assert missing.exit_code == 4

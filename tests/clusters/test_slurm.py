@@ -28,7 +28,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
     """Look at the queue more often than a real site would like."""
-    monkeypatch.setattr(job_monitor, "EVERY_S", 2.0)
+    monkeypatch.setattr(job_monitor, "EVERY_S", 1.0)
+    monkeypatch.setattr(job_monitor, "FIRST_EVERY_S", 0.5)
 
 
 def dlcca(*arguments):
@@ -317,7 +318,8 @@ def test_the_jobs_of_a_run_that_was_killed_end_by_themselves(submitting, pendulu
     like_local_run()
 
 
-def test_workers_leave_before_the_walltime_and_others_take_their_place(submitting, pendulums):
+def test_workers_leave_before_the_walltime_and_others_take_their_place(submitting, pendulums, monkeypatch):
+    monkeypatch.setattr(jobqueue, "GRACE_S", (95.0, 300.0))  # of two minutes
     with client_of(profile_of(pendulums, workers=1, walltime_min=2.0)) as client:
         before, job = awaited(client, lambda now: len(now) == 1), submitting.jobs()
         awaited(client, lambda now: now and not now & before, patience_s=150)
@@ -370,9 +372,9 @@ count = 300
 
 
 def test_a_long_recording_is_done_by_both_nodes_as_it_is_here(submitting, tmp_path):
-    views, _truth = simulate.torus(200_000, common="big", random_state=0)
+    views, _truth = simulate.torus(60_000, common="big", random_state=0)
     for name, X in zip(("left", "right"), views, strict=True):
-        zarr.create_array(str(tmp_path / f"{name}.zarr"), data=X, chunks=(20_000, X.shape[1]))
+        zarr.create_array(str(tmp_path / f"{name}.zarr"), data=X, chunks=(6_000, X.shape[1]))
     (tmp_path / "slurm.toml").write_text(PROFILE.format(shared=tmp_path / "shared"))
     for store in ("slurm", "local"):
         (tmp_path / f"{store}-run.toml").write_text(LONG_RUN.format(store=f"{store}.zarr"))

@@ -2,10 +2,7 @@
 
 import functools
 import os
-import pickle
 import signal
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -22,41 +19,11 @@ from dlcca.errors import DataError, StaleStage, StorageError
 from dlcca.fitting import pipeline, scan
 from dlcca.fitting.job import Source
 from dlcca.storage.blocks import Blocks
+from tests.faults import killed_run
 from tests.fitting.jobs import KNN, TIME, embedding, job_on, recordings, small_job, written
+from tests.support import fork_server
 
 pytestmark = pytest.mark.faults
-
-#: Runs a pickled job and kills its own process: just before a small file is put in its place, or (after "in ") when the
-#: first array of that block has been written.
-DRIVER = """
-import os, pickle, signal, sys
-from dlcca.fitting import pipeline
-from dlcca.storage import blocks
-from dlcca.storage import chunks
-from dlcca.storage import files
-
-with open(sys.argv[1], "rb") as file:
-    job, place = pickle.load(file), sys.argv[2]
-put, write, lay = files.LocalFiles.put, blocks.Blocks.write, chunks.Writer.write
-
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-def dying_put(self, name, content):
-    die() if name == place else put(self, name, content)
-
-def laid_and_dead(self, first, X):
-    lay(self, first, X)
-    die()
-
-def dying_write(stage, block, parts, facts):
-    here = place == f"in {stage.folder}/done/{block:05d}.json"
-    chunks.Writer.write = laid_and_dead if here else lay
-    write(stage, block, parts, facts)
-
-files.LocalFiles.put, blocks.Blocks.write = dying_put, dying_write
-pipeline.run(job)
-"""
 
 
 @functools.cache
@@ -94,19 +61,12 @@ def counted(monkeypatch):
     return calls
 
 
-def killed_at(place, job, folder):
+def killed_at(place, job):
     """Run the job in a process of its own, which is killed at a place."""
-    (folder / "driver.py").write_text(DRIVER)
-    (folder / "job.pickle").write_bytes(pickle.dumps(job))
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(folder / "driver.py"), str(folder / "job.pickle"), place],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    run = fork_server.process(killed_run.until, place, job)
+    run.start()
+    run.join(300)
+    assert run.exitcode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(
@@ -131,7 +91,7 @@ def test_a_killed_run_is_finished_by_the_next_which_computes_only_what_is_missin
 ):
     job = small_job(tmp_path, recordings(2), 7, **KNN)
     record = f"stages/{stage}/stage.json" if block is None else f"{within}stages/{stage}/done/{block:05d}.json"
-    killed_at(record, job, tmp_path)
+    killed_at(record, job)
     pipeline.run(job)
     blocks = whole_run()[1]
     order = list(blocks)
@@ -144,7 +104,7 @@ def test_a_run_killed_again_and_again_comes_to_its_end(counted, tmp_path):
     job = small_job(tmp_path, recordings(2), 7, **KNN)
     assert whole_run()[1]["gram"] == 4
     for place in ("stages/scan/done/00001.json", "in stages/near/done/00002.json", "stages/gram/done/00003.json"):
-        killed_at(place, job, tmp_path)
+        killed_at(place, job)
     pipeline.run(job)
     once = dict.fromkeys(("gram", "spectrum", "readout", "signs", "checks"), 1)
     assert counted == {**once, "coordinates": 4, "embedding": 4}
@@ -269,7 +229,7 @@ def test_a_chunk_damaged_on_the_way_is_named_by_view_and_rows_and_what_is_finish
 
 def test_a_damaged_block_of_a_stage_stops_the_run_and_is_named(tmp_path):
     job = small_job(tmp_path, recordings(2), 7, **KNN)
-    killed_at("stages/kernel/done/00000.json", job, tmp_path)
+    killed_at("stages/kernel/done/00000.json", job)
     flipped(tmp_path / "run.zarr/stages/near/links_1/c/2/0")
     with pytest.raises(Exception, match=r"block 2 of 'links_1' in stage 'near' of .*run\.zarr.*--from near"):
         pipeline.run(job)
@@ -330,7 +290,7 @@ def test_a_view_that_is_not_there_is_named(tmp_path):
 
 def test_a_view_that_goes_away_on_the_way_is_named_and_what_is_finished_is_kept(tmp_path):
     job = small_job(tmp_path, recordings(2), 7, **KNN)
-    killed_at("stages/near/done/00001.json", job, tmp_path)
+    killed_at("stages/near/done/00001.json", job)
     (tmp_path / "view1.zarr").rename(tmp_path / "away")
     with pytest.raises(StorageError, match=r"view 'view 1': no Zarr array can be opened at .*view1\.zarr"):
         pipeline.run(job)

@@ -80,6 +80,7 @@ def test_calibration_looks_at_the_first_rows_alone_and_leaves_nothing_behind(job
 def test_calibration_meets_few_large_and_many_small_blocks(job, monkeypatch):
     met = []
     monkeypatch.setattr(calibration, "fitted", lambda trials, count: met.extend(trials) or {})
+    monkeypatch.setattr(calibration, "measured_run", lambda job, client=None: {})
     calibration.calibrate(job, nullcontext, workers=2)
     assert [(trial.sizes.n, trial.sizes.rows, trial.sizes.n_blocks) for trial in met] == [(150, 75, 2), (150, 10, 15)]
     assert {trial.sizes.m for trial in met} == {45}

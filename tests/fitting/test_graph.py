@@ -45,8 +45,8 @@ def test_a_block_takes_fewer_than_twenty_tasks_in_all_and_each_is_small(kind, cl
 
 def test_rows_that_the_user_gave_do_not_travel_in_every_task(client, tmp_path):
     rng = np.random.default_rng(0)
-    n, m = 2000, 1500
-    landmarks, neighborhoods = rng.permutation(n)[:m], rng.integers(0, n, (m, 100))
+    n, m = 1000, 300
+    landmarks, neighborhoods = rng.permutation(n)[:m], rng.integers(0, n, (m, 500))
     assert neighborhoods.nbytes > MEGABYTE
     options = {**KNN, "landmarks": landmarks, "neighborhoods": neighborhoods, "fusion": "alternating"}
     job = small_job(tmp_path, recordings(2, n), 100, block_rows=500, **options)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import zarr
 
-from dlcca.compare import compare
+from dlcca.compare import compare, comparison
 from dlcca.compare.truth import Truth
 from dlcca.fitting import runner
 from dlcca.recordings import ingest
@@ -50,6 +51,16 @@ def compared(problem: Problem) -> Comparison:
     """Its run, held against the baselines and the control as `dlcca compare` does."""
     run(problem)
     return compare(problem.asked, truth=problem.truth)
+
+
+def scores(problem: Problem) -> dict[str, float]:
+    """How well each method tells the truth, ours first, of a run that is done; without controls and views."""
+    with (
+        mock.patch.object(comparison._Scorer, "_control", return_value=(None, "")),
+        mock.patch.object(comparison._Scorer, "_min_view_r2", return_value=None),
+        mock.patch.object(comparison._Scorer, "_r2", return_value=None),
+    ):
+        return {entry["method"]: entry["score"] for entry in compare(problem.asked, truth=problem.truth).table}
 
 
 def of_arrays(folder: Path, views: dict[str, np.ndarray], truth: Truth, settings: str) -> Problem:

@@ -1,9 +1,17 @@
 """Breathing modulates ECG and PPG: sampled once per beat, its phase is what they have in common."""
 
+import functools
+
 import numpy as np
 import pytest
 
 from tests.realdata.problems import bidmc, compared, phase_between
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """The methods on a record, ours first; computed once for each record."""
+    return functools.cache(lambda record: compared(bidmc(tmp_path_factory.mktemp("bidmc"), record)).table)
 
 
 @pytest.mark.slow
@@ -14,9 +22,8 @@ from tests.realdata.problems import bidmc, compared, phase_between
         pytest.param(42, 0.93, marks=pytest.mark.xfail(strict=False, reason="0.9299; eigenfunctions have 0.937")),
     ],
 )
-def test_the_breath_phase_is_in_five_coordinates(tmp_path, record, least, record_property):
-    problem = bidmc(tmp_path, record)
-    ours, *others = compared(problem).table
+def test_the_breath_phase_is_in_five_coordinates(table, record, least, record_property):
+    ours, *others = table(record)
     record_property("score", ours["score"])
     record_property("control", ours["control"])
     assert ours["score"] >= least
@@ -31,8 +38,8 @@ def test_the_breath_phase_is_in_five_coordinates(tmp_path, record, least, record
     "record",
     [20, pytest.param(42, marks=pytest.mark.xfail(strict=False, reason="0.930, control 0.792: breaths are regular"))],
 )
-def test_with_ppg_shifted_by_half_the_record_only_what_one_sensor_has_of_the_phase_is_left(tmp_path, record):
-    ours = compared(bidmc(tmp_path, record)).table[0]
+def test_with_ppg_shifted_by_half_the_record_only_what_one_sensor_has_of_the_phase_is_left(table, record):
+    ours = table(record)[0]
     assert ours["control"] < ours["score"] - 0.15
     assert ours["gain"] > 0.15
 
@@ -42,8 +49,8 @@ def test_with_ppg_shifted_by_half_the_record_only_what_one_sensor_has_of_the_pha
     "record",
     [pytest.param(20, marks=pytest.mark.xfail(strict=False, reason="0.882, linear CCA 0.884; means: test_means")), 42],
 )
-def test_no_baseline_tells_the_breath_better(tmp_path, record):
-    ours, *others = compared(bidmc(tmp_path, record)).table
+def test_no_baseline_tells_the_breath_better(table, record):
+    ours, *others = table(record)
     assert ours["score"] >= max(entry["score"] for entry in others)
 
 

@@ -1,17 +1,31 @@
 """Digits in Fourier and in Karhunen-Loève features: what both know is which digit it is."""
 
+import functools
+
 import numpy as np
 import pytest
 
 from dlcca.storage import run as run_store
-from tests.realdata.problems import compared, mfeat, run
+from tests.realdata.problems import mfeat, run, scores
+
+
+@pytest.fixture(scope="module")
+def problem_of(tmp_path_factory):
+    """A problem of which the run is done, once for each fusion and pair of features."""
+
+    @functools.cache
+    def done(fusion, pair):
+        problem = mfeat(tmp_path_factory.mktemp("mfeat"), fusion=fusion, pair=pair)
+        run(problem)
+        return problem
+
+    return done
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("fusion", "least"), [("auto", 0.93), ("alternating", 0.89), ("average", 0.93)])
-def test_the_digit_is_in_nine_coordinates(tmp_path, fusion, least):
-    problem = mfeat(tmp_path, fusion=fusion)
-    run(problem)
+def test_the_digit_is_in_nine_coordinates(problem_of, fusion, least):
+    problem = problem_of(fusion, ("fou", "kar"))
     embedding = run_store.read(problem.asked.store).embedding
     truth = problem.truth
     assert truth is not None
@@ -23,6 +37,6 @@ def test_the_digit_is_in_nine_coordinates(tmp_path, fusion, least):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", [("fou", "kar"), ("fac", "fou"), ("zer", "kar"), ("pix", "fou")], ids="-".join)
-def test_no_baseline_tells_digits_better(tmp_path, pair):
-    ours, *others = compared(mfeat(tmp_path, pair=pair)).table
-    assert ours["score"] >= max(entry["score"] for entry in others)
+def test_no_baseline_tells_digits_better(problem_of, pair):
+    ours, *others = scores(problem_of("auto", pair)).values()
+    assert ours >= max(others)

@@ -43,7 +43,10 @@ def test_no_fit_of_the_icons_is_done_twice(monkeypatch):
 
 @pytest.fixture(scope="module")
 def reproduced(tmp_path_factory):
-    """The example in the help: what it told, the folder that it wrote, and the models of the icons by their jobs."""
+    """The example in the help: what it told, the folder that it wrote, and the models of the icons by their jobs.
+
+    The figure of windows, of which nothing is expected, is drawn for fewer of them; `make suite` draws it whole.
+    """
     folder, models = tmp_path_factory.mktemp("reproduced"), {}
     first_coordinate = icons.first_coordinate
 
@@ -59,6 +62,8 @@ def reproduced(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(icons, "first_coordinate", noted)
+        patch.setattr(icons, "WINDOWS", (icons.SHORT, icons.LONG))
+        patch.setattr(icons, "SWEPT_SETS", range(1))
         result = run_example("reproduce")
     return result, folder / "reproduce-output", models
 

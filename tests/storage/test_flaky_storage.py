@@ -17,6 +17,7 @@ from dlcca.storage.files import files_at, zarr_store
 from tests.fitting.jobs import recordings
 from tests.storage.buckets import SECRET, sent, storage
 from tests.storage.flaky_server import FAULTS, FlakyServer, schedule
+from tests.support import fork_server
 
 fsspec = pytest.importorskip("fsspec", reason="object storage needs fsspec")
 pytest.importorskip("s3fs", reason="object storage needs s3fs: pip install 'dlcca[s3]'")
@@ -29,7 +30,7 @@ def flaky(bucket, object_server, monkeypatch):
     """The server of `bucket` behind one that fails on demand; all of this process and its workers go through it."""
     monkeypatch.setattr(retry, "_record", retry._Record())
     monkeypatch.setattr(retry, "PAUSES_S", (0.05, 1.0))
-    with FlakyServer(object_server, faulty=False) as server:
+    with FlakyServer(object_server, faulty=False) as server, fork_server.not_used():
         configured = {"endpoint_url": server.url, "config_kwargs": {"read_timeout": 1}}
         monkeypatch.setitem(fsspec.config.conf, "s3", configured)
         monkeypatch.setenv("FSSPEC_S3", json.dumps(configured))  # for the workers
@@ -168,8 +169,8 @@ memory_gib = 2
 
 @pytest.fixture(scope="module")
 def movements():
-    """Two recordings of 4400 samples, which make three blocks of windows."""
-    return dict(zip(("left", "right"), recordings(2, 4400), strict=True))
+    """Two recordings of 2400 samples, which make two blocks of windows."""
+    return dict(zip(("left", "right"), recordings(2, 2400), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +212,7 @@ def test_with_every_twentieth_request_failing_all_verbs_end_right(flaky, bucket,
     store = f"{bucket}/run.zarr"
     dlcca("ingest", tmp_path / "run.toml", "--quiet")
     dlcca("run", tmp_path / "run.toml", "--quiet")
-    assert json.loads(dlcca("status", store, "--json").stdout)["shapes"]["embedding"] == [2200, 2]
+    assert json.loads(dlcca("status", store, "--json").stdout)["shapes"]["embedding"] == [1200, 2]
     dlcca("verify", store)
     dlcca("report", store, "--out", tmp_path / "report.html")
     assert set(flaky.faults) == set(FAULTS)
