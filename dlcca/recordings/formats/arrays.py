@@ -177,13 +177,6 @@ def is_time(member: Member | None) -> bool:
     return member.dtype.kind in "Mm" or named or " since " in str(member.attributes.get("units", ""))
 
 
-def time_column(clock: Member) -> TimeColumn:
-    """The clock in seconds; `units` is "s", "ms", ... or, as CF writes it, "seconds since 2024-05-31 22:30:00"."""
-    unit, since, epoch = str(clock.attributes.get("units", "")).partition(" since ")
-    start = declared({"start": epoch.strip()}, called(clock)).start if since else None
-    return TimeColumn(clock.name, time_unit(unit), start)
-
-
 _WORDS_AT_MOST = 65536  # a longer array of texts is data, and not the names of channels
 _SAYS_RATE = re.compile(r"(?:^|_)(?:fs|rate|sfreq|srate)(?:_hz)?$")
 _SAMPLE_AXES = (*TIME_NAMES, "sample", "samples", "frame", "frames")
@@ -388,7 +381,10 @@ class ArrayFile:
         self.notes += filter(None, [self.check(clock)])
         times = Clock(f"{clock.name!r} of {self.path!r}", facts.rate, row="entry", base=0)
         blocks = (np.asarray(clock.opened.array()[first : first + _ROWS]) for first in range(0, n, _ROWS))
-        sampling = time_column(clock).sampling(times, blocks)
+        # "s", "ms", ... or, as CF writes it, "seconds since 2024-05-31 22:30:00".
+        unit, since, epoch = str(clock.attributes.get("units", "")).partition(" since ")
+        start = declared({"start": epoch.strip()}, called(clock)).start if since else None
+        sampling = TimeColumn(clock.name, time_unit(unit), start).sampling(times, blocks)
         self.notes += sampling.notes
         return sampling
 

@@ -11,6 +11,7 @@ import importlib
 import inspect
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import metadata
 from typing import Any
 
@@ -54,17 +55,18 @@ def open_recording(path: str | os.PathLike[str], format: str | None = None, **op
     """
     path = os.fspath(path)
     name = _reader_for(path) if format is None else _reader_named(format)
-    if name not in READERS:
-        opener = _load(name)
-        _check_options(path, opener, name, options)
-        with refusing(path, name):
-            return opener(path, **options)
-    reader = importlib.import_module(f"{__package__}.{name}")
-    _check_options(path, reader.open, reader.FORMAT, options)
-    if name not in ("wfdb", "zarr_arrays"):  # a path of these may be a stem, a folder or an address
-        check_file(path, reader.FORMAT)
+    context: AbstractContextManager[None]
+    if name in READERS:
+        reader = importlib.import_module(f"{__package__}.{name}")
+        opener, called, context = reader.open, reader.FORMAT, nullcontext()
+    else:
+        opener, called, context = _load(name), name, refusing(path, name)
+    _check_options(path, opener, called, options)
+    if name in READERS and name not in ("wfdb", "zarr_arrays"):  # whose path may be a stem, a folder or an address
+        check_file(path, called)
     try:
-        return reader.open(path, **options)
+        with context:
+            return opener(path, **options)
     except Damaged as error:
         raise DataError(f"{path!r} {error}. Copy or export it again.") from error
 

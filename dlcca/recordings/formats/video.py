@@ -40,15 +40,13 @@ class FrameIndex:
     keys: NDArray[np.int64]  # numbers of the key frames, in order
     n: int
     tick_s: float
-    declared: int  # by the container; 0 where it does not say
-    length_s: float  # by the container, where it does not count frames; 0 where it says neither
     rates: tuple[float, ...]  # by the container
     width: int
     height: int
     bits: int  # of one colour of a pixel
     seekable: bool  # whether a frame can be reached from the key frame before it
     begun: str | None  # by the container, ISO 8601
-    damaged: int  # packets that are cut off
+    faults: list[str]  # frames that the container declares and that are not there, or are cut off
 
 
 def index_frames(path: str) -> FrameIndex:
@@ -72,21 +70,30 @@ def index_frames(path: str) -> FrameIndex:
         if n and None not in times and len(set(times)) == n:
             order = np.argsort(times)  # packets are stored in the order in which they are decoded
             pts = np.array(times, np.int64)[order]
+        tick_s, faults = float(stream.time_base), []
+        length_s = 0.0 if stream.frames else _length_s(container, stream)
+        if stream.frames - hidden > n:
+            faults.append(f"its container says {stream.frames - hidden} frames, and the file holds {n}")
+        if pts is not None and n > 2 and length_s:
+            step = float(np.median(np.diff(pts))) * tick_s
+            missing = length_s - (float(pts[-1]) * tick_s + step)
+            if missing > 1.5 * step:
+                faults.append(f"it ends {missing:.6g} s before its container says")
+        if damaged:
+            faults.append(f"{damaged} of its frames are cut off or damaged")
         seekable = pts is not None and container.format.name in _INDEXED
         return FrameIndex(
             pts=pts,
             keys=np.flatnonzero(np.array(keys)[order]) if seekable else np.zeros(1, np.int64),
             n=n,
             seekable=seekable,
-            tick_s=float(stream.time_base),
-            declared=max(0, stream.frames - hidden),
-            length_s=0.0 if stream.frames else _length_s(container, stream),
+            tick_s=tick_s,
             rates=tuple(float(rate) for rate in (stream.average_rate, stream.base_rate) if rate),
             width=stream.codec_context.width,
             height=stream.codec_context.height,
             bits=max((component.bits for component in stream.format.components), default=8) if stream.format else 8,
             begun={**container.metadata, **stream.metadata}.get("creation_time"),
-            damaged=damaged,
+            faults=faults,
         )
 
 
@@ -285,7 +292,10 @@ def open(
         index = index_frames(path)
     if not (index.n and index.width and index.height):
         raise DataError(f"{path!r} holds no frames that can be decoded.")
-    notes = _check_complete(path, index, truncated)
+    notes: list[str] = []
+    if index.faults:
+        found = f"is truncated: {' and '.join(index.faults)}"
+        notes += check_complete(path, truncated, found, "the other frames")
     top, bottom, left, right = bounds = (0, index.height, 0, index.width) if roi is None else tuple(roi)
     if not (0 <= top < bottom <= index.height and 0 <= left < right <= index.width):
         raise SettingsError(
@@ -387,20 +397,3 @@ class VideoSource(ProcessLocal, Source):
                 return bool(list(self.frames.between(i, i + 1)))
         except DataError:
             return False
-
-
-def _check_complete(path: str, index: FrameIndex, truncated: Truncated) -> list[str]:
-    """Refuse a video with fewer frames than its container says, or with frames that are cut off."""
-    found = []
-    if index.declared > index.n:
-        found.append(f"its container says {index.declared} frames, and the file holds {index.n}")
-    if index.pts is not None and index.n > 2 and index.length_s:  # which is declared where no frames are
-        step = float(np.median(np.diff(index.pts))) * index.tick_s
-        missing = index.length_s - (float(index.pts[-1]) * index.tick_s + step)
-        if missing > 1.5 * step:
-            found.append(f"it ends {missing:.6g} s before its container says")
-    if index.damaged:
-        found.append(f"{index.damaged} of its frames are cut off or damaged")
-    if not found:
-        return []
-    return check_complete(path, truncated, f"is truncated: {' and '.join(found)}", "the other frames")

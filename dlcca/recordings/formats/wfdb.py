@@ -53,7 +53,7 @@ def open(path: str, *, annotators: Sequence[str] = ANNOTATORS, truncated: Trunca
         segments = [name for name in getattr(header, "seg_name", None) or [] if name != "~"]  # "~" is a gap
         described = _described(package, stem, header, segments)
         n, notes = _length(package, stem, header, truncated)
-        names, renamed = distinct(_names(described))
+        names, renamed = distinct([name or f"channel {i + 1}" for i, name in enumerate(described.sig_name)])
         channels = list(map(Channel, names, described.units, kinds_of(described.sig_name)))
         signals: list[SourceSignal] = []
         for group in grouped(range(len(channels)), lambda i: described.samps_per_frame[i]):
@@ -106,17 +106,13 @@ def _described(package: Any, stem: str, header: Any, segments: Sequence[str]) ->
     if not header.n_sig:
         raise DataError(f"'{stem}.hea' declares 0 channels, and at least 1 is needed to read samples.")
     described = package.rdheader(_segment(stem, segments[0])) if segments else header
-    for name, gain in zip(_names(described), described.adc_gain, strict=True):
+    for name, gain in zip(described.sig_name, described.adc_gain, strict=True):
         if gain is None or not np.isfinite(gain) or gain == 0:
             raise DataError(
                 f"'{stem}.hea' scales channel {name!r} by {gain}: a finite number other than 0 is needed. "
                 "Correct the header, or get it again."
             )
     return described
-
-
-def _names(described: Any) -> list[str]:
-    return [name or f"channel {i + 1}" for i, name in enumerate(described.sig_name)]
 
 
 def _segment(stem: str, name: str) -> str:
