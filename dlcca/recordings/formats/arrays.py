@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import re
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import datetime
+from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError, suggest
+from dlcca.recordings.formats import metadata
 from dlcca.recordings.formats.clock import TIME_NAMES, Clock, TimeColumn, time_unit
-from dlcca.recordings.formats.metadata import (
-    KNOWN,
-    Metadata,
-    channels_of,
-    declared,
-    from_options,
-    moments_apart,
-    number,
-    plain_key,
-    text_of,
-)
+from dlcca.recordings.formats.metadata import Metadata, declared, from_options, plain_key, text_of
 from dlcca.recordings.formats.recording import Channel, Digital, ProcessLocal, Recording, Sampling, Source, SourceSignal
 
 
@@ -38,6 +28,14 @@ class Scaling:
     factor: float = 1.0
     offset: float = 0.0
     missing: float | None = None  # the stored number that stands for none
+
+    @classmethod
+    def declared(cls, attributes: Mapping[str, Any]) -> Scaling:
+        factor, offset, missing = (
+            metadata.number(attributes.get(key)) for key in ("scale_factor", "add_offset", "_FillValue")
+        )
+        missing = None if missing is None or np.isnan(missing) else missing
+        return cls(1.0 if factor is None else factor, offset or 0.0, missing)
 
     def of(self, stored: NDArray[Any]) -> NDArray[Any]:
         """NaN where a number is missing, else factor * stored + offset."""
@@ -50,18 +48,15 @@ class Scaling:
 class Opened(ProcessLocal):
     """An array that is opened when it is first sliced, again in each process that a signal is sent to."""
 
-    def __init__(self, open_array: Callable[[], Any]) -> None:
-        self.open_array = open_array  # a function of a module, or a partial of one: it must survive pickling
-        self._reset()
+    _array: Any = None
 
-    def _reset(self) -> None:
-        self._array: Any = None
-        self._lock = threading.Lock()
+    def __init__(self, open_array: Callable[..., Any], *args: Any) -> None:
+        self.open_array, self.args = open_array, args  # a function of a module: it must survive pickling
 
     def array(self) -> Any:
         with self._lock:
             if self._array is None:
-                self._array = self.open_array()
+                self._array = self.open_array(*self.args)
             return self._array
 
 
@@ -80,11 +75,10 @@ class ArraySource(Source):
     time_axis: int = 0
     scaling: Scaling = Scaling()
 
-    def rows(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
+    def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
         """As float32 where it holds the samples exactly (float32, float16, 8 and 16 bits), else as float64."""
         values = self.scaling.of(self.stored(first, last, columns))
-        values = values.astype(np.result_type(values.dtype, np.float32), copy=False)
-        return values if values.flags.writeable else values.copy()  # not a part of the mapped file
+        return np.require(values, np.result_type(values.dtype, np.float32), "W")  # not a part of the mapped file
 
     @property
     def digital(self) -> Digital | None:
@@ -95,10 +89,9 @@ class ArraySource(Source):
         gain, bias = np.full(self.width, self.scaling.factor), np.full(self.width, self.scaling.offset)
         return Digital(dtype.newbyteorder("="), gain, bias)
 
-    def numbers(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.integer]:
+    def read_digital(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.integer]:
         stored = self.stored(first, last, columns)
-        numbers = np.asarray(stored, dtype=stored.dtype.newbyteorder("="), order="C")
-        return numbers if numbers.flags.writeable else numbers.copy()  # not a part of the mapped file
+        return np.require(stored, stored.dtype.newbyteorder("="), ["C", "W", "E"])  # not a part of the mapped file
 
     def stored(self, first: int, last: int, columns: Sequence[int]) -> NDArray[Any]:
         array, chosen = self.opened.array(), np.asarray(columns, dtype=np.intp)
@@ -124,10 +117,6 @@ class Member:
     dims: tuple[str, ...] = ()  # names of its axes, where the file has them
 
     @property
-    def group(self) -> str:
-        return self.name.rpartition("/")[0]
-
-    @property
     def groups(self) -> list[str]:
         """The group that it is in, and those above; the last one is "", the file."""
         parts = self.name.split("/")[:-1]
@@ -137,9 +126,14 @@ class Member:
     def leaf(self) -> str:
         return self.name.rpartition("/")[2]
 
-    @property
-    def is_text(self) -> bool:
-        return self.dtype.kind in "USTO"
+    def declared(self, attributes: Mapping[str, Any], where: str) -> Metadata:
+        """Metadata among attributes, less names and units of other arrays: lists without an entry for each channel."""
+        facts = declared(attributes, where)
+        # How many channels it may have, whichever of its axes is time.
+        fits = set(self.shape) if len(self.shape) == 2 else {int(np.prod(self.shape[1:]))}
+        names = facts.names if len(facts.names) in fits else ()
+        units = facts.units if len(facts.units) in {1, *fits} else ()
+        return replace(facts, names=names, units=units)
 
 
 def channel_names(member: Member, width: int, given: Sequence[str], *, alone: bool) -> list[str]:
@@ -152,13 +146,6 @@ def channel_names(member: Member, width: int, given: Sequence[str], *, alone: bo
     if len(member.shape) > 2:
         return [prefix + ".".join(map(str, place)) for place in np.ndindex(*member.shape[1:])]
     return [f"{prefix}{i}" for i in range(width)]
-
-
-def widths(member: Member) -> set[int]:
-    """How many channels an array may have, whichever of its axes is time."""
-    if len(member.shape) == 2:
-        return set(member.shape)
-    return {int(np.prod(member.shape[1:]))}
 
 
 def called(member: Member) -> str:
@@ -176,10 +163,6 @@ def fault(member: Member) -> str:
     return f"is empty (shape {member.shape})" if 0 in member.shape else ""
 
 
-def says_rate(leaf: str) -> bool:
-    return re.search(r"(?:^|_)(?:fs|rate|sfreq|srate)(?:_hz)?$", plain_key(leaf)) is not None
-
-
 def texts(member: Member) -> Any:
     """Texts of an array as a list, or as one text where it is a scalar; numbers are written out."""
     values = np.asarray(member.opened.array()[...])
@@ -194,58 +177,18 @@ def is_time(member: Member | None) -> bool:
     return member.dtype.kind in "Mm" or named or " since " in str(member.attributes.get("units", ""))
 
 
-def time_column(clock: Member) -> TimeColumn:
-    """The clock in seconds; `units` is "s", "ms", ... or, as CF writes it, "seconds since 2024-05-31 22:30:00"."""
-    unit, since, epoch = str(clock.attributes.get("units", "")).partition(" since ")
-    start = declared({"start": epoch.strip()}, called(clock)).start if since else None
-    return TimeColumn(clock.name, time_unit(unit), epoch=start)
-
-
-def scaling(attributes: Mapping[str, Any]) -> Scaling:
-    factor, offset, missing = (number(attributes.get(key)) for key in ("scale_factor", "add_offset", "_FillValue"))
-    if missing is not None and np.isnan(missing):
-        missing = None
-    return Scaling(1.0 if factor is None else factor, 0.0 if offset is None else offset, missing)
-
-
-@dataclass(frozen=True)
-class ArrayOptions:
-    """The options of every file of arrays; what they say goes before what the file says."""
-
-    array: str | Sequence[str] | None = None
-    rate: float | None = None
-    start: datetime | date | str | None = None
-    start_s: float | None = None
-    drift_ppm: float | None = None
-    names: Sequence[str] | None = None
-    unit: str | Sequence[str] | None = None
-    time_axis: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.time_axis not in (None, 0, 1):
-            raise SettingsError(f"time_axis = {self.time_axis!r} is not known; 0 (rows) and 1 (columns) are.")
-
-    @property
-    def facts(self) -> Metadata:
-        return from_options(self.rate, self.start, self.start_s, self.drift_ppm, self.names, self.unit)
-
-
-def array_reader(opener: Callable[..., Recording]) -> Callable[..., Recording]:
-    """The function ``open(path, **options)`` of a reader, with `ArrayOptions` in its signature, to check them."""
-    signature, shared = inspect.signature(opener), inspect.signature(ArrayOptions).parameters.values()
-    own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
-    options = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in shared]
-    opener.__signature__ = signature.replace(parameters=[own[0], *options, *own[1:]])  # type: ignore[attr-defined]
-    return opener
-
-
 _WORDS_AT_MOST = 65536  # a longer array of texts is data, and not the names of channels
+_SAYS_RATE = re.compile(r"(?:^|_)(?:fs|rate|sfreq|srate)(?:_hz)?$")
 _SAMPLE_AXES = (*TIME_NAMES, "sample", "samples", "frame", "frames")
 _ROWS = 1 << 20  # of an array of times, read at once
 
 
 class ArrayFile:
-    """The arrays of a file and the attributes of its groups; the group "" is the file itself."""
+    """The arrays of a file and the attributes of its groups; the group "" is the file itself.
+
+    Its keyword arguments, and those of `from_options`, are options of every reader of arrays. They go before what the
+    file says.
+    """
 
     def __init__(
         self,
@@ -253,70 +196,89 @@ class ArrayFile:
         format: str,
         members: Sequence[Member],
         groups: Mapping[str, Mapping[str, Any]],
-        options: ArrayOptions,
         notes: Sequence[str] = (),
+        check: Callable[[Member], str] = lambda member: "",  # refuses an array that lacks data, or returns a note
+        *,
+        array: str | Sequence[str] | None = None,
+        time_axis: int | None = None,
+        **facts: Any,
     ) -> None:
-        self.path, self.format, self.options, self.notes = path, format, options, list(notes)
-        self.given = options.facts
+        if not members:
+            raise DataError(f"{path!r} holds no arrays.")
+        if time_axis not in (None, 0, 1):
+            raise SettingsError(f"time_axis = {time_axis!r} is not known; 0 (rows) and 1 (columns) are.")
+        self.path, self.format, self.notes, self.check = path, format, list(notes), check
+        self.array, self.time_axis, self.given = array, time_axis, from_options(**facts)
         self.members = {member.name: member for member in members}
         self.groups = {group: dict(attributes) for group, attributes in groups.items()}
-        self.words = {member.name for member in members if self._is_word(member)}
+        words = {member.name for member in members if self._is_word(member)}
+        others = [  # that say nothing about other arrays; an array named after its only axis is a coordinate
+            member
+            for member in members
+            if not (member.name in words or self._is_clock(member) or (member.leaf and member.dims == (member.leaf,)))
+        ]
+        self._faults = [f"{called(member)} {fault(member)}" for member in others if fault(member)]
+        self._candidates = {member.name: member for member in others if not fault(member)}
 
     def recording(self) -> Recording:
         """The recording in the arrays that are samples."""
         chosen = self._chosen()
-        signals: list[SourceSignal] = []
-        starts: list[datetime | None] = []
-        for member in chosen:
-            made, start = self._signals(member, alone=len(chosen) == 1)
-            signals += made
-            starts += [start] * len(made)
-        return Recording(self.path, self.format, tuple(signals), _one_start(signals, starts), notes=tuple(self.notes))
+        made = [self._signals(member, alone=len(chosen) == 1) for member in chosen]
+        self.notes += filter(None, map(self.check, chosen))
+        # The recording starts with the earliest array; signals of the others start so much later.
+        start: datetime | None = None
+        for _, begun in made:
+            if begun is not None and (start is None or metadata.moments_apart(begun, start) < 0):
+                start = begun
+        for signals, begun in made:
+            for signal in signals:
+                signal.start_s += 0.0 if begun is None or start is None else metadata.moments_apart(begun, start)
+        every = tuple(signal for signals, _ in made for signal in signals)
+        return Recording(self.path, self.format, every, start, notes=tuple(self.notes))
 
     def _is_word(self, member: Member) -> bool:
         """Scalars and lists of texts beside arrays are taken as attributes of their group."""
-        attributes = self.groups.setdefault(member.group, {})
-        size = int(np.prod(member.shape))
-        if member.is_text and size <= _WORDS_AT_MOST:
-            attributes.setdefault(member.leaf, texts(member))
-            return True
-        if not member.name or member.is_text:
+        size, is_text = int(np.prod(member.shape)), member.dtype.kind in "USTO"
+        value: Any
+        if is_text and size <= _WORDS_AT_MOST:
+            value = texts(member)
+        elif not member.name or is_text:
             return False
-        if not member.shape or (size == 1 and (plain_key(member.leaf) in KNOWN or says_rate(member.leaf))):
-            attributes.setdefault(member.leaf, np.asarray(member.opened.array()[...]).reshape(-1)[0])
-            return True
-        return False
-
-    def others(self) -> list[Member]:
-        """Arrays that say nothing about others."""
-        silent = [member for member in self.members.values() if member.name not in self.words]
-        return [m for m in silent if not self._is_clock(m) and not (m.leaf and m.dims == (m.leaf,))]  # a coordinate
+        elif not member.shape or (
+            size == 1 and (plain_key(member.leaf) in metadata.KNOWN or _SAYS_RATE.search(plain_key(member.leaf)))
+        ):
+            value = np.asarray(member.opened.array()[...]).reshape(-1)[0]
+        else:
+            return False
+        self.groups.setdefault(member.groups[0], {}).setdefault(member.leaf, value)
+        return True
 
     # Metadata of one array.
 
     def own(self, member: Member) -> Metadata:
         """Facts about one array alone: its attributes, those named after it, those of its group."""
-        facts = _fitting(declared(member.attributes, called(member)), member)
+        facts = member.declared(member.attributes, called(member))
         start = f"{member.leaf}_"
-        named = {key.removeprefix(start): v for key, v in self.groups[member.group].items() if key.startswith(start)}
-        facts = facts.over(_fitting(declared(named, called(member)), member))
+        beside = self.groups.get(member.groups[0], {})
+        named = {key.removeprefix(start): value for key, value in beside.items() if key.startswith(start)}
+        facts = facts.over(member.declared(named, called(member)))
         if not facts.names:  # "ecg_leads" names the channels of "ecg", whatever leads are
-            lists = [tuple(v) for v in named.values() if isinstance(v, list) and len(v) in widths(member)]
-            facts = replace(facts, names=lists[0] if lists else ())
+            lists = (member.declared({"names": v}, "").names for v in named.values() if isinstance(v, list))
+            facts = replace(facts, names=next(filter(None, lists), ()))
         for group in member.groups[:-1]:
-            facts = facts.over(_fitting(declared(self.groups.get(group, {}), f"group {group!r}"), member))
+            facts = facts.over(member.declared(self.groups.get(group, {}), f"group {group!r}"))
         return facts
 
     def of_all(self, member: Member) -> Metadata:
         """What the file says of all its arrays, as far as it fits this one."""
-        return _fitting(declared(self.groups.get("", {}), repr(self.path)), member)
+        return member.declared(self.groups.get("", {}), repr(self.path))
 
     # Its axes and its clock.
 
     def axis(self, member: Member) -> int:
         """Which axis is time: as given, by the names of the axes, as the names of channels fit, else the first."""
-        if self.options.time_axis is not None:
-            return min(self.options.time_axis, len(member.shape) - 1)
+        if self.time_axis is not None:
+            return min(self.time_axis, len(member.shape) - 1)
         for axis, dim in enumerate(member.dims[:2]):
             if plain_key(dim) in _SAMPLE_AXES or is_time(self.coordinate(member, dim)):
                 return axis
@@ -331,30 +293,16 @@ class ArrayFile:
 
     def coordinate(self, member: Member, dim: str) -> Member | None:
         """The array with the places along an axis, beside the member or above it."""
-        for group in member.groups:
-            found = self.members.get(f"{group}/{dim}".lstrip("/"))
-            if found is not None and found is not member and len(found.shape) == 1:
-                return found
-        return None
-
-    def coordinate_names(self, member: Member) -> tuple[str, ...]:
-        """Names of channels from the coordinate of the other axis, as xarray writes it."""
-        if len(member.dims) != 2:
-            return ()
-        found = self.coordinate(member, member.dims[1 - self.axis(member)])
-        if found is None or found.dtype.kind not in "biufUSTO":
-            return ()
-        return tuple(texts(found))
+        found = (self.members.get(f"{group}/{dim}".lstrip("/")) for group in member.groups)
+        return next((m for m in found if m is not None and m is not member and len(m.shape) == 1), None)
 
     def clock_of(self, member: Member) -> Member | None:
         """The array with the times of the samples, where there is one."""
         axis = self.axis(member)
-        if member.dims:
-            found = self.coordinate(member, member.dims[axis])
-            if is_time(found):
-                return found
+        if member.dims and is_time(found := self.coordinate(member, member.dims[axis])):
+            return found
         for other in self.members.values():
-            beside = other is not member and other.group == member.group
+            beside = other is not member and other.groups == member.groups
             if beside and self._is_clock(other) and other.shape[0] == member.shape[axis]:
                 return other
         return None
@@ -368,10 +316,6 @@ class ArrayFile:
     # Which arrays are samples.
 
     @functools.cached_property
-    def _candidates(self) -> dict[str, Member]:
-        return {member.name: member for member in self.others() if not fault(member)}
-
-    @functools.cached_property
     def _common(self) -> int:
         """The length that most numbers have: what the file says of all its arrays is meant for these."""
         sizes: Counter[int] = Counter()
@@ -380,27 +324,14 @@ class ArrayFile:
         return sizes.most_common(1)[0][0]
 
     def _chosen(self) -> list[Member]:
-        if self.options.array is not None:
-            wanted = [self.options.array] if isinstance(self.options.array, str) else list(self.options.array)
+        """The requested arrays, else those with a rate of their own and those of the length that most numbers have."""
+        if self.array is not None:
+            wanted = [self.array] if isinstance(self.array, str) else self.array
             return [self._named(name.strip("/")) for name in wanted]
-        faults = [f"{called(member)} {fault(member)}" for member in self.others() if fault(member)]
         if not self._candidates:
-            found = "; ".join(faults) or "no array is one of numbers"
+            found = "; ".join(self._faults) or "no array is one of numbers"
             raise DataError(f"{self.path!r} holds no samples: {found}. Real numbers, (samples, channels), are needed.")
-        self.notes += [f"{found}: left out" for found in faults]
-        return self._of_common_length()
-
-    def _named(self, name: str) -> Member:
-        if name in self._candidates:
-            return self._candidates[name]
-        member = self.members.get(name)
-        if member is None:
-            raise SettingsError(f"array = {name!r} is not in {self.path!r}; {suggest(name, self._candidates)}")
-        why = fault(member) or "holds times, or says something about other arrays"
-        raise DataError(f"{self.path!r}: {called(member)} {why}; real numbers, (samples, channels), are needed.")
-
-    def _of_common_length(self) -> list[Member]:
-        """Arrays with a rate of their own, and of the others those of the length that most numbers have."""
+        self.notes += [f"{found}: left out" for found in self._faults]
         kept = []
         for member in self._candidates.values():
             n = self.length(member)
@@ -413,28 +344,31 @@ class ArrayFile:
                 )
         return kept
 
+    def _named(self, name: str) -> Member:
+        if name in self._candidates:
+            return self._candidates[name]
+        member = self.members.get(name)
+        if member is None:
+            raise SettingsError(f"array = {name!r} is not in {self.path!r}; {suggest(name, self._candidates)}")
+        why = fault(member) or "holds times, or says something about other arrays"
+        raise DataError(f"{self.path!r}: {called(member)} {why}; real numbers, (samples, channels), are needed.")
+
     # The signals of one of them.
 
     def _signals(self, member: Member, *, alone: bool) -> tuple[tuple[SourceSignal, ...], datetime | None]:
         """One signal for each stretch between breaks, and when the array begins."""
-        facts = self._facts(member)
-        sampling = self._sampling(member, facts)
-        channels = self._channels(member, facts, alone=alone)
-        axis, scale = self.axis(member), scaling(member.attributes)
-        source = ArraySource(self.path, self.format, member.opened, len(channels), axis, scale)
-        signals = sampling.signals(source, channels, start_s=facts.start_s, drift_ppm=facts.drift_ppm)
-        if len(signals) > 1:
-            self.notes.append(f"breaks in the times of {called(member)}, which are kept: {len(signals) - 1}")
-        return signals, facts.start or sampling.start
-
-    def _facts(self, member: Member) -> Metadata:
-        own, every = self.own(member), self.of_all(member)
+        every = self.of_all(member)
         if self.length(member) != self._common:
             every = replace(every, rate=None)
-        found = own.over(every)
-        if self.given.rate is not None and found.rate is not None and self.given.rate != found.rate:
-            self.notes.append(f"{called(member)} is read at {self.given.rate:g} Hz as given; it says {found.rate:g} Hz")
-        return self.given.over(found)
+        found = self.own(member).over(every)
+        facts = self.given.over(found)
+        if found.rate is not None and found.rate != facts.rate:
+            self.notes.append(f"{called(member)} is read at {facts.rate:g} Hz as given; it says {found.rate:g} Hz")
+        sampling = self._sampling(member, facts)
+        channels = self._channels(member, facts, alone=alone)
+        scaling = Scaling.declared(member.attributes)
+        source = ArraySource(self.path, self.format, member.opened, len(channels), self.axis(member), scaling)
+        return sampling.signals(source, channels, facts.start_s, facts.drift_ppm), facts.start or sampling.start
 
     def _sampling(self, member: Member, facts: Metadata) -> Sampling:
         """Rate and breaks, from the times of the samples where the file has them, else as declared."""
@@ -444,38 +378,37 @@ class ArrayFile:
                 what = f"{self.path!r} does not say how often {called(member)} was sampled"
                 raise SettingsError(f"{what}: give rate, in samples per second.")
             return Sampling.even(facts.rate, n)
-        times = Clock(f"{clock.name!r} of {self.path!r}", rate=facts.rate, row="entry", base=0)
+        self.notes += filter(None, [self.check(clock)])
+        times = Clock(f"{clock.name!r} of {self.path!r}", facts.rate, row="entry", base=0)
         blocks = (np.asarray(clock.opened.array()[first : first + _ROWS]) for first in range(0, n, _ROWS))
-        sampling = time_column(clock).sampling(times, blocks)
+        # "s", "ms", ... or, as CF writes it, "seconds since 2024-05-31 22:30:00".
+        unit, since, epoch = str(clock.attributes.get("units", "")).partition(" since ")
+        start = declared({"start": epoch.strip()}, called(clock)).start if since else None
+        sampling = TimeColumn(clock.name, time_unit(unit), start).sampling(times, blocks)
         self.notes += sampling.notes
         return sampling
 
     def _channels(self, member: Member, facts: Metadata, *, alone: bool) -> tuple[Channel, ...]:
-        n = self.length(member)
+        axis, given = self.axis(member), facts.names
+        n = member.shape[axis]
         width = int(np.prod(member.shape)) // n
-        given = facts.names or self.coordinate_names(member)
+        if not given and len(member.dims) == 2:  # names from the coordinate of the other axis, as xarray writes them
+            found = self.coordinate(member, member.dims[1 - axis])
+            given = tuple(texts(found)) if found is not None and found.dtype.kind in "biufUSTO" else ()
         if len(member.shape) == 2 and width > n and not given and not member.dims:
             self.notes.append(
-                f"{called(member)} is read as {n} samples of {width} channels; give time_axis="
-                f"{1 - self.axis(member)} if it is the other way round"
+                f"{called(member)} is read as {n} samples of {width} channels; give time_axis={1 - axis} if it is the "
+                "other way round"
             )
-        return channels_of(called(member), width, channel_names(member, width, given, alone=alone), facts.units)
+        return metadata.channels_of(
+            called(member), width, channel_names(member, width, given, alone=alone), facts.units
+        )
 
 
-def _fitting(facts: Metadata, member: Member) -> Metadata:
-    """Facts without names and units of other arrays: lists that do not have one entry for each channel."""
-    fits = widths(member)
-    names = facts.names if len(facts.names) in fits else ()
-    units = facts.units if len(facts.units) in {1, *fits} else ()
-    return replace(facts, names=names, units=units)
-
-
-def _one_start(signals: Sequence[SourceSignal], starts: Sequence[datetime | None]) -> datetime | None:
-    """The earliest of the moments at which arrays begin; their signals start so much later."""
-    known = [start for start in starts if start is not None]
-    if not known:
-        return None
-    earliest = min(known, key=lambda start: moments_apart(start, known[0]))
-    for signal, start in zip(signals, starts, strict=True):
-        signal.start_s += 0.0 if start is None else moments_apart(start, earliest)
-    return earliest
+def array_reader(opener: Callable[..., Recording]) -> Callable[..., Recording]:
+    """The function ``open(path, **options)`` of a reader, with the options of `ArrayFile` in its signature."""
+    every = [*signature(opener).parameters.values(), *signature(ArrayFile).parameters.values()]
+    options = [parameter for parameter in every if parameter.kind is parameter.KEYWORD_ONLY]
+    options += [option.replace(kind=option.KEYWORD_ONLY) for option in signature(from_options).parameters.values()]
+    opener.__signature__ = signature(opener).replace(parameters=[every[0], *options])  # type: ignore[attr-defined]
+    return opener

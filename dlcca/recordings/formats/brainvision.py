@@ -15,45 +15,38 @@ from pathlib import Path
 import numpy as np
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.checks import check_choice, check_complete, check_file, check_sidecar
-from dlcca.recordings.formats.fif import channels_of, open_raw, recording_of_raw
-from dlcca.recordings.formats.metadata import decoded, kind_of
-from dlcca.recordings.formats.recording import Annotation, Channel, Recording, Stretch
+from dlcca.recordings.formats.checks import Truncated, check_beginning, check_complete, check_sidecar
+from dlcca.recordings.formats.fif import RawSource, channels_of, open_raw, recording_of_raw
+from dlcca.recordings.formats.metadata import decoded, kind_of, moment
+from dlcca.recordings.formats.recording import Annotation, Channel, Recording, Sampling, Stretch
 
 FORMAT = "BrainVision"
 
 _BYTES = {"INT_16": 2, "INT_32": 4, "IEEE_FLOAT_32": 4}
 
 
-def open(path: str, *, truncated: str = "refuse") -> Recording:
+def open(path: str, *, truncated: Truncated = "refuse") -> Recording:
     """A recording in BrainVision format, named by any of its three files.
 
-    Parameters
-    ----------
-    truncated : "refuse", or "keep" to read what is there when the samples end inside one or are not as many as declared
+    With ``truncated="keep"``, what is there is read when the samples end inside one or are not as many as declared.
     """
-    check_choice("truncated", truncated, ("refuse", "keep"))
-    check_file(path, FORMAT)
     vhdr = _header_of(path)
     text = decoded(Path(vhdr).read_bytes())
     notes = _check(vhdr, text, truncated)
     raw, warned = open_raw(vhdr, FORMAT, lambda mne: mne.io.read_raw_brainvision(vhdr, verbose="WARNING"))
     rate = float(raw.info["sfreq"])
-    stretches, marked, more = _stretches(_segments(vhdr, text), int(raw.n_times), rate)
-    opened = recording_of_raw(
-        raw,
-        path=path,
-        format=FORMAT,
-        stretches=stretches,
-        channels=_named(channels_of(raw), _units(text)),
-        unit_size=np.array([float(ch["range"]) for ch in raw.info["chs"]]),
-        notes=[*notes, *warned, *more],
-    )
+    stretches, marked = _stretches(_segments(vhdr, text), int(raw.n_times), rate)
+    if marked:
+        warned.append(f"{len(marked)} pauses of unknown length were marked, and read as if they took no time")
+    opened = recording_of_raw(raw, path, FORMAT, [*notes, *warned])
+    source = RawSource(raw, path, FORMAT, np.array([float(ch["range"]) for ch in raw.info["chs"]]))
+    signals = Sampling(rate, stretches).signals(source, _channels(channels_of(raw), text))
     # Local time: MNE calls it UTC, the file does not name a time zone.
     start = opened.start.replace(tzinfo=None) if opened.start else None
     marks = [replace(mark, onset_s=_in_time(mark.onset_s, stretches, rate)) for mark in opened.annotations]
-    sidecars = tuple(_beside(vhdr, name) for key in ("DataFile", "MarkerFile") if (name := _value(text, key)))
-    return replace(opened, start=start, annotations=(*marks, *marked), sidecars=(vhdr, *sidecars))
+    sidecars = (file for key in ("DataFile", "MarkerFile") if (file := _beside(vhdr, text, key)))
+    every = (*marks, *marked)
+    return replace(opened, signals=signals, start=start, annotations=every, sidecars=(vhdr, *sidecars))
 
 
 def _header_of(path: str) -> str:
@@ -75,61 +68,46 @@ def _value(text: str, key: str) -> str:
     return found[1] if found else ""
 
 
-def _beside(vhdr: str, name: str) -> str:
-    return os.path.join(os.path.dirname(vhdr), name)
+def _beside(vhdr: str, text: str, key: str) -> str:
+    """The path of the file that a header names; empty where it names none."""
+    name = _value(text, key)
+    return os.path.join(os.path.dirname(vhdr), name) if name else ""
 
 
-def _check(vhdr: str, text: str, truncated: str) -> list[str]:
+def _check(vhdr: str, text: str, truncated: Truncated) -> list[str]:
     """Refuse what MNE would read wrongly or report badly, and note what was read in spite of it."""
-    first = text.split("\n", 1)[0].strip().lstrip("\ufeff")
-    if not re.match(r"Brain ?Vision", first):
-        raise DataError(
-            f"{vhdr!r} begins with {first[:60]!r}, and a BrainVision header with 'Brain Vision Data Exchange Header "
-            "File': it is of another format, whatever its name ends with."
-        )
-    if not _value(text, "DataFile"):
+    first = text.lstrip("\ufeff").strip()[:12].replace("BrainVision ", "Brain Vision")
+    check_beginning(vhdr, first, FORMAT, "Brain Vision")
+    data = _beside(vhdr, text, "DataFile")
+    if not data:
         raise DataError(f"{vhdr!r} names no DataFile, where its samples are: export it again.")
-    data = _beside(vhdr, _value(text, "DataFile"))
     size = check_sidecar(data, vhdr, "samples")
     try:
-        count = int(_value(text, "NumberOfChannels"))
-        points = int(_value(text, "DataPoints") or -1)
+        count, points = int(_value(text, "NumberOfChannels")), int(_value(text, "DataPoints") or -1)
     except ValueError:
-        raise DataError(
-            f"{vhdr!r} does not give NumberOfChannels and DataPoints as numbers: export it again."
-        ) from None
+        what = f"{vhdr!r} does not give NumberOfChannels and DataPoints as numbers"
+        raise DataError(f"{what}: export it again.") from None
     if count < 1:
         raise DataError(f"{vhdr!r} declares {count} channels, and at least 1 is needed: export it again.")
     width = _BYTES.get(_value(text, "BinaryFormat").upper())
     if width is None:  # text, or a format that MNE reports
         return []
-    return _check_length(data, size, count * width, points, truncated, _value(text, "DataOrientation").upper())
-
-
-def _check_length(data: str, size: int, frame: int, points: int, truncated: str, order: str) -> list[str]:
-    """Compare the bytes of the samples with what the header declares; a frame is one sample of every channel."""
-    n, left = divmod(size, frame)
+    n, left = divmod(size, count * width)
     if left == 0 and points in (-1, n):
         return []
     declared = f", and its header declares {points}" if points >= 0 else ""
     found = f"holds {n} whole samples of every channel and {left} bytes more{declared}"
-    if order == "VECTORIZED":
+    if _value(text, "DataOrientation").upper() == "VECTORIZED":
         # One channel after the other: when the length is wrong, so is the place of every channel but the first.
-        raise DataError(
-            f"{data!r} {found}; channel by channel, the rest cannot be found again. Copy or export it again."
-        )
+        what = f"{data!r} {found}; channel by channel, the rest cannot be found again"
+        raise DataError(f"{what}. Copy or export it again.")
     return check_complete(data, truncated, found, f"the {n} samples")
 
 
-def _units(text: str) -> list[str]:
-    """The unit of each channel; µV where none is given, as the format has it."""
-    lines = re.findall(r"^Ch\d+=([^\r\n]*)", text.split("[Comment]")[0].split("[Coordinates]")[0], re.MULTILINE)
-    parts = [line.split(",") for line in lines]
-    return [(part[3].strip() if len(part) > 3 else "") or "µV" for part in parts]
-
-
-def _named(channels: Sequence[Channel], units: Sequence[str]) -> list[Channel]:
+def _channels(channels: Sequence[Channel], text: str) -> list[Channel]:
     """The channels with the units of the file, and the kind that a name announces where MNE took it for EEG."""
+    lines = re.findall(r"^Ch\d+=([^\r\n]*)", text.split("[Comment]")[0].split("[Coordinates]")[0], re.MULTILINE)
+    units = [([*line.split(","), "", "", ""][3].strip()) or "µV" for line in lines]  # µV is the format's own
     if len(units) != len(channels):
         units = [channel.unit for channel in channels]  # an impedance file, or a header that MNE has corrected
     return [
@@ -140,25 +118,17 @@ def _named(channels: Sequence[Channel], units: Sequence[str]) -> list[Channel]:
 
 def _segments(vhdr: str, text: str) -> list[tuple[int, datetime | None]]:
     """Where a recorder was started or went on after a pause: the sample, and when it was taken."""
-    name = _value(text, "MarkerFile")
-    path = _beside(vhdr, name)
-    if not name or not os.path.isfile(path):
+    path = _beside(vhdr, text, "MarkerFile")
+    if not os.path.isfile(path):
         return []
     markers = decoded(Path(path).read_bytes())
     marks = re.findall(r"^Mk\d+=New Segment,[^,]*,(\d+),[^,]*,[^,\r\n]*(?:,(\d{20}))?", markers, re.MULTILINE)
-    return [(int(position) - 1, _when(date)) for position, date in marks]
-
-
-def _when(date: str) -> datetime | None:
-    try:
-        return datetime.strptime(date, "%Y%m%d%H%M%S%f")
-    except ValueError:
-        return None
+    return [(int(position) - 1, moment(f"{date[:8]}T{date[8:14]}.{date[14:]}")) for position, date in marks]
 
 
 def _stretches(
     segments: Sequence[tuple[int, datetime | None]], n: int, rate: float
-) -> tuple[list[Stretch], list[Annotation], list[str]]:
+) -> tuple[list[Stretch], list[Annotation]]:
     """The samples between pauses, with the times of their segments where the file has them.
 
     A pause of unknown length is marked as bad, so that nothing reaches across it.
@@ -176,8 +146,7 @@ def _stretches(
             start_s = before
             marked.append(Annotation(before - 0.5 / rate, 1 / rate, "BAD_pause of unknown length"))
         stretches.append(Stretch(first, end - first, start_s))
-    notes = [f"{len(marked)} pauses of unknown length were marked, and read as if they took no time"] if marked else []
-    return stretches, marked, notes
+    return stretches, marked
 
 
 def _in_time(onset_s: float, stretches: Sequence[Stretch], rate: float) -> float:

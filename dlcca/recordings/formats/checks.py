@@ -1,4 +1,4 @@
-"""Checks of files, packages and options that readers share; errors of libraries become errors that name the file."""
+"""Checks of files and packages that readers share; errors of libraries become errors that name the file."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal, get_args
 
-from dlcca.errors import DataError, DlccaError, SettingsError, suggest
+from dlcca.errors import DataError, DlccaError, SettingsError
+
+Truncated = Literal["refuse", "keep"]  # what a reader does with a file that is not as long as its header declares
+TRUNCATED: tuple[Truncated, ...] = get_args(Truncated)
+
+
+class Damaged(DataError):
+    """What is wrong with a file, in words that follow its path: `open_recording` puts the path before them."""
 
 
 def check_file(path: str, format: str) -> int:
@@ -23,6 +30,14 @@ def check_file(path: str, format: str) -> int:
     if size == 0:
         raise DataError(f"{path!r} is empty (0 bytes), and {format} begins with a header: copy or export it again.")
     return size
+
+
+def check_beginning(path: str, found: bytes | str, format: str, *known: bytes | str) -> None:
+    """Refuse a file that does not begin with one of the known texts."""
+    if found not in known:
+        needed = " or ".join(map(repr, known))
+        what = f"{path!r} begins with {found!r}, and {format} with {needed}"
+        raise DataError(f"{what}: it is of another format, whatever its name ends with.")
 
 
 def check_sidecar(path: str, named_by: str, holds: str) -> int:
@@ -62,13 +77,7 @@ def refusing(path: str, format: str) -> Iterator[None]:
         ) from error
 
 
-def check_choice(name: str, value: str, known: Sequence[str]) -> None:
-    """Refuse an unknown value of an option."""
-    if value not in known:
-        raise SettingsError(f"{name} = {value!r} is not known; {suggest(value, known)}")
-
-
-def check_complete(path: str, truncated: str, found: str, kept: str) -> list[str]:
+def check_complete(path: str, truncated: Truncated, found: str, kept: str) -> list[str]:
     """Refuse a file whose length is not what it declares; or a note, if the option ``truncated`` is "keep"."""
     if truncated == "keep":
         return [f"it {found}; {kept} were read"]

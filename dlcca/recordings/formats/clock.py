@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.formats.checks import check_choice
+from dlcca.errors import DataError, SettingsError, suggest
 from dlcca.recordings.formats.recording import Sampling, Stretch
 
 TIME_NAMES = ("time", "times", "t", "timestamp", "timestamps", "datetime", "date_time", "date", "clock")
@@ -39,30 +38,31 @@ class TimeColumn:
     Time stamps and Unix time count from the first value, which becomes `start`; plain numbers are kept as they are.
     """
 
-    def __init__(self, name: str, unit: str | None = None, *, epoch: datetime | None = None, zoned: bool = False):
-        if unit is not None:
-            check_choice("time_unit", unit, list(UNITS))
-        self.name = name
-        self.start: datetime | None = epoch
+    def __init__(self, name: str, unit: str | None = None, start: datetime | None = None) -> None:
+        if unit not in (None, *UNITS):
+            raise SettingsError(f"time_unit = {unit!r} is not known; {suggest(unit, UNITS)}")
+        self.name, self.start, self._unit = name, start, unit
         self.notes: list[str] = []
-        self._unit = unit
+        self.zoned = False  # whether time stamps are in UTC, and not in local time
         self._zero: Any = None  # the value that others count from
-        self.zoned = zoned  # whether time stamps are in UTC, and not in local time
 
     def seconds(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Seconds of each value, (k,), after the start of the recording where there is one."""
-        if values.dtype.kind == "M":
-            return self._since_first(values.astype("datetime64[ns]").view(np.int64), 1e-9, np.isnat(values))
-        if values.dtype.kind == "m":
-            nanoseconds = values.astype("timedelta64[ns]").view(np.int64)
-            return np.where(np.isnat(values), np.nan, nanoseconds * 1e-9)
-        if self._zero is None and len(values) and self.start is None:
-            self._look_for_unix_time(values[0])
-        scale = UNITS[self._unit or "s"]
-        if self._zero is not None:
-            missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
-            return self._since_first(values, scale, missing)
-        return values.astype(np.float64) * scale
+        missing, kind, scale = values != values, values.dtype.kind, 1e-9  # NaN and NaT are not equal to themselves
+        if kind in "mM":
+            values = values.astype(f"{kind}8[ns]").view(np.int64)
+            if kind == "m":
+                return np.where(missing, np.nan, values * scale)
+            if self._zero is None and len(values) and not missing[0]:
+                self._zero, self.start = values[0], _after_1970(int(values[0]) / 1e9, zoned=self.zoned)
+        else:
+            if self._zero is None and len(values) and self.start is None:
+                self._look_for_unix_time(values[0])
+            scale = UNITS[self._unit or "s"]
+            if self._zero is None:
+                return values.astype(np.float64) * scale
+        # Differences are taken before rounding: nanoseconds since 1970 do not fit into a float.
+        return np.where(missing, np.nan, (values - (self._zero or 0)) * scale)
 
     def sampling(self, clock: Clock, blocks: Iterable[NDArray[Any]]) -> Sampling:
         """Rate, breaks and start, from all values in portions."""
@@ -71,17 +71,8 @@ class TimeColumn:
         found = clock.sampling()
         return replace(found, start=self.start, notes=(*self.notes, *found.notes))
 
-    def _since_first(self, values: NDArray[Any], scale: float, missing: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Differences are taken before rounding: nanoseconds since 1970 do not fit into a float."""
-        if self._zero is None and len(values) and not missing[0]:
-            self._zero = values[0]
-            self.start = _after_1970(values[0] * scale if scale != 1e-9 else int(values[0]) / 1e9, zoned=self.zoned)
-        zero = 0 if self._zero is None else self._zero
-        return np.where(missing, np.nan, (values - zero) * scale)
-
     def _look_for_unix_time(self, first: Any) -> None:
-        units = [self._unit] if self._unit else ["s", "ms", "us", "ns"]
-        for unit in units:
+        for unit in [self._unit] if self._unit else ["s", "ms", "us", "ns"]:
             if UNIX_S[0] <= float(first) * UNITS[unit] < UNIX_S[1]:
                 self._unit, self._zero = unit, first
                 self.start = _after_1970(float(first) * UNITS[unit], zoned=True)
@@ -101,7 +92,7 @@ class Clock:
     """
 
     def __init__(
-        self, what: str, *, rate: float | None = None, nominal: Sequence[float] = (), row: str = "row", base: int = 1
+        self, what: str, rate: float | None = None, nominal: Sequence[float] = (), *, row: str = "row", base: int = 1
     ) -> None:
         self.what, self.rate = what, rate
         self.nominal = nominal  # rates that the file names, which are taken if they fit
@@ -118,18 +109,22 @@ class Clock:
         """The times of the next rows in seconds, (k,)."""
         if not len(times):
             return
-        self._refuse(~np.isfinite(times), times, self.n, "has no time")
+        self._refuse(~np.isfinite(times), np.append(np.nan, times), self.n, "has no time")
         if self.n == 0:
             self._starts.append((0, float(times[0])))
-        before = np.concatenate([[self._last], times])[1 if self.n == 0 else 0 :]
-        first = self.n + len(times) - (len(before) - 1)  # the row that the first difference leads to
-        steps = np.diff(before)
-        self._refuse(steps < 0, before[1:], first, "goes backwards", before[:-1])
-        self._refuse(steps == 0, before[1:], first, "stands still", before[:-1])
-        if self._step is None and len(steps):
-            self._step = _usual(steps)
+        known = times if self.n == 0 else np.append(self._last, times)
+        first = self.n + len(times) - (len(known) - 1)  # the row that the first difference leads to
+        steps = np.diff(known)
+        self._refuse(steps < 0, known, first, "goes backwards")
+        self._refuse(steps == 0, known, first, "stands still")
         if len(steps):
-            self._note_breaks(steps, before, first)
+            self._step = _usual(steps) if self._step is None else self._step
+            self._refuse(steps < 0.499 * self._step, known, first, "is not evenly spaced")
+            jumps = steps > 1.5 * self._step
+            for i in np.flatnonzero(jumps).tolist():
+                self._ends.append((first + i - 1, float(known[i])))
+                self._starts.append((first + i, float(known[i + 1])))
+            self._jitter = max(self._jitter, np.abs(steps[~jumps] - self._step).max(initial=0.0))
         self._keep_some(times)
         self._last = float(times[-1])
         self.n += len(times)
@@ -147,20 +142,12 @@ class Clock:
             )
         rate = self._even_rate(stretches)
         notes = self._check_wander(stretches, rate)
+        if len(stretches) > 1:
+            notes.append(f"breaks in {self.what}, which are kept: {len(stretches) - 1}")
         return Sampling(rate, tuple(Stretch(a, b - a + 1, t) for a, t, b, _ in stretches), tuple(notes))
 
-    def _note_breaks(self, steps: NDArray[np.float64], before: NDArray[np.float64], first: int) -> None:
-        assert self._step is not None
-        self._refuse(steps < 0.499 * self._step, before[1:], first, "is not evenly spaced", before[:-1])
-        jumps = steps > 1.5 * self._step
-        for i in np.flatnonzero(jumps):
-            self._ends.append((first + int(i) - 1, float(before[i])))
-            self._starts.append((first + int(i), float(before[i + 1])))
-        usual = steps[~jumps]
-        if len(usual):
-            self._jitter = max(self._jitter, float(np.abs(usual - self._step).max()))
-
     def _keep_some(self, times: NDArray[np.float64]) -> None:
+        """Keep every `_stride`-th time for `_check_wander`."""
         rows = np.arange(self.n, self.n + len(times))
         kept = rows % self._stride == 0
         self._checks.append((rows[kept], times[kept]))
@@ -217,20 +204,13 @@ class Clock:
             return []
         return [f"{self.what} wanders: read as even at {rate:.9g} Hz, samples are up to {off[worst]:.3g} s off"]
 
-    def _refuse(
-        self,
-        bad: NDArray[np.bool_],
-        times: NDArray[np.float64],
-        first: int,
-        what: str,
-        before: NDArray[np.float64] | None = None,
-    ) -> None:
-        """Refuse the first bad one of the times of rows `first` on, and say what the time before it was."""
+    def _refuse(self, bad: NDArray[np.bool_], known: NDArray[np.float64], first: int, what: str) -> None:
+        """Refuse the first bad row of rows `first` on; `known` has their times after that of the row before them."""
         if not bad.any():
             return
         i = int(np.argmax(bad))
-        came = "" if before is None else f" after {before[i]:.9g} s"
-        went = f"{times[i]:.9g} s{came}" if np.isfinite(times[i]) else "missing"
+        before, time = known[i : i + 2]
+        went = f"{time:.9g} s after {before:.9g} s" if np.isfinite(time) else "missing"
         usual = "" if self._step is None else f", where steps are {self._step:.6g} s"
         raise DataError(
             f"{self.what} {what} at {self.row} {first + i + self.base}: {went}{usual}. Correct or resample the times, "

@@ -9,16 +9,18 @@ import builtins
 import csv
 import io
 import re
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.formats.checks import check_file, optional
+from dlcca.recordings.formats.checks import optional
 from dlcca.recordings.formats.clock import TimeColumn
 from dlcca.recordings.formats.metadata import declared, decoded, from_options
 from dlcca.recordings.formats.recording import Recording
@@ -43,14 +45,11 @@ class Dialect:
     header: tuple[str, ...]  # a text for each column
     offset: int  # of the first row, in bytes
     line: int  # number of the first row in the file, from 1
-    attributes: dict[str, Any] = field(default_factory=dict)  # "key: value" above the header
-
-    def number(self, text: str) -> float | None:
-        """The number that a field holds, NaN if it is missing, None if it is neither."""
-        return number(text, self.decimal)
+    attributes: dict[str, Any]  # "key: value" above the header
 
 
-def number(text: str, decimal: str = ".") -> float | None:
+def number(text: str, decimal: str) -> float | None:
+    """The number that a field holds, NaN if it is missing, None if it is neither."""
     text = text.strip()
     if text in MISSING:
         return float("nan")
@@ -62,37 +61,34 @@ def number(text: str, decimal: str = ".") -> float | None:
         return None
 
 
-def read_dialect(
-    path: str, *, delimiter: str | None, decimal: str | None, header: bool | None, skip_rows: int
-) -> Dialect:
+def read_dialect(path: str, delimiter: str | None, decimal: str | None, header: bool | None, skip_rows: int) -> Dialect:
     """Look at the beginning of a file; what is given is not guessed."""
     if delimiter is not None and len(delimiter) != 1:
         raise SettingsError(f"delimiter = {delimiter!r} is not one letter; '\\t' is a tab.")
     if decimal not in (None, ".", ","):
         raise SettingsError(f"decimal = {decimal!r} is not known; '.' and ',' are.")
-    lines, offsets, attributes = _lines(path, skip_rows)
+    lines, attributes = _lines(path, skip_rows)
     if not lines:
         raise DataError(f"{path!r} has no rows.")
-    parted = delimiter or _delimiter(lines)
-    mark = decimal or _decimal(lines, parted)
-    rows = list(csv.reader((text for _, text in lines), delimiter=parted))
-    named = any(number(word, mark) is None for word in rows[0]) if header is None else header
-    first = 1 if named else 0
-    if first == len(lines):
+    texts = [text for *_, text in lines]
+    delimiter = delimiter or _delimiter(texts[:50])
+    decimal = decimal or _decimal(list(csv.reader(texts[1:50], delimiter=delimiter)), delimiter)
+    top = next(csv.reader(texts, delimiter=delimiter))
+    named = any(number(word, decimal) is None for word in top) if header is None else header
+    if named and len(lines) == 1:
         raise DataError(f"{path!r} has a header and no rows below it.")
-    texts = rows[0] if named else [str(i) for i in range(len(rows[0]))]
-    return Dialect(parted, mark, tuple(texts), offsets[first], lines[first][0], attributes)
+    line, offset, _ = lines[1 if named else 0]
+    return Dialect(delimiter, decimal, tuple(top if named else map(str, range(len(top)))), offset, line, attributes)
 
 
-def _lines(path: str, skip_rows: int) -> tuple[list[tuple[int, str]], list[int], dict[str, Any]]:
-    """The first lines that are not blank, with their numbers and places, and what lines of comment above them say."""
+def _lines(path: str, skip_rows: int) -> tuple[list[tuple[int, int, str]], dict[str, Any]]:
+    """The first lines that are not blank (number, place, text), and what lines of comment above them say."""
     with builtins.open(path, "rb") as file:
         head = file.read(_HEAD_BYTES)
         whole = len(head) < _HEAD_BYTES
     if head[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in head:
         raise DataError(f"{path!r} is not text in UTF-8 (it holds zero bytes): save it as CSV in UTF-8.")
-    lines: list[tuple[int, str]] = []
-    offsets: list[int] = []
+    lines: list[tuple[int, int, str]] = []
     attributes: dict[str, Any] = {}
     place = 3 if head[:3] == b"\xef\xbb\xbf" else 0
     for i, line in enumerate(head[place:].splitlines(keepends=True)):
@@ -104,15 +100,13 @@ def _lines(path: str, skip_rows: int) -> tuple[list[tuple[int, str]], list[int],
                 if attribute:
                     attributes[attribute[1]] = attribute[2].strip().strip("\"'")
             else:
-                lines.append((i + 1, text))
-                offsets.append(place)
+                lines.append((i + 1, place, text))
         place += len(line)
-    return lines, offsets, attributes
+    return lines, attributes
 
 
-def _delimiter(lines: list[tuple[int, str]]) -> str:
-    """The letter that parts the first lines into equally many fields, and into most."""
-    sample = [text for _, text in lines[:50]]
+def _delimiter(sample: list[str]) -> str:
+    """The letter that splits these lines into equally many fields, and into most."""
     best, most = ",", 1
     for letter in _DELIMITERS:
         counts = [len(row) for row in csv.reader(sample, delimiter=letter)]
@@ -120,21 +114,15 @@ def _delimiter(lines: list[tuple[int, str]]) -> str:
         even = counts.count(usual) >= 0.6 * len(counts)  # not all: a row with a field too many is for later
         if even and usual > most and not (letter == " " and most > 1):
             best, most = letter, usual
-    # 1,5;2,5 has two commas and one semicolon: with both, the semicolon parts and the comma is the decimal mark.
-    if best == "," and all(";" in text for text in sample):
-        return ";"
-    return best
+    # 1,5;2,5 has two commas and one semicolon: with both, the semicolon splits and the comma is the decimal mark.
+    return ";" if best == "," and all(";" in text for text in sample) else best
 
 
-def _decimal(lines: list[tuple[int, str]], delimiter: str) -> str:
-    if delimiter == ",":
-        return "."
-    fields = [
-        word.strip() for row in csv.reader((text for _, text in lines[1:50]), delimiter=delimiter) for word in row
-    ]
-    commas = sum(re.fullmatch(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?", word) is not None for word in fields)
-    points = sum(re.fullmatch(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?", word) is not None for word in fields)
-    return "," if commas > points else "."
+def _decimal(rows: list[list[str]], delimiter: str) -> str:
+    """The mark that more of the numbers in these rows have."""
+    found = (re.fullmatch(r"[+-]?\d*([.,])\d+(?:[eE][+-]?\d+)?", word.strip()) for row in rows for word in row)
+    marks = Counter(number[1] for number in found if number)
+    return "," if delimiter != "," and marks[","] > marks["."] else "."
 
 
 Parsed = tuple[NDArray[np.float64], list[str | None]]
@@ -148,7 +136,6 @@ class CsvTable(Table):
         self.offsets = [dialect.offset]  # in bytes, of blocks, and the end
         self.edges = [0]  # their first rows, and the end
         self.lines = [dialect.line]  # their first lines in the file, and the end
-        self._reset()
 
     def indexed(self, places: Sequence[int], text_place: int | None) -> Iterator[Parsed]:
         """Every block once, checked: its numbers (rows, len(places)), and the texts of one more column."""
@@ -165,17 +152,13 @@ class CsvTable(Table):
             raise DataError(f"{self.path!r} has no rows.")
 
     def index(self, channels: Sequence[Column]) -> None:
-        for _ in self.indexed([column.place for column in channels], None):
-            pass
+        deque(self.indexed([column.place for column in channels], None), maxlen=0)
 
     def times(self, time: Column, channels: Sequence[Column], seconds: TimeColumn) -> Iterator[NDArray[Any]]:
         places = [column.place for column in channels]
-        if time.is_time:
-            for _, texts in self.indexed(places, time.place):
-                yield self._stamps(time.name, texts, seconds)
-        else:
-            for values, _ in self.indexed([*places, time.place], None):
-                yield values[:, -1]
+        if not time.is_time:
+            return (values[:, -1] for values, _ in self.indexed([*places, time.place], None))
+        return (self._stamps(time.name, texts, seconds) for _, texts in self.indexed(places, time.place))
 
     def _stamps(self, name: str, texts: Sequence[str | None], seconds: TimeColumn) -> NDArray[np.datetime64]:
         """The time stamps of the last block, in UTC where they have a time zone."""
@@ -233,30 +216,26 @@ class CsvTable(Table):
         for row in reader:
             if not row:
                 continue
-            line = self.lines[block] + reader.line_num - 1
+            line, header = self.lines[block] + reader.line_num - 1, self.dialect.header
             where = f"{self.path!r}: row {self.edges[block] + len(values) + 1} (line {line})"
-            if len(row) != len(self.dialect.header):
+            if len(row) != len(header):
+                found = ",".join(row)
+                found = found if len(found) <= 60 else f"{found[:57]}..."
                 raise DataError(
-                    f"{where} has {len(row)} fields, where {len(self.dialect.header)} are needed: {_short(row)}. "
+                    f"{where} has {len(row)} fields, where {len(header)} are needed: {found!r}. "
                     "Correct the row, or give delimiter or skip_rows if the file is written another way."
                 )
-            values.append([self._number(row[column], column, where) for column in places])
+            values.append([])
+            for column in places:
+                value = number(row[column], self.dialect.decimal)
+                if value is None:
+                    raise DataError(
+                        f"{where}, column {header[column].strip()!r}: {row[column].strip()!r} is not a number. "
+                        "Correct it, or leave the field empty where nothing was measured."
+                    )
+                values[-1].append(value)
             texts += [] if text_place is None else [row[text_place]]
         return np.array(values, dtype=float).reshape(len(values), len(places)), texts
-
-    def _number(self, text: str, column: int, where: str) -> float:
-        found = self.dialect.number(text)
-        if found is None:
-            raise DataError(
-                f"{where}, column {self.dialect.header[column].strip()!r}: {text.strip()!r} is not a number. "
-                "Correct it, or leave the field empty where nothing was measured."
-            )
-        return found
-
-
-def _short(row: list[str]) -> str:
-    text = ",".join(row)
-    return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
 def open(
@@ -286,8 +265,7 @@ def open(
     """
     optional("pyarrow.csv", "csv", FORMAT)
     requested = from_options(rate=rate, start=start, names=names, unit=unit)
-    check_file(path, FORMAT)
-    dialect = read_dialect(path, delimiter=delimiter, decimal=decimal, header=header, skip_rows=skip_rows)
+    dialect = read_dialect(path, delimiter, decimal, header, skip_rows)
     # Names and units are those of the header, whatever lines above it say.
     facts = requested.over(replace(declared(dialect.attributes, repr(path)), names=(), units=()))
     columns, notes = _columns(path, dialect, time_format, time_column)
@@ -306,7 +284,9 @@ def _columns(
     path: str, dialect: Dialect, time_format: str | None, time_column: str | bool | None
 ) -> tuple[list[Column], list[str]]:
     """Columns of numbers, then those of time stamps; and what was left out."""
-    sample = _sample(path, dialect)
+    with builtins.open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
+        rows = csv.reader(islice(file, dialect.line - 1, None), delimiter=dialect.delimiter)
+        sample = list(islice(rows, _SAMPLE_ROWS))
     columns, notes = [], []
     for place, header in enumerate(dialect.header):
         column = Column.of(place, header)
@@ -315,7 +295,7 @@ def _columns(
             continue  # a delimiter at the end of every line
         if not header.strip() and place == 0 and found == [str(i) for i in range(len(found))]:
             notes.append("the first column has no name and numbers the rows: left out")
-        elif not found or any(dialect.number(text) is not None for text in found):
+        elif not found or any(number(text, dialect.decimal) is not None for text in found):
             columns.append(column)
         elif any(stamp_of(text, time_format) is not None for text in found):
             columns.append(replace(column, is_time=True))
@@ -325,12 +305,3 @@ def _columns(
         else:
             notes.append(f"column {column.name!r} holds text ({found[0]!r}) and no numbers: left out")
     return sorted(columns, key=lambda column: column.is_time), notes
-
-
-def _sample(path: str, dialect: Dialect) -> list[list[str]]:
-    """The first rows, as texts."""
-    with builtins.open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
-        for _ in range(dialect.line - 1):
-            file.readline()
-        rows = csv.reader(file, delimiter=dialect.delimiter)
-        return [row for row, _ in zip(rows, range(_SAMPLE_ROWS), strict=False) if row]

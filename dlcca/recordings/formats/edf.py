@@ -1,8 +1,7 @@
 """EDF, EDF+, BDF and BDF+: polysomnography, EEG, and most of clinical neurophysiology.
 
-Read without a library. MNE resamples all channels to the highest rate and joins the two
-sides of a break (EDF+D); EDFlib refuses discontinuous files; all of them keep an open file or a map of it, which
-cannot be sent to a worker. The format is a header of text and records of integers, which takes few lines.
+Read without a library. MNE resamples all channels to the highest rate and joins the two sides of a break (EDF+D);
+EDFlib refuses discontinuous files; all of them keep an open file or a map of it, which cannot be sent to a worker.
 The tests compare this reader with those libraries.
 
 Samples come in the physical unit that the header names (uV, mmHg, ...), not in volts. Channels are grouped by rate:
@@ -13,32 +12,24 @@ from __future__ import annotations
 
 import builtins
 import math
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.checks import check_choice, check_complete, check_file
+from dlcca.recordings.formats.checks import Damaged, Truncated, check_beginning, check_complete
 from dlcca.recordings.formats.metadata import decoded, distinct, grouped, kinds_of
-from dlcca.recordings.formats.recording import (
-    Annotation,
-    Channel,
-    Digital,
-    Recording,
-    Sampling,
-    Source,
-    SourceSignal,
-    Stretch,
-    int24,
-)
+from dlcca.recordings.formats.recording import Annotation, Channel, Digital, Recording, Sampling, Source, Stretch, int24
 
 FORMAT = "EDF"
-MAGIC = {b"0       ": "EDF", b"\xffBIOSEMI": "BDF"}
-_SAMPLE_BYTES = {"EDF": 2, "BDF": 3}
+MAGIC = {b"0       ": ("EDF", 2), b"\xffBIOSEMI": ("BDF", 3)}  # the format, and the bytes of a sample
 _FIXED = 256  # bytes before the fields of the signals, of which each signal has as many again
 _RANGES = {"physical minimum": 104, "physical maximum": 112, "digital minimum": 120, "digital maximum": 128}
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
@@ -79,15 +70,12 @@ class Header:
     """What the header says about the records behind it."""
 
     format: str  # "EDF" or "BDF"
+    sample_bytes: int
     variant: str  # "EDF+C", "EDF+D", "24BIT", ... or empty
     start: datetime | None
     n_records: int  # -1 while the recording runs
     record_s: float
     entries: tuple[Entry, ...]
-
-    @property
-    def sample_bytes(self) -> int:
-        return _SAMPLE_BYTES[self.format]
 
     @property
     def bytes(self) -> int:
@@ -108,124 +96,87 @@ class Header:
 
 
 def read_header(path: str) -> Header:
-    """The header of a file, refused where it does not hold together."""
+    """The header of a file, refused where its fields contradict each other."""
     with builtins.open(path, "rb") as file:
         fixed = file.read(_FIXED)
-        if fixed[:8] not in MAGIC:
-            raise DataError(
-                f"{path!r} begins with {fixed[:8]!r}, and EDF with b'0       ' or BDF with b'\\xffBIOSEMI': "
-                "it is of another format, whatever its name ends with."
-            )
+        check_beginning(path, fixed[:8], "EDF or BDF", *MAGIC)
         if len(fixed) < _FIXED:
-            raise DataError(f"{path!r} ends inside its header, after {len(fixed)} bytes: copy or export it again.")
-        fields = _Fields(path, fixed)
-        count = fields.whole("number of signals", 252, 4)
+            raise Damaged(f"ends inside its header, after {len(fixed)} bytes")
+        count = _whole(fixed, "number of signals", 252, 4)
         if count < 1:
-            raise DataError(f"{path!r} declares {count} signals, and at least 1 is needed: export it again.")
-        declared = fields.whole("length of the header", 184, 8)
-        if declared != _FIXED * (1 + count):
-            raise DataError(
-                f"{path!r} declares a header of {declared} bytes, but one of {count} signals has "
-                f"{_FIXED * (1 + count)}: one of the two numbers is wrong, export it again."
-            )
-        rest = file.read(_FIXED * count)
-    if len(rest) < _FIXED * count:
-        raise DataError(
-            f"{path!r} ends inside its header: {_FIXED * (1 + count)} bytes were declared for {count} signals, "
-            f"{_FIXED + len(rest)} are there. Copy or export it again."
-        )
-    format = MAGIC[fixed[:8]]
+            raise Damaged(f"declares {count} signals, and at least 1 is needed")
+        size, declared = _FIXED * (1 + count), _whole(fixed, "length of the header", 184, 8)
+        if declared != size:
+            raise Damaged(f"declares a header of {declared} bytes, but one of {count} signals has {size}")
+        rest = file.read(size - _FIXED)
+    if len(rest) < size - _FIXED:
+        raise Damaged(f"ends inside its header, after {_FIXED + len(rest)} of {size} bytes")
+    format, sample_bytes = MAGIC[fixed[:8]]
     header = Header(
-        format=format,
-        variant=fixed[192:236].decode("latin-1").strip(),
+        format,
+        sample_bytes,
+        variant=_text(fixed, 192, 44),
         start=_start(fixed),
-        n_records=fields.whole("number of records", 236, 8),
-        record_s=fields.number("length of a record in seconds", 244, 8),
-        entries=tuple(_entries(_Fields(path, rest), count, _SAMPLE_BYTES[format])),
+        n_records=_whole(fixed, "number of records", 236, 8),
+        record_s=_number(fixed, "length of a record in seconds", 244, 8),
+        entries=tuple(_entries(rest, count, sample_bytes)),
     )
-    _check(path, header)
+    if header.n_records < -1:
+        raise Damaged(f"declares {header.n_records} records: 0 or more are needed, or -1 for not known")
+    if header.ordinary and not 0 < header.record_s < math.inf:
+        raise Damaged(
+            f"declares records of {header.record_s:g} s, so its channels have no rate: more than 0 s is needed where "
+            "there are signals"
+        )
     return header
 
 
-@dataclass(frozen=True)
-class _Fields:
-    """The fields of a header, which are text."""
-
-    path: str
-    data: bytes
-
-    def text(self, start: int, width: int) -> str:
-        return self.data[start : start + width].decode("latin-1").strip(" \0")
-
-    def number(self, name: str, start: int, width: int) -> float:
-        try:
-            return float(
-                self.text(start, width).replace(",", ".")
-            )  # some writers use the decimal mark of their country
-        except ValueError:
-            raise self._refused(name, self.text(start, width), "a number") from None
-
-    def whole(self, name: str, start: int, width: int) -> int:
-        value = self.number(name, start, width)
-        if not math.isfinite(value) or value != int(value):
-            raise self._refused(name, self.text(start, width), "a whole number")
-        return int(value)
-
-    def _refused(self, name: str, text: str, needed: str) -> DataError:
-        return DataError(f"{self.path!r} gives {text!r} as its {name}, and {needed} is needed: export it again.")
+def _text(data: bytes, start: int, width: int) -> str:
+    return data[start : start + width].decode("latin-1").strip(" \0")
 
 
-def _entries(fields: _Fields, count: int, sample_bytes: int) -> Iterator[Entry]:
+def _number(data: bytes, name: str, start: int, width: int, needed: str = "a number") -> float:
+    text = _text(data, start, width)
+    try:
+        return float(text.replace(",", "."))  # some writers use the decimal mark of their country
+    except ValueError:
+        raise Damaged(f"gives {text!r} as its {name}, and {needed} is needed") from None
+
+
+def _whole(data: bytes, name: str, start: int, width: int) -> int:
+    value = _number(data, name, start, width, "a whole number")
+    if not value.is_integer():
+        raise Damaged(f"gives {_text(data, start, width)!r} as its {name}, and a whole number is needed")
+    return int(value)
+
+
+def _entries(data: bytes, count: int, sample_bytes: int) -> Iterator[Entry]:
     """The signals: each of their fields is stored for all of them before the next field begins."""
     offset = 0
     for i in range(count):
-        physical_min, physical_max, digital_min, digital_max = (
-            fields.number(f"{name} of signal {i + 1}", start * count + 8 * i, 8) for name, start in _RANGES.items()
+        low, high, first, last = (
+            _number(data, f"{name} of signal {i + 1}", start * count + 8 * i, 8) for name, start in _RANGES.items()
         )
-        samples = fields.whole(f"samples in a record of signal {i + 1}", 216 * count + 8 * i, 8)
-        yield Entry(
-            label=fields.text(16 * i, 16),
-            unit=fields.text(96 * count + 8 * i, 8),
-            physical=(physical_min, physical_max),
-            digital=(digital_min, digital_max),
-            samples=samples,
-            offset=offset,
-        )
+        samples = _whole(data, f"samples in a record of signal {i + 1}", 216 * count + 8 * i, 8)
+        unit = _text(data, 96 * count + 8 * i, 8)
+        entry = Entry(_text(data, 16 * i, 16), unit, (low, high), (first, last), samples, offset)
+        if samples < 1:
+            raise Damaged(f"declares {samples} samples in a record of signal {i + 1}, and at least 1 is needed")
+        if not entry.is_annotations and not (np.isfinite([low, high, first, last]).all() and first != last):
+            raise Damaged(
+                f"declares that digital {first:g} to {last:g} stand for {low:g} to {high:g} {unit} in signal {i + 1} "
+                f"({entry.label!r}): that gives no finite scale"
+            )
+        yield entry
         offset += sample_bytes * samples
-
-
-def _check(path: str, header: Header) -> None:
-    if header.n_records < -1:
-        raise DataError(f"{path!r} declares {header.n_records} records: 0 or more are needed, or -1 for not known.")
-    for number, entry in enumerate(header.entries, start=1):
-        if entry.samples < 1:
-            raise DataError(f"{path!r} declares {entry.samples} samples in a record of signal {number}: needed is 1.")
-        if not entry.is_annotations:
-            _check_scale(path, number, entry)
-    if header.ordinary and not 0 < header.record_s < math.inf:
-        raise DataError(
-            f"{path!r} declares records of {header.record_s:g} s, so its channels have no rate: "
-            "more than 0 s is needed where there are signals. Export it again."
-        )
-
-
-def _check_scale(path: str, number: int, entry: Entry) -> None:
-    finite = all(map(math.isfinite, (*entry.physical, *entry.digital)))
-    if not finite or entry.digital[0] == entry.digital[1]:
-        raise DataError(
-            f"{path!r} declares that digital {entry.digital[0]:g} to {entry.digital[1]:g} stand for "
-            f"{entry.physical[0]:g} to {entry.physical[1]:g} {entry.unit} in signal {number} ({entry.label!r}): "
-            "that gives no finite scale. Export it again."
-        )
 
 
 def _start(fixed: bytes) -> datetime | None:
     """The start of the recording in local time; None where the file has none, or an invalid one."""
-    text = fixed[168:184].decode("latin-1")
-    parts = re.fullmatch(r"(\d\d)\.(\d\d)\.(\d\d|yy)(\d\d)[.:](\d\d)[.:](\d\d)", text)
+    parts = re.fullmatch(rb"(\d\d)\.(\d\d)\.(\d\d|yy)(\d\d)[.:](\d\d)[.:](\d\d)", fixed[168:184])
     if parts is None:
         return None
-    day, month, year, hour, minute, second = (0 if part == "yy" else int(part) for part in parts.groups())
+    day, month, year, hour, minute, second = (0 if part == b"yy" else int(part) for part in parts.groups())
     year += 1900 if year >= 85 else 2000  # so says EDF; EDF+ has the year in full besides
     full = re.match(r"Startdate (\d\d)-([A-Z]{3})-(\d{4})", fixed[88:168].decode("latin-1"), re.IGNORECASE)
     if full is not None and full[2].upper() in _MONTHS:
@@ -245,13 +196,12 @@ def _annotations(path: str, header: Header, n_records: int) -> tuple[NDArray[np.
     annotations: list[Annotation] = []
     unreadable = 0
     for record, place, text in _texts(path, header, n_records):
-        lists = [piece for piece in text.split(b"\0") if piece]
-        for number, piece in enumerate(lists):
-            parsed = _parse(piece)
-            if parsed is None:
+        for number, piece in enumerate(filter(None, text.split(b"\0"))):
+            try:
+                onset, duration, texts = _parse(piece)
+            except ValueError:
                 unreadable += 1
                 continue
-            onset, duration, texts = parsed
             if place == 0 and number == 0 and texts[:1] == [""]:
                 onsets[record] = onset
             annotations += [Annotation(onset, duration, text) for text in texts if text]
@@ -262,7 +212,7 @@ def _annotations(path: str, header: Header, n_records: int) -> tuple[NDArray[np.
 def _texts(path: str, header: Header, n_records: int) -> Iterator[tuple[int, int, bytes]]:
     """Each record's bytes of each annotation signal: the number of the record and of the signal among its like."""
     entries = [entry for entry in header.entries if entry.is_annotations]
-    for first in range(0, n_records, _RECORDS):
+    for first in range(0, n_records if entries else 0, _RECORDS):
         shape = (min(_RECORDS, n_records - first), header.record_bytes)
         # A map, given back after each piece: only the pages with text in them are read, and none are kept.
         records = np.memmap(path, np.uint8, "r", header.bytes + first * header.record_bytes, shape)
@@ -272,52 +222,48 @@ def _texts(path: str, header: Header, n_records: int) -> Iterator[tuple[int, int
                 yield first + i, place, row.tobytes()
 
 
-def _parse(piece: bytes) -> tuple[float, float, list[str]] | None:
-    """Onset, duration and texts of one list; None where it is none."""
+def _parse(piece: bytes) -> tuple[float, float, list[str]]:
+    """Onset, duration and texts of one list of annotations; a ValueError where it is none."""
     head, *texts = piece.split(b"\x14")
     onset, _, duration = head.partition(b"\x15")
-    if onset[:1] not in (b"+", b"-") or not texts:
-        return None
-    try:
-        times = float(onset), float(duration or 0)
-    except ValueError:
-        return None
-    if not np.isfinite(times).all():
-        return None
+    times = float(onset), float(duration or 0)
+    if onset[:1] not in (b"+", b"-") or not texts or not np.isfinite(times).all():
+        raise ValueError
     return *times, [decoded(text) for text in (texts if texts[-1] else texts[:-1])]
 
 
-def open(path: str, *, truncated: str = "refuse") -> Recording:
+def open(path: str, *, truncated: Truncated = "refuse") -> Recording:
     """A recording in EDF, EDF+ (with breaks or without), BDF or BDF+.
 
-    Parameters
-    ----------
-    truncated : "refuse", or "keep" to read the whole records that are there when the header declares another number
+    With ``truncated="keep"``, the whole records that are there are read when the header declares another number.
     """
-    check_choice("truncated", truncated, ("refuse", "keep"))
-    size = check_file(path, FORMAT)
     header = read_header(path)
-    n_records, notes = _records_present(path, header, size, truncated)
+    n_records, notes = _records_present(path, header, truncated)
     if n_records == 0:
-        raise DataError(f"{path!r} holds a header and not one whole record behind it: copy or export it again.")
-    stretches, annotations, more = _timing(path, header, n_records)
+        raise Damaged("holds a header and not one whole record behind it")
+    onsets, annotations, more = _annotations(path, header, n_records)
+    stretches, breaks = _stretches(header, onsets)
     begun = stretches[0].start_s  # a fraction of a second after the start in the header
-    names, renamed = distinct([entry.label for entry in header.ordinary])
-    kinds = kinds_of([entry.label for entry in header.ordinary])
-    signals: list[SourceSignal] = []
-    for group in grouped(zip(header.ordinary, names, kinds, strict=True), lambda item: item[0].samples):
-        channels = [Channel(name, entry.unit if entry.has_range else "", kind) for entry, name, kind in group]
-        source = EdfSource(path, header, [entry for entry, _, _ in group])
+    labels = [entry.label for entry in header.ordinary]
+    names, renamed = distinct(labels)
+    units = [entry.unit if entry.has_range else "" for entry in header.ordinary]
+    channels = list(map(Channel, names, units, kinds_of(labels)))
+    signals: list[Any] = []
+    for group in grouped(zip(header.ordinary, channels, strict=True), lambda item: item[0].samples):
+        source = EdfSource(path, header, [entry for entry, _ in group])
         rows = [Stretch(s.first * source.samples, s.n * source.samples, s.start_s) for s in stretches]
-        signals += Sampling(source.samples / header.record_s, rows).signals(source, channels, start_s=-begun)
-    return Recording(
-        path=path,
-        format=header.format,
-        signals=tuple(signals),
-        start=header.start + timedelta(seconds=begun) if header.start else None,
-        annotations=tuple(replace(mark, onset_s=mark.onset_s - begun) for mark in annotations),
-        notes=(*notes, *more, *renamed, *_unscaled(header)),
-    )
+        sampling = Sampling(source.samples / header.record_s, rows)
+        signals += sampling.signals(source, [channel for _, channel in group], -begun)
+    notes += [*more, *breaks, *renamed]
+    notes += [
+        f"channel {entry.label!r} declares a physical range of nothing ({entry.physical[0]:g} to "
+        f"{entry.physical[1]:g} {entry.unit}); its samples are as stored, without a unit"
+        for entry in header.ordinary
+        if not entry.has_range
+    ]
+    start = header.start + timedelta(seconds=begun) if header.start else None
+    marks = tuple(replace(mark, onset_s=mark.onset_s - begun) for mark in annotations)
+    return Recording(path, header.format, tuple(signals), start, marks, tuple(notes))
 
 
 class EdfSource(Source):
@@ -326,48 +272,48 @@ class EdfSource(Source):
     is_library = False
 
     def __init__(self, path: str, header: Header, entries: Sequence[Entry]) -> None:
-        self.path, self.format = path, header.format
+        self.path, self.format, self.header = path, header.format, header
         self.samples = entries[0].samples  # of a channel in a record
-        self._sample_bytes, self._record_bytes, self._begin = header.sample_bytes, header.record_bytes, header.bytes
         self._offsets = [entry.offset for entry in entries]
         self._gain, self._bias = np.array([entry.scale for entry in entries]).T
 
-    def rows(self, first: int, last: int, columns: list[int]) -> NDArray[np.float64]:
-        return self._read(first, last, columns, np.float64)
-
-    def single(self, first: int, last: int, columns: list[int]) -> NDArray[np.float32]:
+    def read_single(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float32]:
         """Computed in single precision at once, which takes half the time: stored are 16 bits, or 24."""
-        return self._read(first, last, columns, np.float32)
+        return self.read(first, last, columns, np.float32)
 
     @property
     def digital(self) -> Digital | None:
         """The numbers of EDF; those of BDF have 24 bits."""
-        return Digital(np.dtype(np.int16), self._gain, self._bias) if self._sample_bytes == 2 else None
+        return Digital(np.dtype(np.int16), self._gain, self._bias) if self.header.sample_bytes == 2 else None
 
-    def numbers(self, first: int, last: int, columns: list[int]) -> NDArray[np.int16]:
-        return self._read(first, last, columns, np.int16)
+    def read_digital(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.int16]:
+        return self.read(first, last, columns, np.int16)
 
-    def _read(self, first: int, last: int, columns: list[int], dtype: type) -> NDArray:
-        """Samples in one of these dtypes, those of int16 as they are in the file."""
-        if self._record_bytes > _SLAB:
+    def read(self, first: int, last: int, columns: Sequence[int], dtype: type = np.float64) -> NDArray:
+        """Samples as float64 or float32 in the unit of each channel, or as int16 as they are in the file."""
+        record_bytes = self.header.record_bytes
+        if record_bytes > _SLAB:
             return self._read_channels(first, last, columns, dtype)
         record, end = first // self.samples, -(-last // self.samples)
         out: NDArray = np.empty(((end - record), self.samples, len(columns)), dtype)
-        step = max(1, _SLAB // self._record_bytes)
+        step = max(1, _SLAB // record_bytes)
         for a in range(record, end, step):
             b = min(a + step, end)
-            records = self._load(a * self._record_bytes, (b - a) * self._record_bytes).reshape(b - a, -1)
+            records = self._load(a * record_bytes, (b - a) * record_bytes).reshape(b - a, -1)
             self._put(out[a - record : b - record], records, columns)
         skip = first - record * self.samples
         return out.reshape(-1, len(columns))[skip : skip + last - first]
 
-    def _put(self, out: NDArray, records: NDArray[np.uint8], columns: list[int]) -> None:
+    def _put(self, out: NDArray, records: NDArray[np.uint8], columns: Sequence[int]) -> None:
         """Fill out (records, samples, columns) from the bytes of as many records; floats in the unit of a channel."""
-        width = self.samples * self._sample_bytes
-        for at, run in _neighbours(columns, self._offsets, width):
+        width = self.samples * self.header.sample_bytes
+        # Columns that lie side by side in a record are read together.
+        edges = [i for i, (a, b) in enumerate(pairwise(self._offsets[c] for c in columns), 1) if b != a + width]
+        for at, stop in pairwise([0, *edges, len(columns)]):
+            run = columns[at:stop]
             begin = self._offsets[run[0]]
-            digital = _integers(records[:, begin : begin + len(run) * width], self._sample_bytes)
-            places = out[:, :, at : at + len(run)]
+            digital = self._integers(records[:, begin : begin + len(run) * width])
+            places = out[:, :, at:stop]
             by_sample = digital.reshape(len(records), len(run), self.samples).swapaxes(1, 2)
             if out.dtype.kind == "i":
                 places[...] = by_sample
@@ -375,106 +321,73 @@ class EdfSource(Source):
             np.multiply(by_sample, self._gain[run].astype(out.dtype), out=places, dtype=out.dtype, casting="same_kind")
             places += self._bias[run].astype(out.dtype)
 
-    def _read_channels(self, first: int, last: int, columns: list[int], dtype: type) -> NDArray:
+    def _read_channels(self, first: int, last: int, columns: Sequence[int], dtype: type) -> NDArray:
         """The same from records so long that only the part of each channel is read that is needed."""
         out: NDArray = np.empty((last - first, len(columns)), dtype)
+        width = self.header.sample_bytes
         for record in range(first // self.samples, -(-last // self.samples)):
             start = record * self.samples
             a, b = max(first, start), min(last, start + self.samples)
             for place, column in enumerate(columns):
-                offset = record * self._record_bytes + self._offsets[column] + (a - start) * self._sample_bytes
-                digital = _integers(self._load(offset, (b - a) * self._sample_bytes)[None], self._sample_bytes)[0]
+                offset = record * self.header.record_bytes + self._offsets[column] + (a - start) * width
+                digital = self._integers(self._load(offset, (b - a) * width)[None])[0]
                 values = digital if out.dtype.kind == "i" else digital * self._gain[column] + self._bias[column]
                 out[a - first : b - first, place] = values
         return out
 
     def _load(self, offset: int, count: int) -> NDArray[np.uint8]:
         # Not a map: its pages would count as memory of this process, as much as the file is long.
-        data = np.fromfile(self.path, np.uint8, count, offset=self._begin + offset)
+        data = np.fromfile(self.path, np.uint8, count, offset=self.header.bytes + offset)
         if len(data) < count:
             raise DataError(f"{self.path!r} has become shorter since it was opened: open it again.")
         return data
 
-
-def _integers(data: NDArray[np.uint8], sample_bytes: int) -> NDArray[np.integer]:
-    """(rows, bytes) of little-endian integers of 2 or 3 bytes as (rows, samples)."""
-    if sample_bytes == 2:
-        return data.view("<i2") if data.flags.c_contiguous else np.ascontiguousarray(data).view("<i2")
-    return int24(data.reshape(len(data), -1, 3))
-
-
-def _neighbours(columns: list[int], offsets: list[int], width: int) -> Iterator[tuple[int, list[int]]]:
-    """Runs of columns that lie side by side in a record: the place of the first among the columns, and the run."""
-    start = 0
-    for i in range(1, len(columns) + 1):
-        if i == len(columns) or offsets[columns[i]] != offsets[columns[i - 1]] + width:
-            yield start, columns[start:i]
-            start = i
+    def _integers(self, data: NDArray[np.uint8]) -> NDArray[np.integer]:
+        """(rows, bytes) of little-endian integers of 2 or 3 bytes as (rows, samples)."""
+        if self.header.sample_bytes == 2:
+            return np.ascontiguousarray(data).view("<i2")
+        return int24(data.reshape(len(data), -1, 3))
 
 
-def _records_present(path: str, header: Header, size: int, truncated: str) -> tuple[int, list[str]]:
+def _records_present(path: str, header: Header, truncated: Truncated) -> tuple[int, list[str]]:
     """How many whole records to read, and what to say about a length that is not what the header declares."""
-    present, left = divmod(size - header.bytes, header.record_bytes)
+    present, left = divmod(os.path.getsize(path) - header.bytes, header.record_bytes)
     if header.n_records == -1:
         return present, [f"the header does not say how many records there are; {present} whole ones were found"]
     if present == header.n_records:
         return present, [f"{left} bytes after the last record were left out"] if left else []
-    reason = (
-        "it was cut short" if present < header.n_records else "the header was never completed, or files were joined"
-    )
+    is_short = present < header.n_records
+    reason = "it was cut short" if is_short else "the header was never completed, or files were joined"
     rest = f" ({left} bytes of a broken record are left over)" if left else ""
     found = f"holds {present} whole records of {header.record_s:g} s, and its header declares {header.n_records}"
     return present, check_complete(path, truncated, f"{found}: {reason}{rest}", f"the {present} records")
 
 
-def _timing(path: str, header: Header, n_records: int) -> tuple[list[Stretch], list[Annotation], list[str]]:
-    """The unbroken stretches (of records, not of samples), the annotations, and notes on what is wrong with either."""
-    whole = [Stretch(0, n_records, 0.0)]
-    if len(header.ordinary) == len(header.entries):
-        if header.declares_breaks:
-            raise DataError(
-                f"{path!r} declares breaks ({header.variant}) but has no annotation signal to say when its records "
-                "began: export it again with annotations, or as continuous EDF+C."
-            )
-        return whole, [], []
-    onsets, annotations, notes = _annotations(path, header, n_records)
-    if not header.ordinary:
-        return whole, annotations, notes
-    stretches, more = _stretches(path, header, onsets)
-    return stretches, annotations, [*notes, *more]
-
-
-def _stretches(path: str, header: Header, onsets: NDArray[np.float64]) -> tuple[list[Stretch], list[str]]:
-    """Split the records where one does not begin when the one before it ended."""
-    whole = [Stretch(0, len(onsets), float(onsets[0]) if np.isfinite(onsets[0]) else 0.0)]
-    fastest = max(entry.samples for entry in header.ordinary)
+def _stretches(header: Header, onsets: NDArray[np.float64]) -> tuple[list[Stretch], list[str]]:
+    """The records, split where one does not begin when the one before it ended; and notes on what is wrong."""
+    has_times = len(header.ordinary) < len(header.entries)
+    if header.declares_breaks and not has_times:
+        raise Damaged(
+            f"declares breaks ({header.variant}) but has no annotation signal to say when its records began: "
+            "annotations are needed, or continuous EDF+C"
+        )
+    if not header.ordinary or not has_times:
+        return [Stretch(0, len(onsets), 0.0)], []
+    half_sample = 0.5 * header.record_s / max(entry.samples for entry in header.ordinary)
     step = np.diff(onsets) - header.record_s
-    late = step > 0.5 * header.record_s / fastest  # half a sample
-    early = step < -0.5 * header.record_s / fastest
-    silent = np.isnan(onsets)
+    early, silent = step < -half_sample, np.isnan(onsets)
     if silent.any() or early.any():
         if silent.any():
             found = f"{silent.sum()} of {len(onsets)} records do not say when they began"
         else:
             at = int(early.argmax())
-            found = (
-                f"record {at + 2} began at {onsets[at + 1]:g} s, before record {at + 1} ended at "
-                f"{onsets[at] + header.record_s:g} s"
-            )
+            end_s = onsets[at] + header.record_s
+            found = f"record {at + 2} began at {onsets[at + 1]:g} s, before record {at + 1} ended at {end_s:g} s"
         if header.declares_breaks:
-            raise DataError(f"{path!r}: {found}, and in {header.variant} the times must be known: export it again.")
+            raise Damaged(f"is not consistent: {found}, and in {header.variant} the times must be known")
+        whole = [Stretch(0, len(onsets), 0.0 if silent[0] else float(onsets[0]))]
         return whole, [f"{found}; as the header says that there are no breaks, they were read as one stretch"]
-    starts = [0, *(np.flatnonzero(late) + 1).tolist()]
-    ends = [*starts[1:], len(onsets)]
-    stretches = [Stretch(a, b - a, float(onsets[a])) for a, b in zip(starts, ends, strict=True)]
+    edges = [0, *(np.flatnonzero(step > half_sample) + 1).tolist(), len(onsets)]
+    stretches = [Stretch(a, b - a, float(onsets[a])) for a, b in pairwise(edges)]
     undeclared = len(stretches) > 1 and not header.declares_breaks
-    return stretches, [f"{len(starts) - 1} breaks were found that the header does not declare"] if undeclared else []
-
-
-def _unscaled(header: Header) -> list[str]:
-    return [
-        f"channel {entry.label!r} declares a physical range of nothing ({entry.physical[0]:g} to "
-        f"{entry.physical[1]:g} {entry.unit}); its samples are as stored, without a unit"
-        for entry in header.ordinary
-        if not entry.has_range
-    ]
+    return stretches, [f"{len(stretches) - 1} breaks were found that the header does not declare"] if undeclared else []

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from dlcca.errors import DataError
-from dlcca.recordings.formats.arrays import ArrayFile, ArrayOptions, Member, Opened, array_reader
-from dlcca.recordings.formats.checks import check_file, optional, refusing
+from dlcca.recordings.formats.arrays import ArrayFile, Member, Opened, array_reader
+from dlcca.recordings.formats.checks import optional, refusing
 from dlcca.recordings.formats.recording import Recording
 
 FORMAT = "HDF5"
@@ -20,31 +19,20 @@ FORMAT = "HDF5"
 def open(path: str, **options: Any) -> Recording:
     """The recording in the datasets of an HDF5 file, of shape (samples, channels)."""
     h5py = optional("h5py", "hdf5", FORMAT)
-    wanted = ArrayOptions(**options)
-    check_file(path, FORMAT)
     with refusing(path, FORMAT), h5py.File(path, "r") as file:
         members: list[Member] = []
         groups = {"": _attributes(file)}
 
         def visit(name: str, node: Any) -> None:
-            if isinstance(node, h5py.Dataset):
-                members.append(_member(path, name, node))
-            else:
+            if not isinstance(node, h5py.Dataset):
                 groups[name] = _attributes(node)
+                return
+            dtype = node.dtype if h5py.check_string_dtype(node.dtype) is None else np.dtype("O")
+            opened = Opened(opened_dataset, path, name)
+            members.append(Member(name, node.shape or (), dtype, opened, _attributes(node), _dims(node)))
 
         file.visititems(visit)
-    if not members:
-        raise DataError(f"{path!r} holds no datasets.")
-    return ArrayFile(path, FORMAT, members, groups, wanted).recording()
-
-
-def _member(path: str, name: str, dataset: Any) -> Member:
-    import h5py
-
-    shape = () if dataset.shape is None else dataset.shape
-    dtype = dataset.dtype if h5py.check_string_dtype(dataset.dtype) is None else np.dtype("O")
-    opened = Opened(functools.partial(opened_dataset, path, name))
-    return Member(name, shape, dtype, opened, _attributes(dataset), _dims(dataset))
+    return ArrayFile(path, FORMAT, members, groups, **options).recording()
 
 
 def _dims(dataset: Any) -> tuple[str, ...]:
@@ -53,10 +41,7 @@ def _dims(dataset: Any) -> tuple[str, ...]:
 
     if h5py.h5ds.is_scale(dataset.id):
         return (dataset.name.rpartition("/")[2],)
-    found = []
-    for dim in dataset.dims:
-        scales = [scale.name for scale in dim.values()]
-        found.append(scales[0].rpartition("/")[2] if scales else dim.label)
+    found = [next((scale.name.rpartition("/")[2] for scale in dim.values()), dim.label) for dim in dataset.dims]
     return tuple(found) if all(found) else ()
 
 
@@ -71,8 +56,6 @@ def _attributes(node: Any) -> Mapping[str, Any]:
     """Attributes that are texts and numbers; references and the like belong to the format, not to the recording."""
     found: dict[str, Any] = {}
     for key in node.attrs:
-        try:
+        with contextlib.suppress(OSError, TypeError):  # a type that h5py cannot turn into NumPy's
             found[key] = node.attrs[key]
-        except (OSError, TypeError):  # a type that h5py cannot turn into NumPy's
-            continue
     return found

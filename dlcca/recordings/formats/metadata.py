@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -85,8 +86,7 @@ def from_options(
     if start is not None and begun is None:
         raise SettingsError(f"start = {start!r} is not a date and time; write it like '2024-05-31T22:30:00'.")
     units = () if unit is None else (unit,) if isinstance(unit, str) else tuple(unit)
-    rate = None if rate is None else float(rate)
-    return Metadata(rate, begun, start_s, drift_ppm, tuple(names or ()), units)
+    return Metadata(number(rate), begun, start_s, drift_ppm, tuple(names or ()), units)
 
 
 def plain_key(key: str) -> str:
@@ -116,14 +116,11 @@ def decoded(text: bytes) -> str:
 
 def number(value: Any) -> float | None:
     """A number, also as text or as an array with one entry; None for anything else."""
-    value = text_of(value)
-    if value is None:
-        return None
     try:
-        array = np.asarray(value, dtype=float)
+        array = np.asarray(text_of(value), dtype=float)
     except (OverflowError, TypeError, ValueError):
         return None
-    return float(array.reshape(-1)[0]) if array.size == 1 else None
+    return array.item() if array.size == 1 and value is not None else None  # None would be NaN
 
 
 def moment(value: Any) -> datetime | None:
@@ -138,10 +135,8 @@ def moment(value: Any) -> datetime | None:
         return None if np.isnat(value) else value.astype("datetime64[us]").item()
     value = text_of(value)
     if isinstance(value, str):
-        try:
+        with contextlib.suppress(ValueError):
             return datetime.fromisoformat(value.strip())
-        except ValueError:
-            pass
     seconds = number(value)
     if seconds is not None and UNIX_S[0] <= seconds < UNIX_S[1]:
         return datetime.fromtimestamp(seconds, UTC)
@@ -150,9 +145,7 @@ def moment(value: Any) -> datetime | None:
 
 def _words(value: Any) -> tuple[str, ...]:
     """Texts from a text (split at commas), a list or an array; empty for anything else."""
-    if value is None:
-        return ()
-    value = text_of(value)
+    value = () if value is None else text_of(value)
     if isinstance(value, str):
         return tuple(word.strip() for word in value.split(","))
     return tuple(str(text_of(entry)) for entry in np.asarray(value, dtype=object).reshape(-1))
@@ -220,24 +213,21 @@ def channels_of(what: str, width: int, names: Sequence[str], units: Sequence[str
 
 def distinct(labels: Sequence[str]) -> tuple[list[str], list[str]]:
     """Labels of which no two are the same ("EMG", "EMG" become "EMG-0", "EMG-1"), and a note for each change."""
-    counts = Counter(labels)
-    names, seen = [], Counter[str]()
-    taken = {label for label in labels if counts[label] == 1}
-    for label in labels:
-        name = label
-        while counts[label] > 1 and (name == label or name in taken):
-            name = f"{label}-{seen[label]}"
-            seen[label] += 1
-        taken.add(name)
-        names.append(name)
+    counts, names, seen = Counter(labels), list(labels), Counter[str]()
     shared = [label for label in counts if counts[label] > 1]
+    taken = set(labels) - set(shared)
+    for i, label in enumerate(labels):
+        while counts[label] > 1 and (names[i] == label or names[i] in taken):
+            names[i] = f"{label}-{seen[label]}"
+            seen[label] += 1
+        taken.add(names[i])
     notes = [f"{counts[label]} channels are called {label!r}; they were numbered from {label}-0" for label in shared]
     return names, notes
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Hashable]) -> list[list[Item]]:
     """The items of one key together, in the order in which they come first."""
-    groups: dict[Hashable, list[Item]] = {}
+    groups = defaultdict[Hashable, list[Item]](list)
     for item in items:
-        groups.setdefault(key(item), []).append(item)
+        groups[key(item)].append(item)
     return list(groups.values())

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import builtins
-import functools
 import zipfile
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.arrays import ArrayFile, ArrayOptions, Member, Opened, array_reader
-from dlcca.recordings.formats.checks import check_file, refusing
+from dlcca.recordings.formats.arrays import ArrayFile, Member, Opened, array_reader
+from dlcca.recordings.formats.checks import refusing
 from dlcca.recordings.formats.recording import Recording
 
 FORMAT = "NumPy"
@@ -21,8 +20,6 @@ FORMAT = "NumPy"
 @array_reader
 def open(path: str, **options: Any) -> Recording:
     """The recording in a .npy array (samples, channels), or in the arrays of one length of a .npz file."""
-    wanted = ArrayOptions(**options)
-    check_file(path, FORMAT)
     with refusing(path, FORMAT):
         with builtins.open(path, "rb") as file:
             is_archive = file.read(2) == b"PK"
@@ -30,15 +27,15 @@ def open(path: str, **options: Any) -> Recording:
             members, notes = _members(path)
         else:
             mapped = _mapped(path)
-            members, notes = [Member("", mapped.shape, mapped.dtype, Opened(functools.partial(_mapped, path)))], []
-    return ArrayFile(path, FORMAT, members, {"": {}}, wanted, notes).recording()
+            members, notes = [Member("", mapped.shape, mapped.dtype, Opened(_mapped, path))], []
+    return ArrayFile(path, FORMAT, members, {"": {}}, notes, **options).recording()
 
 
 def _mapped(path: str) -> NDArray[Any]:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError as error:
-        if "pickle" in str(error) or "Object" in str(error) or "object" in str(error):
+        if "pickle" in str(error) or "object" in str(error).lower():
             raise _pickled(path) from error
         raise
 
@@ -60,32 +57,24 @@ def _members(path: str) -> tuple[list[Member], list[str]]:
                 continue
             name = entry.filename.removesuffix(".npy")
             with archive.open(entry) as file:
-                shape, fortran, dtype = _header(file)
+                is_first = np.lib.format.read_magic(file) == (1, 0)
+                # Version 3 differs from version 2 only in names of fields that are not ASCII.
+                read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
+                shape, fortran, dtype = read(file)
                 header_bytes = file.tell()
             if dtype.hasobject:
                 raise _pickled(path, name)
             if entry.compress_type == zipfile.ZIP_STORED and dtype.kind in "biuf" and 0 not in shape:
                 offset = _data_offset(path, entry) + header_bytes
                 order = "F" if fortran else "C"
-                opened = Opened(functools.partial(np.memmap, path, dtype, "r", offset, shape, order))
+                opened = Opened(np.memmap, path, dtype, "r", offset, shape, order)
             else:
-                opened = Opened(functools.partial(_whole, path, entry.filename))
+                opened = Opened(_whole, path, entry.filename)
                 if np.prod(shape) > 4096:
                     compressed.append(name)
             members.append(Member(name, shape, dtype, opened))
-    if not members:
-        raise DataError(f"{path!r} holds no arrays.")
-    if not compressed:
-        return members, []
-    return members, [f"compressed and therefore read whole, each when it is first used: {', '.join(compressed)}"]
-
-
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order and type of the array in a .npy file or member."""
-    version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        return np.lib.format.read_array_header_1_0(file)
-    return np.lib.format.read_array_header_2_0(file)  # version 3 differs only in names of fields that are not ASCII
+    note = f"compressed and therefore read whole, each when it is first used: {', '.join(compressed)}"
+    return members, [note] if compressed else []
 
 
 def _data_offset(path: str, entry: zipfile.ZipInfo) -> int:

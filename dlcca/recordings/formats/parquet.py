@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.checks import check_file, optional, refusing
+from dlcca.recordings.formats.checks import optional, refusing
 from dlcca.recordings.formats.clock import TimeColumn
 from dlcca.recordings.formats.metadata import Metadata, declared, from_options, text_of
 from dlcca.recordings.formats.recording import Recording
@@ -41,7 +42,6 @@ def open(
     """
     pq = optional("pyarrow.parquet", "parquet", FORMAT)
     requested = from_options(rate=rate, start=start, names=names, unit=unit)
-    check_file(path, FORMAT)
     with refusing(path, FORMAT):
         file = pq.ParquetFile(path)
     schema, n = file.schema_arrow, file.metadata.num_rows
@@ -59,29 +59,23 @@ class ParquetTable(Table):
     def __init__(self, path: str, names: Sequence[str], groups: Sequence[int]) -> None:
         self.path, self.format, self.names = path, FORMAT, list(names)
         self.edges = [0, *accumulate(groups)]
-        self._reset()
-
-    def _reset(self) -> None:
-        super()._reset()
-        self._file: Any = None
 
     def read_block(self, block: int, places: Sequence[int]) -> NDArray[np.floating]:
         """Float32 where it holds all columns exactly, else float64."""
-        table = self._opened().read_row_group(block, columns=[self.names[place] for place in dict.fromkeys(places)])
+        table = self._file.read_row_group(block, columns=[self.names[place] for place in dict.fromkeys(places)])
         columns = [_numbers(table.column(self.names[place])) for place in places]
         return np.stack(columns, axis=1, dtype=np.result_type(np.float32, *columns))
 
     def times(self, time: Column, channels: Sequence[Column], seconds: TimeColumn) -> Iterator[NDArray[Any]]:
         with refusing(self.path, FORMAT):
-            for batch in self._opened().iter_batches(batch_size=1 << 18, columns=[self.names[time.place]]):
+            for batch in self._file.iter_batches(batch_size=1 << 18, columns=[self.names[time.place]]):
                 values = batch.column(0)
                 seconds.zoned = getattr(values.type, "tz", None) is not None
                 yield values.to_numpy(zero_copy_only=False)
 
-    def _opened(self) -> Any:
-        if self._file is None:
-            self._file = optional("pyarrow.parquet", "parquet", FORMAT).ParquetFile(self.path)
-        return self._file
+    @cached_property
+    def _file(self) -> Any:
+        return optional("pyarrow.parquet", "parquet", FORMAT).ParquetFile(self.path)
 
 
 def _numbers(column: Any) -> NDArray[Any]:
@@ -118,8 +112,7 @@ def _facts(path: str, metadata: Mapping[bytes, bytes]) -> Metadata:
     """What the key and value pairs of the file say, and the attrs of a DataFrame among them."""
     pairs: dict[str, Any] = {text_of(key): text_of(value) for key, value in metadata.items()}
     facts = declared({key: value for key, value in pairs.items() if key not in ("pandas", "ARROW:schema")}, repr(path))
-    with contextlib.suppress(ValueError, AttributeError, TypeError):
-        facts = facts.over(declared(json.loads(pairs.get("pandas", "{}")).get("attributes") or {}, repr(path)))
-    with contextlib.suppress(ValueError, AttributeError, TypeError):
-        facts = facts.over(declared(json.loads(pairs.get("PANDAS_ATTRS", "{}")), repr(path)))
+    for attrs in (lambda: json.loads(pairs["pandas"])["attributes"], lambda: json.loads(pairs["PANDAS_ATTRS"])):
+        with contextlib.suppress(KeyError, ValueError, AttributeError, TypeError):
+            facts = facts.over(declared(attrs(), repr(path)))
     return Metadata(facts.rate, facts.start, facts.start_s, facts.drift_ppm)  # names and units belong to the columns

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from dlcca.errors import DataError
 from dlcca.recordings.formats.checks import refusing
@@ -54,12 +55,9 @@ class Digital:
 
     def is_like(self, other: Digital | None) -> bool:
         """Whether the same integers have the same values."""
-        return (
-            other is not None
-            and self.dtype == other.dtype
-            and np.array_equal(self.gain, other.gain)
-            and np.array_equal(self.bias, other.bias)
-        )
+        if other is None or self.dtype != other.dtype:
+            return False
+        return np.array_equal(self.gain, other.gain) and np.array_equal(self.bias, other.bias)
 
     @property
     def is_exact(self) -> bool:
@@ -81,17 +79,8 @@ def int24(data: NDArray[np.uint8]) -> NDArray[np.int32]:
     return wide.view("<i4")[..., 0] >> 8  # the shift brings the sign along
 
 
-class Signal(ABC):
-    """Channels that were sampled together: one rate, one start.
-
-    Sample i was taken ``start_s + i / rate * (1 + drift_ppm * 1e-6)`` seconds after the start of the recording.
-    """
-
-    channels: tuple[Channel, ...]
-    rate: float  # samples per second, nominal
-    n: int  # samples
-    start_s: float = 0.0  # of sample 0, after the start of the recording
-    drift_ppm: float = 0.0  # how much longer than nominal its seconds are, as declared in the file
+class Samples(ABC):
+    """Samples of some channels that can be read in any parts."""
 
     @abstractmethod
     def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
@@ -111,6 +100,19 @@ class Signal(ABC):
         """Samples as integers, C-contiguous; only where `digital` is not None."""
         raise NotImplementedError
 
+
+class Signal(Samples):
+    """Channels that were sampled together: one rate, one start.
+
+    Sample i was taken ``start_s + i / rate * (1 + drift_ppm * 1e-6)`` seconds after the start of the recording.
+    """
+
+    channels: tuple[Channel, ...]
+    rate: float  # samples per second, nominal
+    n: int  # samples
+    start_s: float = 0.0  # of sample 0, after the start of the recording
+    drift_ppm: float = 0.0  # how much longer than nominal its seconds are, as declared in the file
+
     @property
     def names(self) -> list[str]:
         return [channel.name for channel in self.channels]
@@ -121,43 +123,28 @@ class Signal(ABC):
 
 
 class ProcessLocal:
-    """Objects that are pickled without the attributes that begin with "_"; `_reset` creates these again."""
+    """Objects pickled without the attributes that begin with "_"; a copy has those of the class, and a new lock."""
 
-    def _reset(self) -> None:
-        raise NotImplementedError
+    _lock: Any
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        made = super().__new__(cls)
+        made._lock = threading.RLock()
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if not key.startswith("_")}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._reset()
 
+class Source(Samples):
+    """The samples of a file, one row for each, across all breaks; one column for each channel. It can be pickled.
 
-class Source(ABC):
-    """The samples of a file, one row for each, across all breaks; one column for each channel. It can be pickled."""
+    At least one row and one column are read from it.
+    """
 
     path: str
     format: str
     is_library = True  # whether a library reads it, whose errors are turned into a `DataError`
-
-    @abstractmethod
-    def rows(self, first: int, last: int, columns: list[int]) -> NDArray[np.floating]:
-        """Rows first to last (not included) of some columns, (last - first, len(columns)); never none of either."""
-
-    def single(self, first: int, last: int, columns: list[int]) -> NDArray[np.float32]:
-        """The same in single precision, C-contiguous; infinity for what is beyond its range."""
-        with np.errstate(over="ignore"):
-            return np.asarray(self.rows(first, last, columns), dtype=np.float32, order="C")
-
-    @property
-    def digital(self) -> Digital | None:
-        """The scale of the integers that `numbers` returns; None if it returns none."""
-        return None
-
-    def numbers(self, first: int, last: int, columns: list[int]) -> NDArray[np.integer]:
-        """The same as stored, C-contiguous; only where `digital` is not None."""
-        raise NotImplementedError
 
 
 @dataclass
@@ -173,10 +160,10 @@ class SourceSignal(Signal):
     drift_ppm: float = 0.0
 
     def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
-        return self._read(self.source.rows, np.dtype(np.float32), first, last, columns)
+        return self._read(self.source.read, np.float32, first, last, columns)
 
     def read_single(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float32]:
-        return self._read(self.source.single, np.dtype(np.float32), first, last, columns)
+        return self._read(self.source.read_single, np.float32, first, last, columns)
 
     @property
     def digital(self) -> Digital | None:
@@ -184,9 +171,9 @@ class SourceSignal(Signal):
 
     def read_digital(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.integer]:
         assert self.digital is not None
-        return self._read(self.source.numbers, self.digital.dtype, first, last, columns)
+        return self._read(self.source.read_digital, self.digital.dtype, first, last, columns)
 
-    def _read(self, rows: Callable, empty: np.dtype, first: int, last: int, columns: Sequence[int]) -> NDArray:
+    def _read(self, rows: Callable, empty: DTypeLike, first: int, last: int, columns: Sequence[int]) -> NDArray:
         check_span(self, first, last)
         if first == last or not len(columns):
             return np.empty((last - first, len(columns)), empty)
@@ -218,17 +205,13 @@ class Sampling:
         return cls(rate, (Stretch(0, n, start_s),))
 
     def signals(
-        self,
-        source: Source,
-        channels: Sequence[Channel],
-        *,
-        start_s: float | None = None,
-        drift_ppm: float | None = None,
+        self, source: Source, channels: Iterable[Channel], start_s: float | None = None, drift_ppm: float | None = None
     ) -> tuple[SourceSignal, ...]:
         """One signal for each stretch of the rows of a source."""
-        rest = tuple(channels), self.rate
-        begin, drift = start_s or 0.0, drift_ppm or 0.0
-        return tuple(SourceSignal(source, *rest, s.n, s.first, begin + s.start_s, drift) for s in self.stretches)
+        every, begin, drift = tuple(channels), start_s or 0.0, drift_ppm or 0.0
+        return tuple(
+            SourceSignal(source, every, self.rate, s.n, s.first, begin + s.start_s, drift) for s in self.stretches
+        )
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ import importlib
 import inspect
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import metadata
 from typing import Any
 
 import numpy as np
 
-from dlcca.errors import SettingsError, suggest
-from dlcca.recordings.formats.checks import refusing
+from dlcca.errors import DataError, SettingsError, suggest
+from dlcca.recordings.formats.checks import TRUNCATED, Damaged, check_file, refusing
 from dlcca.recordings.formats.recording import Recording
 from dlcca.settings.schema import LARGEST, is_count
 
@@ -54,14 +55,20 @@ def open_recording(path: str | os.PathLike[str], format: str | None = None, **op
     """
     path = os.fspath(path)
     name = _reader_for(path) if format is None else _reader_named(format)
+    context: AbstractContextManager[None]
     if name in READERS:
         reader = importlib.import_module(f"{__package__}.{name}")
-        _check_options(path, reader.open, reader.FORMAT, options)
-        return reader.open(path, **options)
-    opener = _load(name)
-    _check_options(path, opener, name, options)
-    with refusing(path, name):
-        return opener(path, **options)
+        opener, called, context = reader.open, reader.FORMAT, nullcontext()
+    else:
+        opener, called, context = _load(name), name, refusing(path, name)
+    _check_options(path, opener, called, options)
+    if name in READERS and name not in ("wfdb", "zarr_arrays"):  # whose path may be a stem, a folder or an address
+        check_file(path, called)
+    try:
+        with context:
+            return opener(path, **options)
+    except Damaged as error:
+        raise DataError(f"{path!r} {error}. Copy or export it again.") from error
 
 
 def _reader_for(path: str) -> str:
@@ -122,34 +129,31 @@ def _load(name: str) -> Callable[..., Recording]:
 
 
 def _check_options(path: str, opener: Callable[..., Recording], format: str, options: dict[str, Any]) -> None:
+    """Refuse options that a reader does not have, or of a type that it does not declare; it checks their ranges."""
     parameters = inspect.signature(opener).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
     known = [name for name in parameters if name != "path"]
-    for option in options:
+    for option, value in options.items():
         if option not in known:
             nearest = suggest(option, known) if known else "it takes none."
             raise SettingsError(f"{option!r} is not an option of the {format} reader ({path!r}); {nearest}")
         annotation = parameters[option].annotation
-        if option != "start":  # which has many forms: see `metadata.moment`
-            named = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-            _check_type(option, options[option], named)
-
-
-def _check_type(option: str, value: Any, annotation: str) -> None:
-    """Refuse a value that is of none of the types that a reader declares; the readers check its range."""
-    kinds = annotation.split(" | ")
-    if any(kind not in _TYPES or _TYPES[kind][0](value) for kind in kinds):
-        return
-    needed = " or ".join(_TYPES[kind][1] for kind in kinds if kind != "None")
-    raise SettingsError(f"{option} = {value!r} is not {needed}.")
+        kinds = (annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)).split(" | ")
+        if kinds == ["Truncated"]:
+            if value not in TRUNCATED:
+                raise SettingsError(f"{option} = {value!r} is not known; {suggest(value, TRUNCATED)}")
+        elif option != "start" and not any(kind not in _TYPES or _TYPES[kind][0](value) for kind in kinds):
+            needed = " or ".join(_TYPES[kind][1] for kind in kinds if kind != "None")
+            raise SettingsError(f"{option} = {value!r} is not {needed}.")
 
 
 def _all(value: Any, fits: Callable[[Any], bool]) -> bool:
     return isinstance(value, Sequence | np.ndarray) and all(map(fits, value))
 
 
-#: A type in the signature of a reader -> whether a value is of it, and what to call it.
+#: A type in the signature of a reader -> whether a value is of it, and what to call it. The forms of `start` are in
+#: `metadata.moment`.
 _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "None": (lambda value: value is None, "nothing"),
     "str": (lambda value: isinstance(value, str), "a text"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from dlcca.recordings.formats.clock import TIME_NAMES, Clock, TimeColumn, time_u
 from dlcca.recordings.formats.metadata import Metadata, channels_of, distinct, plain_key
 from dlcca.recordings.formats.recording import ProcessLocal, Recording, Sampling, Source
 
-_UNIT = re.compile(r"^(?P<name>.*?)\s*[\[(]\s*(?P<unit>[^\[\]()]*?)\s*[\])]$")
+_UNIT = re.compile(r"^(?P<name>.+?)\s*[\[(]\s*(?P<unit>[^\[\]()]*?)\s*[\])]$")
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,8 @@ class Column:
     def of(cls, place: int, header: str, unit: str = "", *, is_time: bool = False) -> Column:
         """ "acc_x (m/s2)" and "acc_x [m/s2]" are acc_x in m/s2."""
         found = _UNIT.match(header.strip())
-        if found is None or not found["name"]:
-            return cls(place, header.strip(), unit, is_time)
-        return cls(place, found["name"], unit or found["unit"], is_time)
+        name, own = found.group("name", "unit") if found else (header.strip(), "")
+        return cls(place, name, unit or own, is_time)
 
     @property
     def time_unit(self) -> str | None:
@@ -64,16 +62,13 @@ class Table(ProcessLocal, Source):
 
     edges: list[int]  # first rows of the blocks, and the end
     places: Sequence[int] = ()  # of the channels among the columns
-
-    def _reset(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: tuple[Any, NDArray[np.floating]] | None = None
+    _kept: tuple[Any, NDArray[np.floating]] | None = None  # block and places, and the values
 
     @abstractmethod
     def read_block(self, block: int, places: Sequence[int]) -> NDArray[np.floating]:
         """All rows of a block, (rows, len(places))."""
 
-    def rows(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
+    def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
         begin = int(np.searchsorted(self.edges, first, side="right")) - 1
         end = int(np.searchsorted(self.edges, last, side="left"))
         places = tuple(self.places[column] for column in columns)
@@ -95,43 +90,30 @@ class Table(ProcessLocal, Source):
         """Find the blocks of a table that has no time column."""
 
     def recording(
-        self,
-        columns: Sequence[Column],
-        metadata: Metadata,
-        notes: Sequence[str],
-        time_column: str | bool | None,
-        unit: str | None,
+        self, columns: Sequence[Column], facts: Metadata, notes: Sequence[str], time_column: Any, unit: str | None
     ) -> Recording:
         """The recording in columns of numbers and times, one signal for each stretch between breaks."""
         time = choose_time(self.path, columns, time_column)
         others = [column for column in columns if column is not time]
         channels = [column for column in others if not column.is_time]
         more = [f"column {column.name!r} holds more times: left out" for column in others if column.is_time]
-        sampling = self._sampling(time, channels, metadata.rate, unit)
+        if time is not None:
+            seconds = TimeColumn(time.name, unit or time.time_unit)
+            clock = Clock(f"time column {time.name!r} of {self.path!r}", facts.rate)
+            sampling = seconds.sampling(clock, self.times(time, channels, seconds))
+        else:
+            self.index(channels)
+            if facts.rate is None:
+                found = ", ".join(column.name for column in channels[:8]) + (", ..." if len(channels) > 8 else "")
+                what = f"{self.path!r} does not say when its rows were taken (columns: {found})"
+                raise SettingsError(f"{what}: give rate, in samples per second, or time_column.")
+            sampling = Sampling.even(facts.rate, self.edges[-1])
         if not channels:
             raise DataError(f"{self.path!r} has no column of numbers besides its time.")
         self.places = [column.place for column in channels]
-        names, renamed = distinct(metadata.names or [column.name for column in channels])
-        units = metadata.units or [column.unit for column in channels]
+        names, renamed = distinct(facts.names or [column.name for column in channels])
+        units = facts.units or [column.unit for column in channels]
         made = channels_of(repr(self.path), len(channels), names, units)
-        signals = sampling.signals(self, made, start_s=metadata.start_s, drift_ppm=metadata.drift_ppm)
-        breaks = [f"breaks in its times, which are kept: {len(signals) - 1}"] if len(signals) > 1 else []
-        all_notes = (*notes, *more, *sampling.notes, *renamed, *breaks)
-        return Recording(self.path, self.format, signals, metadata.start or sampling.start, notes=all_notes)
-
-    def _sampling(
-        self, time: Column | None, channels: Sequence[Column], rate: float | None, unit: str | None
-    ) -> Sampling:
-        """Rate and breaks from the time column, or as declared."""
-        if time is not None:
-            seconds = TimeColumn(time.name, unit or time.time_unit)
-            clock = Clock(f"time column {time.name!r} of {self.path!r}", rate=rate)
-            return seconds.sampling(clock, self.times(time, channels, seconds))
-        self.index(channels)
-        if rate is None:
-            found = ", ".join(column.name for column in channels[:8])
-            raise SettingsError(
-                f"{self.path!r} does not say when its rows were taken (columns: {found}"
-                f"{', ...' if len(channels) > 8 else ''}): give rate, in samples per second, or time_column."
-            )
-        return Sampling.even(rate, self.edges[-1])
+        signals = sampling.signals(self, made, facts.start_s, facts.drift_ppm)
+        all_notes = (*notes, *more, *sampling.notes, *renamed)
+        return Recording(self.path, self.format, signals, facts.start or sampling.start, notes=all_notes)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.formats.checks import check_choice, check_complete, check_file, optional, refusing
+from dlcca.recordings.formats.checks import Truncated, check_complete, optional, refusing
 from dlcca.recordings.formats.clock import Clock
 from dlcca.recordings.formats.metadata import from_options, moment
 from dlcca.recordings.formats.recording import Channel, ProcessLocal, Recording, Sampling, Source
@@ -40,15 +40,13 @@ class FrameIndex:
     keys: NDArray[np.int64]  # numbers of the key frames, in order
     n: int
     tick_s: float
-    declared: int  # by the container; 0 where it does not say
-    length_s: float  # by the container, where it does not count frames; 0 where it says neither
     rates: tuple[float, ...]  # by the container
     width: int
     height: int
     bits: int  # of one colour of a pixel
     seekable: bool  # whether a frame can be reached from the key frame before it
     begun: str | None  # by the container, ISO 8601
-    damaged: int  # packets that are cut off
+    faults: list[str]  # frames that the container declares and that are not there, or are cut off
 
 
 def index_frames(path: str) -> FrameIndex:
@@ -58,54 +56,54 @@ def index_frames(path: str) -> FrameIndex:
         if not container.streams.video:
             raise DataError(f"{path!r} has no video in it.")
         stream = container.streams.video[0]
-        pts, keys, hidden, damaged = [], [], 0, 0
+        times: list[Any] = []
+        keys, hidden, damaged = [], 0, 0
         for packet in container.demux(stream):
             if not packet.size:
                 continue  # the last one, which flushes the decoder
-
             damaged += packet.is_corrupt
             hidden += packet.is_discard  # cut away by an edit list: never shown
-            if packet.is_discard or packet.is_corrupt:
-                continue
-            pts.append(packet.pts)
-            keys.append(packet.is_keyframe)
-        metadata = {**container.metadata, **stream.metadata}
-        times, order = _in_order(pts)
-        seekable = times is not None and container.format.name in _INDEXED
+            if not (packet.is_discard or packet.is_corrupt):
+                times.append(packet.pts)
+                keys.append(packet.is_keyframe)
+        n, pts, order = len(times), None, np.arange(len(times))
+        if n and None not in times and len(set(times)) == n:
+            order = np.argsort(times)  # packets are stored in the order in which they are decoded
+            pts = np.array(times, np.int64)[order]
+        tick_s, faults = float(stream.time_base), []
+        length_s = 0.0 if stream.frames else _length_s(container, stream)
+        if stream.frames - hidden > n:
+            faults.append(f"its container says {stream.frames - hidden} frames, and the file holds {n}")
+        if pts is not None and n > 2 and length_s:
+            step = float(np.median(np.diff(pts))) * tick_s
+            missing = length_s - (float(pts[-1]) * tick_s + step)
+            if missing > 1.5 * step:
+                faults.append(f"it ends {missing:.6g} s before its container says")
+        if damaged:
+            faults.append(f"{damaged} of its frames are cut off or damaged")
+        seekable = pts is not None and container.format.name in _INDEXED
         return FrameIndex(
-            pts=times,
+            pts=pts,
             keys=np.flatnonzero(np.array(keys)[order]) if seekable else np.zeros(1, np.int64),
-            n=len(pts),
+            n=n,
             seekable=seekable,
-            tick_s=float(stream.time_base),
-            declared=max(0, stream.frames - hidden),
-            length_s=0.0 if stream.frames else _length_s(container, stream),
+            tick_s=tick_s,
             rates=tuple(float(rate) for rate in (stream.average_rate, stream.base_rate) if rate),
             width=stream.codec_context.width,
             height=stream.codec_context.height,
             bits=max((component.bits for component in stream.format.components), default=8) if stream.format else 8,
-            begun=metadata.get("creation_time"),
-            damaged=damaged,
+            begun={**container.metadata, **stream.metadata}.get("creation_time"),
+            faults=faults,
         )
 
 
 def _length_s(container: Any, stream: Any) -> float:
     """When the video ends, as Matroska says it: in a tag of the stream, or for the file if there is no other stream."""
-    hours, _, rest = stream.metadata.get("DURATION", "").partition(":")
-    minutes, _, seconds = rest.partition(":")
     try:
+        hours, minutes, seconds = stream.metadata.get("DURATION", "").split(":")
         return 3600 * float(hours) + 60 * float(minutes) + float(seconds)
     except ValueError:
         return container.duration / 1e6 if container.duration and len(container.streams) == 1 else 0.0
-
-
-def _in_order(pts: list[int | None]) -> tuple[NDArray[np.int64] | None, NDArray[np.intp]]:
-    """Times in the order of showing, and that order; packets are stored in the order in which they are decoded."""
-    if not pts or any(time is None for time in pts) or len(set(pts)) < len(pts):
-        return None, np.arange(len(pts))
-    times = np.array(pts, dtype=np.int64)
-    order = np.argsort(times)
-    return times[order], order
 
 
 class Frames(ProcessLocal):
@@ -115,31 +113,23 @@ class Frames(ProcessLocal):
     Only one thread uses it at a time; a copy that was sent to another process opens the file again.
     """
 
+    _container: Any = None
+    _decoded: Iterator[tuple[int, Any]] = iter(())
+    _next = -1  # the frame that the decoder gives next; -1: it has not been opened
+
     def __init__(self, path: str, index: FrameIndex, *, colour: bool) -> None:
         self.path, self.index, self.colour = path, index, colour
-        self._reset()
-
-    def _reset(self) -> None:
-        self._lock = threading.RLock()
-        self._container: Any = None
-        self._decoded: Iterator[tuple[int, Any]] = iter(())
-        self._next = -1  # the frame that the decoder gives next; -1: it has not been opened
 
     def between(self, first: int, last: int) -> Iterator[NDArray[Any]]:
         """Frames first to last (not included)."""
         with self._lock:
-            if first < last:
-                self._go_to(first)
+            key = self._key_before(first)
+            if first < last and not (self._next >= 0 and key <= self._next <= first):
+                self._open_at(key, first)
+            while first < last and self._next < first:  # decode on, which is nearer than the key frame
+                self._take(self._next)
             for i in range(first, last):
                 yield self._array(i, self._take(i))
-
-    def _go_to(self, i: int) -> None:
-        """Let the decoder give frame i next: decode on if that is nearer than the key frame before i."""
-        key = self._key_before(i)
-        if not (self._next >= 0 and key <= self._next <= i):
-            self._open_at(key, i)
-        while self._next < i:
-            self._take(self._next)
 
     def _key_before(self, i: int) -> int:
         after = int(np.searchsorted(self.index.keys, i, side="right"))
@@ -186,12 +176,11 @@ class Frames(ProcessLocal):
                 yield number, frame
 
     def _take(self, i: int) -> Any:
+        found, frame, why = self.index.n, None, ""
         try:
-            found, frame = next(self._decoded, (self.index.n, None))
+            found, frame = next(self._decoded, (found, frame))
         except OSError as error:  # what FFmpeg finds wrong with a packet
-            found, frame, why = self.index.n, None, f" ({error})"
-        else:
-            why = ""
+            why = f" ({error})"
         if frame is None or found != i:
             self._next = -1
             raise DataError(
@@ -221,31 +210,14 @@ _BATCH_BYTES = 1 << 26  # of frames that are projected together
 class Shrinking:
     """Which pixels of a frame (height, width) or (height, width, colours) are kept, and at what size."""
 
-    height: int
-    width: int
     colours: int  # 1 or 3
-    roi: tuple[int, ...] | None = None  # top, bottom, left, right; bottom and right not included
+    roi: tuple[int, ...]  # top, bottom, left, right; bottom and right not included
     scale: int = 1  # pixels along the side of a block that is averaged
-
-    def __post_init__(self) -> None:
-        top, bottom, left, right = self.bounds
-        if not (0 <= top < bottom <= self.height and 0 <= left < right <= self.width):
-            raise SettingsError(
-                f"roi = {self.bounds} (top, bottom, left, right) does not lie in frames of {self.height} rows and "
-                f"{self.width} columns."
-            )
-        if min(self.shape[:2]) == 0:
-            there = f"{bottom - top} rows and {right - left} columns"
-            raise SettingsError(f"scale = {self.scale} leaves no pixel of {there}: make it smaller.")
-
-    @property
-    def bounds(self) -> tuple[int, ...]:
-        return (0, self.height, 0, self.width) if self.roi is None else self.roi
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Rows, columns and colours that are left; rows and columns that do not fill a block are cut off."""
-        top, bottom, left, right = self.bounds
+        top, bottom, left, right = self.roi
         return (bottom - top) // self.scale, (right - left) // self.scale, self.colours
 
     @property
@@ -255,7 +227,7 @@ class Shrinking:
     def of(self, frame: NDArray[np.integer]) -> NDArray[np.float32]:
         """The pixels that are left of a frame, row by row, (size,)."""
         rows, columns, colours = self.shape
-        top, _, left, _ = self.bounds
+        top, _, left, _ = self.roi
         s = self.scale
         part = frame[top : top + rows * s, left : left + columns * s]
         if s == 1:
@@ -266,49 +238,19 @@ class Shrinking:
 
     def names(self) -> list[str]:
         """A name for each pixel that is left: its row and column, and its colour where there are three."""
-        rows, columns, colours = self.shape
-        letters = ["", ""] if colours == 1 else [".r", ".g", ".b"]
-        return [f"{i}.{j}{letters[c]}" for i in range(rows) for j in range(columns) for c in range(colours)]
+        letters = [""] if self.colours == 1 else [".r", ".g", ".b"]
+        return [f"{i}.{j}{letters[c]}" for i, j, c in np.ndindex(self.shape)]
 
 
-class Projection(ProcessLocal):
+def random_projection(D: int, d: int, seed: int) -> Iterator[NDArray[np.float32]]:
     r"""A random projection from D numbers to d: :math:`y = x R`, entries of R normal with variance 1/d.
 
     Distances are kept up to a factor of about :math:`1 \pm 1/\sqrt{2d}`. R is made in blocks of rows, each from the
     seed and its number, so that it need not be held: it is the same in every process and for every cut of the frames.
     """
-
-    def __init__(self, D: int, d: int, seed: int) -> None:
-        self.D, self.d, self.seed = D, d, seed
-        self._reset()
-
-    def _reset(self) -> None:
-        self._kept: list[NDArray[np.float32]] | None = None
-
-    @property
-    def batch(self) -> int:
-        """Frames to project together."""
-        return max(1, _BATCH_BYTES // (4 * self.D))
-
-    def of(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
-        """(k, D) to (k, d)."""
-        Y = np.zeros((len(X), self.d), np.float32)
-        for i, R in enumerate(self._blocks()):
-            Y += X[:, i * _PIXELS : (i + 1) * _PIXELS] @ R
-        return Y
-
-    def _blocks(self) -> Iterable[NDArray[np.float32]]:
-        if 4 * self.D * self.d > _PROJECTION_BYTES:
-            return self._made()
-        if self._kept is None:
-            self._kept = list(self._made())
-        return self._kept
-
-    def _made(self) -> Iterable[NDArray[np.float32]]:
-        for i, first in enumerate(range(0, self.D, _PIXELS)):
-            rows = min(_PIXELS, self.D - first)
-            rng = np.random.default_rng([self.seed, i])
-            yield rng.standard_normal((rows, self.d), dtype=np.float32) / np.float32(np.sqrt(self.d))
+    for i, first in enumerate(range(0, D, _PIXELS)):
+        rng = np.random.default_rng([seed, i])
+        yield rng.standard_normal((min(_PIXELS, D - first), d), dtype=np.float32) / np.float32(np.sqrt(d))
 
 
 _CHANNELS_AT_MOST = 1 << 18  # 512 x 512 pixels; more of them no local CCA can use
@@ -325,7 +267,7 @@ def open(
     colour: bool = False,
     rate: float | None = None,
     start: datetime | date | str | None = None,
-    truncated: str = "refuse",
+    truncated: Truncated = "refuse",
 ) -> Recording:
     """The frames of a video as samples, pixels from 0 to 255 (65535 where they have more than 8 bits) as channels.
 
@@ -344,41 +286,53 @@ def open(
             raise SettingsError(f"{name} = {value!r} is not a whole number from {least} on.")
     if roi is not None and len(roi) != 4:
         raise SettingsError(f"roi = {roi!r} is not four whole numbers: top, bottom, left, right.")
-    check_choice("truncated", truncated, ("refuse", "keep"))
     wanted = from_options(rate=rate, start=start)
-    check_file(path, FORMAT)
     optional("av", "video", FORMAT)
     with refusing(path, FORMAT):
         index = index_frames(path)
     if not (index.n and index.width and index.height):
         raise DataError(f"{path!r} holds no frames that can be decoded.")
-    notes = _check_complete(path, index, truncated)
-    shrinking = Shrinking(index.height, index.width, 3 if colour else 1, None if roi is None else tuple(roi), scale)
-    random = None if projection is None else Projection(shrinking.size, projection, seed)
-    source = VideoSource(path, index, shrinking, random)
-    sampling, more = _sampling(path, index, wanted.rate)
+    notes: list[str] = []
+    if index.faults:
+        found = f"is truncated: {' and '.join(index.faults)}"
+        notes += check_complete(path, truncated, found, "the other frames")
+    top, bottom, left, right = bounds = (0, index.height, 0, index.width) if roi is None else tuple(roi)
+    if not (0 <= top < bottom <= index.height and 0 <= left < right <= index.width):
+        raise SettingsError(
+            f"roi = {bounds} (top, bottom, left, right) does not lie in frames of {index.height} rows and "
+            f"{index.width} columns."
+        )
+    shrinking = Shrinking(3 if colour else 1, bounds, scale)
+    if not shrinking.size:
+        there = f"{bottom - top} rows and {right - left} columns"
+        raise SettingsError(f"scale = {scale} leaves no pixel of {there}: make it smaller.")
+    source = VideoSource(path, index, shrinking, projection, seed)
+    if index.pts is not None and index.n > 2 and wanted.rate is None:
+        clock = Clock(f"the times of the frames of {path!r}", nominal=index.rates, row="frame", base=0)
+        clock.feed((index.pts - index.pts[0]) * index.tick_s)
+        sampling = clock.sampling()
+    else:
+        named = wanted.rate or next(iter(index.rates), None)
+        if named is None:
+            raise SettingsError(f"{path!r} does not say how many frames it has in a second: give rate.")
+        sampling = Sampling.even(named, index.n)
     source.check_ends()
     signals = sampling.signals(source, source.channels())
+    notes += sampling.notes
     if not index.seekable:
-        more.append("its frames cannot be sought: a read that does not follow the last one begins at the first frame")
-    return Recording(path, FORMAT, signals, wanted.start or moment(index.begun), notes=(*notes, *more))
+        notes.append("its frames cannot be sought: a read that does not follow the last one begins at the first frame")
+    return Recording(path, FORMAT, signals, wanted.start or moment(index.begun), notes=tuple(notes))
 
 
 class VideoSource(ProcessLocal, Source):
     """Frames of a file made small, (k, channels); those read last are kept for the read that overlaps them."""
 
-    def __init__(self, path: str, index: FrameIndex, shrinking: Shrinking, projection: Projection | None) -> None:
-        self.path, self.format, self.shrinking, self.projection = path, FORMAT, shrinking, projection
+    _first, _rows = 0, np.zeros((0, 0), np.float32)  # the frames that are kept
+
+    def __init__(self, path: str, index: FrameIndex, shrinking: Shrinking, projection: int | None, seed: int) -> None:
+        self.path, self.format, self.shrinking, self.projection, self.seed = path, FORMAT, shrinking, projection, seed
         self.frames = Frames(path, index, colour=shrinking.colours == 3)
-        self._reset()
-
-    def _reset(self) -> None:
-        self._lock = threading.Lock()
-        self._first, self._rows = 0, np.zeros((0, self.width), np.float32)
-
-    @property
-    def width(self) -> int:
-        return self.shrinking.size if self.projection is None else self.projection.d
+        self.width = shrinking.size if projection is None else projection
 
     def channels(self) -> tuple[Channel, ...]:
         if self.projection is None and self.width > _CHANNELS_AT_MOST:
@@ -390,34 +344,38 @@ class VideoSource(ProcessLocal, Source):
         names = self.shrinking.names() if self.projection is None else [f"projection.{i}" for i in range(self.width)]
         return tuple(Channel(name, kind="video") for name in names)
 
-    def rows(self, first: int, last: int, columns: list[int]) -> NDArray[np.float32]:
+    def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float32]:
         with self._lock:
             out = np.empty((last - first, self.width), np.float32)
-            kept = self._kept(first, last)
-            out[: len(kept)] = kept
-            self._decode(first + len(kept), last, out[len(kept) :])
+            at, n = first - self._first, 0
+            if 0 <= at < len(self._rows):  # the beginning was read last
+                kept = self._rows[at : at + len(out)]
+                n = len(kept)
+                out[:n] = kept
+            self._decode(first + n, last, out[n:])
             most = max(1, _KEPT_BYTES // (4 * self.width))
             self._first, self._rows = max(first, last - most), out[-most:].copy()
             return out if columns == list(range(self.width)) else out[:, columns]
 
-    def _kept(self, first: int, last: int) -> NDArray[np.float32]:
-        """The beginning of the requested frames, if it was read last."""
-        if not self._first <= first < self._first + len(self._rows):
-            return self._rows[:0]
-        return self._rows[first - self._first : last - self._first]
-
     def _decode(self, first: int, last: int, out: NDArray[np.float32]) -> None:
-        if self.projection is None:
-            for i, frame in enumerate(self.frames.between(first, last)):
-                out[i] = self.shrinking.of(frame)
-            return
-        batch = self.projection.batch
+        batch = max(1, _BATCH_BYTES // (4 * self.shrinking.size))
         for start in range(first, last, batch):
             stop = min(start + batch, last)
-            X = np.empty((stop - start, self.shrinking.size), np.float32)
+            part = out[start - first : stop - first]
+            X = part if self.projection is None else np.empty((len(part), self.shrinking.size), np.float32)
             for i, frame in enumerate(self.frames.between(start, stop)):
                 X[i] = self.shrinking.of(frame)
-            out[start - first : stop - first] = self.projection.of(X)
+            if self.projection is not None:
+                is_large = 4 * self.shrinking.size * self.projection > _PROJECTION_BYTES
+                blocks = enumerate(self._new_projection() if is_large else self._projection)
+                part[:] = sum(X[:, i * _PIXELS : (i + 1) * _PIXELS] @ R for i, R in blocks)
+
+    def _new_projection(self) -> Iterator[NDArray[np.float32]]:
+        return random_projection(self.shrinking.size, self.width, self.seed)
+
+    @cached_property
+    def _projection(self) -> list[NDArray[np.float32]]:
+        return list(self._new_projection())
 
     def check_ends(self) -> None:
         """Decode the first and the last frame: a video that changes its size, or breaks off, is refused before work."""
@@ -439,41 +397,3 @@ class VideoSource(ProcessLocal, Source):
                 return bool(list(self.frames.between(i, i + 1)))
         except DataError:
             return False
-
-
-def _check_complete(path: str, index: FrameIndex, truncated: str) -> list[str]:
-    """Refuse a video with fewer frames than its container says, or with frames that are cut off."""
-    found = []
-    if index.declared > index.n:
-        found.append(f"its container says {index.declared} frames, and the file holds {index.n}")
-    missing = _missing_at_end(index)
-    if missing:
-        found.append(f"it ends {missing:.6g} s before its container says")
-    if index.damaged:
-        found.append(f"{index.damaged} of its frames are cut off or damaged")
-    if not found:
-        return []
-    return check_complete(path, truncated, f"is truncated: {' and '.join(found)}", "the other frames")
-
-
-def _missing_at_end(index: FrameIndex) -> float:
-    """Seconds between the last frame and the end that a container without a count of frames declares."""
-    if index.pts is None or index.n < 3 or not index.length_s:
-        return 0.0
-    step = float(np.median(np.diff(index.pts))) * index.tick_s
-    missing = index.length_s - (float(index.pts[-1]) * index.tick_s + step)
-    return missing if missing > 1.5 * step else 0.0
-
-
-def _sampling(path: str, index: FrameIndex, rate: float | None) -> tuple[Sampling, list[str]]:
-    """The rate of the frames and the breaks between them, from the times at which they are shown."""
-    if index.pts is None or index.n < 3 or rate is not None:
-        named = rate or (index.rates[0] if index.rates else None)
-        if named is None:
-            raise SettingsError(f"{path!r} does not say how many frames it has in a second: give rate.")
-        return Sampling.even(named, index.n), []
-    clock = Clock(f"the time of the frames of {path!r}", nominal=index.rates, row="frame", base=0)
-    clock.feed((index.pts - index.pts[0]) * index.tick_s)
-    sampling = clock.sampling()
-    breaks = len(sampling.stretches) - 1
-    return sampling, [*sampling.notes, *([f"breaks between its frames, which are kept: {breaks}"] if breaks else [])]

@@ -7,20 +7,20 @@ Integers of 8, 16, 24 and 32 bits come as a fraction of full scale, from -1 to 1
 from __future__ import annotations
 
 import builtins
-import functools
+import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
 from dlcca.recordings.formats.arrays import ArraySource, Opened, Scaling
-from dlcca.recordings.formats.checks import check_choice, check_complete, check_file, refusing
-from dlcca.recordings.formats.metadata import channels_of, from_options
+from dlcca.recordings.formats.checks import Damaged, Truncated, check_beginning, check_complete, refusing
+from dlcca.recordings.formats.metadata import channels_of, from_options, moment
 from dlcca.recordings.formats.recording import Recording, Sampling, int24
 
 FORMAT = "WAV"
@@ -37,7 +37,7 @@ def open(
     path: str,
     *,
     integers: bool = False,
-    truncated: str = "refuse",
+    truncated: Truncated = "refuse",
     start: datetime | date | str | None = None,
     names: Sequence[str] | None = None,
     unit: str | Sequence[str] | None = None,
@@ -49,16 +49,23 @@ def open(
     integers : integers as they are stored, not as a fraction of full scale
     truncated : "refuse", or "keep" to read what is there of a file that is shorter than its header says
     """
-    check_choice("truncated", truncated, ("refuse", "keep"))
     facts = from_options(start=start, names=names, unit=unit)
-    size = check_file(path, FORMAT)
+    size = os.path.getsize(path)
     with refusing(path, FORMAT):
         head = _read_head(path, size)
-    n, notes = _samples_present(path, head, size, truncated)
-    called = facts.names or tuple(str(i) for i in range(head.channels))
+    there, frame, dtype = max(0, size - head.offset), head.channels * head.bits // 8, _DTYPES[head.coding, head.bits]
+    n = min(there if head.length is None else head.length, there) // frame
+    notes = ["the header does not say how long it is: read to the end of the file"] if head.length is None else []
+    if head.length is not None and n < head.length // frame:
+        found = f"is truncated: the header says {head.length // frame} samples, and the file holds {n}"
+        notes = check_complete(path, truncated, found, f"the {n} samples")
+    shape = n, head.channels
+    called = facts.names or tuple(map(str, range(head.channels)))
     channels = channels_of(repr(path), head.channels, called, facts.units)
-    opened = Opened(functools.partial(_mapped, path, head, n))
-    source = WavSource(path, FORMAT, opened, head.channels, scaling=head.scaling(integers))
+    opened = Opened(np.memmap, path, dtype, "r", head.offset, shape) if n else Opened(np.zeros, shape, dtype)
+    full = 1.0 if integers or head.coding == _FLOAT else 2.0 ** (1 - head.bits)
+    scaling = Scaling(full, -128 * full if head.bits == 8 else 0.0)  # 8 bits are stored without a sign
+    source = WavSource(path, FORMAT, opened, head.channels, scaling=scaling)
     signals = Sampling.even(head.rate, n).signals(source, channels)
     return Recording(path, FORMAT, signals, facts.start or head.start, notes=tuple(notes))
 
@@ -75,16 +82,6 @@ class Head:
     length: int | None  # of all samples, in bytes; None where it was not known
     start: datetime | None
 
-    @property
-    def frame(self) -> int:
-        """Bytes of one sample of all channels."""
-        return self.channels * self.bits // 8
-
-    def scaling(self, integers: bool) -> Scaling:
-        """From integers to fractions of full scale, or to integers without their middle."""
-        unit = 1.0 if integers or self.coding == _FLOAT else 2.0 ** (1 - self.bits)
-        return Scaling(unit, -128 * unit if self.bits == 8 else 0.0)
-
 
 class WavSource(ArraySource):
     """Integers of three bytes are unpacked; up to 24 bits values are float32, which holds them exactly."""
@@ -95,88 +92,59 @@ class WavSource(ArraySource):
             return stored
         return int24(np.ascontiguousarray(stored).view(np.uint8).reshape(*stored.shape, 3))
 
-    def rows(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
-        values = super().rows(first, last, columns)
+    def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
+        values = super().read(first, last, columns)
         return values.astype(np.float32, copy=False) if self.opened.array().itemsize < 4 else values
 
 
-def _mapped(path: str, head: Head, n: int) -> NDArray[Any]:
-    dtype = np.dtype(_DTYPES[head.coding, head.bits])
-    return np.memmap(path, dtype, "r", head.offset, (n, head.channels)) if n else np.zeros((0, head.channels), dtype)
-
-
-def _samples_present(path: str, head: Head, size: int, truncated: str) -> tuple[int, list[str]]:
-    """Samples of each channel that the file holds, checked against what its header says."""
-    there = max(0, size - head.offset)
-    if head.length is None:
-        return there // head.frame, ["the header does not say how long it is: read to the end of the file"]
-    promised, present = head.length // head.frame, min(head.length, there) // head.frame
-    if present == promised:
-        return promised, []
-    found = f"is truncated: the header says {promised} samples, and the file holds {present}"
-    return present, check_complete(path, truncated, found, f"the {present} samples")
-
-
 def _read_head(path: str, size: int) -> Head:
+    """The header, up to the chunk of the samples; chunks begin at even bytes.
+
+    A wrong length leads into the samples, where silence looks like millions of chunks of no length.
+    """
     found: dict[bytes, bytes] = {}
     with builtins.open(path, "rb") as file:
         outer, _, kind = struct.unpack("<4sI4s", file.read(12).ljust(12, b"\0"))
-        if outer not in (b"RIFF", b"RF64", b"BW64") or kind != b"WAVE":
-            raise DataError(f"{path!r} is not WAV: it begins with {(outer + kind)!r} and not with RIFF and WAVE.")
-        for name, length, offset in _chunks(path, file, size):
+        check_beginning(path, outer + kind, FORMAT, b"RIFFWAVE", b"RF64WAVE", b"BW64WAVE")
+        place = 12
+        for _ in range(_CHUNKS_AT_MOST):
+            if place + 8 > size:
+                raise Damaged("has no samples: there is no chunk 'data' in it")
+            file.seek(place)
+            name, length = struct.unpack("<4sI", file.read(8))
+            if not all(32 <= letter < 127 for letter in name):
+                raise Damaged(
+                    f"has a damaged header: at byte {place} a chunk begins with {name!r}, and not with a name of four "
+                    "letters"
+                )
             if name == b"data":
-                return _head(path, found, offset, length)
+                return _head(path, found, place + 8, length)
             if name in (b"fmt ", b"ds64", b"bext"):
                 found[name] = file.read(min(length, 1024))
-    raise DataError(f"{path!r} has no samples: there is no chunk 'data' in it.")
-
-
-def _chunks(path: str, file: IO[bytes], size: int) -> Iterator[tuple[bytes, int, int]]:
-    """Name, length and place of each part of the file; parts begin at even bytes.
-
-    A wrong length leads into the samples, where silence looks like millions of parts of no length.
-    """
-    place = 12
-    for _ in range(_CHUNKS_AT_MOST):
-        if place + 8 > size:
-            return
-        file.seek(place)
-        name, length = struct.unpack("<4sI", file.read(8))
-        if not all(32 <= letter < 127 for letter in name):
-            raise DataError(
-                f"{path!r} has a damaged header: at byte {place} a chunk begins with {name!r}, and not with a name of "
-                "four letters. Copy or export it again."
-            )
-        yield name, length, place + 8
-        place += 8 + length + length % 2
-    raise DataError(f"{path!r} has more than {_CHUNKS_AT_MOST} chunks before its samples: its header is damaged.")
+            place += 8 + length + length % 2
+    raise Damaged(f"has a damaged header: there are more than {_CHUNKS_AT_MOST} chunks before its samples")
 
 
 def _head(path: str, found: dict[bytes, bytes], offset: int, length: int) -> Head:
-    if len(found.get(b"fmt ", b"")) < 16:
-        raise DataError(f"{path!r} has no chunk 'fmt ' before its samples: nothing says what they are.")
-    coding, channels, rate, _, _, bits = struct.unpack("<HHIIHH", found[b"fmt "][:16])
-    if coding == _EXTENSIBLE and len(found[b"fmt "]) >= 26:
-        coding = struct.unpack("<H", found[b"fmt "][24:26])[0]
+    form = found.get(b"fmt ", b"")
+    if len(form) < 16:
+        raise Damaged("has no chunk 'fmt ' before its samples: nothing says what they are")
+    coding, channels, rate, _, _, bits = struct.unpack("<HHIIHH", form[:16])
+    if coding == _EXTENSIBLE and len(form) >= 26:
+        (coding,) = struct.unpack("<H", form[24:26])
     if (coding, bits) not in _DTYPES:
         raise DataError(
             f"{path!r} holds {_NAMES.get(coding, f'coding {coding}')} of {bits} bits; integers of 8, 16, 24 or 32 bits "
             "and floats of 32 or 64 are read. Convert it first."
         )
     if not channels or not rate:
-        raise DataError(f"{path!r} says that it has {channels} channels at {rate} Hz.")
+        raise Damaged(f"says that it has {channels} channels at {rate} Hz")
     known: int | None = length
     if length == _UNKNOWN and b"ds64" in found:
-        known = struct.unpack("<Q", found[b"ds64"][8:16])[0]
+        (known,) = struct.unpack("<Q", found[b"ds64"][8:16])
     elif length in (0, _UNKNOWN):  # a program that wrote to a pipe, or was stopped before it could say
         known = None
-    return Head(coding, bits, channels, float(rate), offset, known, _origination(found.get(b"bext", b"")))
-
-
-def _origination(bext: bytes) -> datetime | None:
-    """When a Broadcast WAV was begun: date and time are texts of 10 and 8 letters."""
-    text = bext[320:338].decode("ascii", "replace")
-    try:
-        return datetime.fromisoformat(f"{text[:10].replace(':', '-')}T{text[10:].replace('-', ':')}")
-    except ValueError:
-        return None
+    # When a Broadcast WAV was begun: date and time are texts of 10 and 8 letters.
+    text = found.get(b"bext", b"")[320:338].decode("ascii", "replace")
+    start = moment(f"{text[:10].replace(':', '-')}T{text[10:].replace('-', ':')}")
+    return Head(coding, bits, channels, float(rate), offset, known, start)

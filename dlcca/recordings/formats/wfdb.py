@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.checks import check_choice, check_complete, check_file, check_sidecar, optional, refusing
+from dlcca.recordings.formats.checks import Truncated, check_complete, check_file, check_sidecar, optional, refusing
 from dlcca.recordings.formats.metadata import distinct, grouped, kinds_of
 from dlcca.recordings.formats.recording import Annotation, Channel, Recording, Sampling, Source, SourceSignal
 
@@ -32,7 +32,7 @@ _COMPRESSED = ("508", "516", "524")
 _BITS = {"8": 8, "16": 16, "24": 24, "32": 32, "61": 16, "80": 8, "160": 16, "212": 12, "310": 32 / 3, "311": 32 / 3}
 
 
-def open(path: str, *, annotators: Sequence[str] = ANNOTATORS, truncated: str = "refuse") -> Recording:
+def open(path: str, *, annotators: Sequence[str] = ANNOTATORS, truncated: Truncated = "refuse") -> Recording:
     """A record, named by one of its files or without an ending; channels of different rates are different signals.
 
     Parameters
@@ -40,8 +40,9 @@ def open(path: str, *, annotators: Sequence[str] = ANNOTATORS, truncated: str = 
     annotators : endings of the annotation files to look for beside the record
     truncated : "refuse", or "keep" to read what is there when the samples are not as many as the header declares
     """
-    check_choice("truncated", truncated, ("refuse", "keep"))
-    stem = _stem(path)
+    stem, ending = os.path.splitext(path)
+    if ending.lower() not in (".hea", ".dat") and os.path.isfile(f"{path}.hea"):
+        stem = path
     by_stem = os.path.exists(stem + ".hea") and not os.path.lexists(path)
     check_file(stem + ".hea" if by_stem else path, FORMAT)
     check_sidecar(stem + ".hea", path, "description")
@@ -49,42 +50,23 @@ def open(path: str, *, annotators: Sequence[str] = ANNOTATORS, truncated: str = 
     with refusing(path, FORMAT), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of pandas, about how wfdb calls it
         header = package.rdheader(stem)
-        described = _described(package, stem, header)
+        segments = [name for name in getattr(header, "seg_name", None) or [] if name != "~"]  # "~" is a gap
+        described = _described(package, stem, header, segments)
         n, notes = _length(package, stem, header, truncated)
-        names, renamed = distinct(_names(described))
-        channels = [
-            Channel(name, unit, kind)
-            for name, unit, kind in zip(names, described.units, kinds_of(described.sig_name), strict=True)
-        ]
+        names, renamed = distinct([name or f"channel {i + 1}" for i, name in enumerate(described.sig_name)])
+        channels = list(map(Channel, names, described.units, kinds_of(described.sig_name)))
         signals: list[SourceSignal] = []
         for group in grouped(range(len(channels)), lambda i: described.samps_per_frame[i]):
             source = WfdbSource(stem, described, group)
             sampling = Sampling.even(float(header.fs) * source.per_frame, n * source.per_frame)
             signals += sampling.signals(source, [channels[i] for i in group])
-        annotations = tuple(_annotations(package, stem, annotators, float(header.fs)))
-    return Recording(
-        path=path,
-        format=FORMAT,
-        signals=tuple(signals),
-        start=_start(header),
-        annotations=tuple(sorted(annotations, key=lambda mark: mark.onset_s)),
-        notes=(*notes, *renamed),
-        sidecars=tuple(_sidecars(stem, header)),
-    )
-
-
-def _sidecars(stem: str, header: Any) -> list[str]:
-    """The files of a record: its header and those of its samples, also of its segments."""
-    segments = [name for name in getattr(header, "seg_name", None) or [] if name != "~"]
-    names = [f"{name}{ending}" for name in segments for ending in (".hea", ".dat")]
-    names += [name for name in getattr(header, "file_name", None) or [] if name]
-    return [f"{stem}.hea", *(os.path.join(os.path.dirname(stem), name) for name in dict.fromkeys(names))]
-
-
-def _stem(path: str) -> str:
-    """The path of a record without the ending of one of its files."""
-    stem, ending = os.path.splitext(path)
-    return stem if ending.lower() in (".hea", ".dat") or not os.path.isfile(path + ".hea") else path
+        annotations = sorted(_annotations(package, stem, annotators, float(header.fs)), key=lambda mark: mark.onset_s)
+    is_dated = header.base_date is not None and header.base_time is not None
+    start = datetime.combine(header.base_date, header.base_time) if is_dated else None  # in local time
+    files = [f"{name}{ending}" for name in segments for ending in (".hea", ".dat")]
+    files += [name for name in getattr(header, "file_name", None) or [] if name]
+    sidecars = (f"{stem}.hea", *(_beside(stem, name) for name in dict.fromkeys(files)))
+    return Recording(path, FORMAT, tuple(signals), start, tuple(annotations), (*notes, *renamed), sidecars)
 
 
 class WfdbSource(Source):
@@ -98,7 +80,7 @@ class WfdbSource(Source):
         self.even = max(described.samps_per_frame) == 1
         self.differences = "8" in described.fmt
 
-    def rows(self, first: int, last: int, columns: list[int]) -> NDArray[np.float64]:
+    def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float64]:
         # Format 8 stores steps: a level is known only from all the steps before it.
         a = 0 if self.differences else first // self.per_frame
         wanted = sorted(set(columns))
@@ -115,13 +97,16 @@ class WfdbSource(Source):
         return samples[skip : skip + last - first, [wanted.index(column) for column in columns]]
 
 
-def _described(package: Any, stem: str, header: Any) -> Any:
+def _beside(stem: str, name: str) -> str:
+    return os.path.join(os.path.dirname(stem), name)
+
+
+def _described(package: Any, stem: str, header: Any, segments: Sequence[str]) -> Any:
     """The header that describes the channels: of a record in segments, that of its layout or its first segment."""
     if not header.n_sig:
         raise DataError(f"'{stem}.hea' declares 0 channels, and at least 1 is needed to read samples.")
-    names = [name for name in getattr(header, "seg_name", None) or [] if name != "~"]
-    described = package.rdheader(_segment(stem, names[0])) if names else header
-    for name, gain in zip(_names(described), described.adc_gain, strict=True):
+    described = package.rdheader(_segment(stem, segments[0])) if segments else header
+    for name, gain in zip(described.sig_name, described.adc_gain, strict=True):
         if gain is None or not np.isfinite(gain) or gain == 0:
             raise DataError(
                 f"'{stem}.hea' scales channel {name!r} by {gain}: a finite number other than 0 is needed. "
@@ -130,27 +115,36 @@ def _described(package: Any, stem: str, header: Any) -> Any:
     return described
 
 
-def _names(described: Any) -> list[str]:
-    return [name or f"channel {i + 1}" for i, name in enumerate(described.sig_name)]
-
-
 def _segment(stem: str, name: str) -> str:
-    path = os.path.join(os.path.dirname(stem), name)
+    path = _beside(stem, name)
     check_sidecar(path + ".hea", stem + ".hea", "segment")
     return path
 
 
-def _length(package: Any, stem: str, header: Any, truncated: str) -> tuple[int, list[str]]:
+def _length(package: Any, stem: str, header: Any, truncated: Truncated) -> tuple[int, list[str]]:
     """Frames to read, and what to say where the files hold another number than the header declares."""
+    declared = None if header.sig_len is None else int(header.sig_len)
     if getattr(header, "seg_name", None):
-        return _length_of_segments(package, stem, header)
+        total = sum(header.seg_len)
+        if declared not in (None, total):
+            raise DataError(
+                f"'{stem}.hea' declares {declared} samples and segments of {total} together: get the record again."
+            )
+        for name, length in zip(header.seg_name, header.seg_len, strict=True):
+            if name == "~" or length == 0:  # a gap, and the layout
+                continue
+            segment = package.rdheader(_segment(stem, name))
+            held = _frames_present(_segment(stem, name), segment) if segment.n_sig else None
+            if held is not None and held < length:
+                found = f"holds {held} samples of each channel, and {length} are declared"
+                raise DataError(f"segment {name!r} of '{stem}.hea' {found}: get the record again.")
+        return total, []
     present = _frames_present(stem, header)
-    if header.sig_len is None:
+    if declared is None:
         raise DataError(
             f"'{stem}.hea' does not give the number of samples, without which wfdb cannot read a part of them: "
             f"write {present} as the fourth word of its first line."
         )
-    declared = int(header.sig_len)
     # A sample of 10 or 12 bits shares a byte with the next: one frame more may be nothing but the end of a byte.
     if present is None or declared <= present <= declared + 1:
         return declared, []
@@ -159,31 +153,12 @@ def _length(package: Any, stem: str, header: Any, truncated: str) -> tuple[int, 
     return kept, check_complete(f"{stem}.hea", truncated, found, f"the first {kept}")
 
 
-def _length_of_segments(package: Any, stem: str, header: Any) -> tuple[int, list[str]]:
-    total = sum(header.seg_len)
-    if header.sig_len is not None and total != header.sig_len:
-        raise DataError(
-            f"'{stem}.hea' declares {header.sig_len} samples and segments of {total} together: get the record again."
-        )
-    for name, length in zip(header.seg_name, header.seg_len, strict=True):
-        if name == "~" or length == 0:  # a gap, and the layout
-            continue
-        segment = package.rdheader(_segment(stem, name))
-        present = _frames_present(_segment(stem, name), segment) if segment.n_sig else None
-        if present is not None and present < length:
-            raise DataError(
-                f"segment {name!r} of '{stem}.hea' holds {present} samples of each channel, and {length} are declared: "
-                "get the record again."
-            )
-    return total, []
-
-
 def _frames_present(stem: str, header: Any) -> int | None:
     """How many frames the files of samples hold, the shortest of them; None where they are compressed."""
     present = []
     for name in dict.fromkeys(header.file_name):
         signals = [i for i, other in enumerate(header.file_name) if other == name]
-        size = check_sidecar(os.path.join(os.path.dirname(stem), name), stem + ".hea", "samples")
+        size = check_sidecar(_beside(stem, name), stem + ".hea", "samples")
         format = header.fmt[signals[0]]
         if format not in _BITS and format not in _COMPRESSED:
             raise DataError(f"'{stem}.hea' gives {name!r} the format {format!r}, which is none: get the record again.")
@@ -203,10 +178,3 @@ def _annotations(package: Any, stem: str, annotators: Sequence[str], rate: float
         for sample, symbol, note in zip(marks.sample, marks.symbol, marks.aux_note, strict=True):
             text = " ".join(word for word in (symbol, note.strip(" \0")) if word)
             yield Annotation(float(sample) / (marks.fs or rate), 0.0, prefix + text)
-
-
-def _start(header: Any) -> datetime | None:
-    """The start of the record in local time; None where no day is given."""
-    if header.base_date is None or header.base_time is None:
-        return None
-    return datetime.combine(header.base_date, header.base_time)

@@ -14,8 +14,8 @@ import os
 import struct
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC
 from itertools import pairwise
 from operator import itemgetter
 from typing import BinaryIO
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.checks import check_choice, check_complete, check_file, refusing
+from dlcca.recordings.formats.checks import Truncated, check_beginning, check_complete, refusing
 from dlcca.recordings.formats.metadata import distinct, kind_of, moment
 from dlcca.recordings.formats.recording import Annotation, Channel, Recording, Source, SourceSignal
 
@@ -71,32 +71,13 @@ class Stream:
     declared: int | None = None  # samples, as the footer says
     last: float = 0.0
 
+    def __post_init__(self) -> None:
+        self.name, self.format = self.text("name") or "stream", self.text("channel_format")
+        self.rate, self.n_channels = float(self.text("nominal_srate") or 0), int(self.text("channel_count") or 0)
+        self.step = 1 / self.rate if self.rate > 0 else 0.0
+
     def text(self, name: str) -> str:
         return (self.info.findtext(name) or "").strip()
-
-    @property
-    def name(self) -> str:
-        return self.text("name") or "stream"
-
-    @property
-    def format(self) -> str:
-        return self.text("channel_format")
-
-    @property
-    def rate(self) -> float:
-        return float(self.text("nominal_srate") or 0)
-
-    @property
-    def n_channels(self) -> int:
-        return int(self.text("channel_count") or 0)
-
-    @property
-    def n(self) -> int:
-        return sum(self.counts)
-
-    @property
-    def step(self) -> float:
-        return 1 / self.rate if self.rate > 0 else 0.0
 
     @property
     def is_markers(self) -> bool:
@@ -104,66 +85,57 @@ class Stream:
         return self.format == "string" or (self.rate == 0 and self.n_channels == 1 and self.format.startswith("int"))
 
 
-@dataclass
-class Contents:
-    """All that one walk through a file finds."""
-
-    header: ElementTree.Element | None
-    streams: dict[int, Stream]
-    notes: list[str]
-
-
-def walk(path: str, truncated: str) -> Contents:
-    """Read every chunk once; of the samples, only places, times and texts are kept."""
-    contents = Contents(None, {}, [])
+def walk(path: str, truncated: Truncated) -> tuple[ElementTree.Element | None, list[Stream], list[str]]:
+    """The header of a file, its streams and notes; of the samples, only places, times and texts are kept."""
+    header: ElementTree.Element | None = None
+    streams: dict[int, Stream] = {}
     size = os.path.getsize(path)
     with builtins.open(path, "rb") as file:
-        if file.read(4) != b"XDF:":
-            raise DataError(
-                f"{path!r} does not begin with b'XDF:': it is of another format, whatever its name ends with."
-            )
+        check_beginning(path, file.read(4), FORMAT, b"XDF:")
         while file.tell() < size:
             begin = file.tell()
             try:
-                _take(file, size, contents)
-            except (_Broken, struct.error, ElementTree.ParseError, ValueError, KeyError) as error:
+                tag, place, content = _chunk(file, size)
+                if tag == FILE_HEADER:
+                    header = _xml(content)
+                elif tag in (STREAM_HEADER, SAMPLES, CLOCK_OFFSET, STREAM_FOOTER):
+                    _take(streams, tag, place + 4, content)
+            except (struct.error, ElementTree.ParseError, ValueError, KeyError) as error:
                 found = f"has a chunk at byte {begin} of {size} that is broken or cut off ({error})"
-                contents.notes += check_complete(path, truncated, found, "the chunks before it")
-                break
-    return contents
+                return header, list(streams.values()), check_complete(path, truncated, found, "the chunks before it")
+    return header, list(streams.values()), []
 
 
-class _Broken(Exception):
-    """A chunk that cannot be what it says."""
+def _xml(text: bytes) -> ElementTree.Element:
+    return ElementTree.fromstring(text.decode("utf-8", "replace"))
 
 
-def _take(file: BinaryIO, size: int, contents: Contents) -> None:
-    """Read one chunk and put what it says where it belongs."""
+def _chunk(file: BinaryIO, size: int) -> tuple[int, int, bytes]:
+    """The kind of the next chunk, the place of its content, and the content."""
     begin = file.tell()
     length, width = _varlen(file.read(9), 0)
     file.seek(begin + width)
     if length < 2 or file.tell() + length > size:
-        raise _Broken(f"it declares {length} bytes, {size - file.tell()} are left")
-    place = file.tell() + 6
+        raise ValueError(f"it declares {length} bytes, {size - file.tell()} are left")
     content = file.read(length)
-    (tag,) = struct.unpack_from("<H", content)
-    if tag == FILE_HEADER:
-        contents.header = ElementTree.fromstring(content[2:].decode("utf-8", "replace"))
-    if tag not in (STREAM_HEADER, SAMPLES, CLOCK_OFFSET, STREAM_FOOTER):
-        return
-    (number,) = struct.unpack_from("<I", content, 2)
-    body = content[6:]
+    return int.from_bytes(content[:2], "little"), begin + width + 2, content[2:]
+
+
+def _take(streams: dict[int, Stream], tag: int, place: int, content: bytes) -> None:
+    """Put what a chunk says to the stream that it belongs to."""
+    (number,) = struct.unpack_from("<I", content)
+    body = content[4:]
     if tag == STREAM_HEADER:
-        contents.streams[number] = Stream(ElementTree.fromstring(body.decode("utf-8", "replace")))
+        streams[number] = Stream(_xml(body))
         return
-    stream = contents.streams.get(number)
-    if stream is None:
-        raise _Broken(f"it belongs to stream {number}, which has no header")
+    if number not in streams:
+        raise ValueError(f"it belongs to stream {number}, which has no header")
+    stream = streams[number]
     if tag == CLOCK_OFFSET:
         time, offset = struct.unpack_from("<dd", body)
         stream.clock.append((time, offset))
     elif tag == STREAM_FOOTER:
-        count = ElementTree.fromstring(body.decode("utf-8", "replace")).findtext("sample_count")
+        count = _xml(body).findtext("sample_count")
         stream.declared = int(count) if count else None
     else:
         _take_samples(stream, place, body)
@@ -173,9 +145,9 @@ def _varlen(body: bytes, at: int) -> tuple[int, int]:
     """A number of variable width in a buffer, and where it ends."""
     width = body[at] if at < len(body) else 0
     if width not in (1, 4, 8):
-        raise _Broken(f"a length in it is of {width} bytes, and 1, 4 or 8 are allowed")
+        raise ValueError(f"a length in it is of {width} bytes, and 1, 4 or 8 are allowed")
     if at + 1 + width > len(body):
-        raise _Broken("it ends within a length")
+        raise ValueError("it ends within a length")
     return int.from_bytes(body[at + 1 : at + 1 + width], "little"), at + 1 + width
 
 
@@ -188,7 +160,7 @@ def _take_samples(stream: Stream, place: int, body: bytes) -> None:
     elif stream.format in NUMBERS:
         stamps, values = parse(body[at:], count, stream.n_channels, stream.format)
     else:
-        raise _Broken(f"its samples are of format {stream.format!r}")
+        raise ValueError(f"its samples are of format {stream.format!r}")
     times = _filled(stamps, stream.last, stream.step)
     if stream.is_markers and stream.format != "string":
         stream.texts += zip(times.tolist(), map(str, values[:, 0]), strict=True)
@@ -212,7 +184,7 @@ def _take_texts(stream: Stream, body: bytes, at: int, count: int) -> NDArray[np.
         for _ in range(stream.n_channels):
             length, at = _varlen(body, at)
             if at + length > len(body):
-                raise _Broken("a text in it is longer than it")
+                raise ValueError("a text in it is longer than it")
             words.append(body[at : at + length].decode("utf-8", "replace"))
             at += length
         stream.texts.append((last, ", ".join(words)))
@@ -221,10 +193,11 @@ def _take_texts(stream: Stream, body: bytes, at: int, count: int) -> NDArray[np.
 
 def parse(data: bytes, count: int, n_channels: int, format: str) -> tuple[NDArray[np.float64], NDArray[np.number]]:
     """Times, NaN where not given, and values (count, n_channels) of the samples of a chunk."""
-    with_time, without = _rows(n_channels, format)
+    of_values = ("values", NUMBERS[format], (n_channels,))
+    with_time, without = np.dtype([("width", "u1"), ("time", "<f8"), of_values]), np.dtype([("width", "u1"), of_values])
     n_times, left = divmod(len(data) - count * without.itemsize, 8)
     if left or not 0 <= n_times <= count:
-        raise _Broken(f"its {count} samples cannot have {len(data)} bytes")
+        raise ValueError(f"its {count} samples cannot have {len(data)} bytes")
     if n_times == count:  # one of the two ways in which recorders write
         rows = np.frombuffer(data, with_time)
         if rows["width"].all():
@@ -234,32 +207,18 @@ def parse(data: bytes, count: int, n_channels: int, format: str) -> tuple[NDArra
         if not rest["width"].any():
             values = np.concatenate([first["values"], rest["values"]])
             return np.concatenate([first["time"], np.full(count - 1, np.nan)]), values
-    return _parse_mixed(data, count, n_channels, format)
-
-
-def _parse_mixed(
-    data: bytes, count: int, n_channels: int, format: str
-) -> tuple[NDArray[np.float64], NDArray[np.number]]:
-    """The same, sample by sample."""
-    with_time, without = _rows(n_channels, format)
     times, values = np.full(count, np.nan), np.empty((count, n_channels), NUMBERS[format])
     at = 0
-    for k in range(count):
+    for k in range(count):  # sample by sample
         row = with_time if at < len(data) and data[at] else without
         if at + row.itemsize > len(data):
-            raise _Broken("it has fewer samples than it declares")
+            raise ValueError("it has fewer samples than it declares")
         (sample,) = np.frombuffer(data, row, 1, at)
         values[k] = sample["values"]
         if row is with_time:
             times[k] = sample["time"]
         at += row.itemsize
     return times, values
-
-
-def _rows(n_channels: int, format: str) -> tuple[np.dtype, np.dtype]:
-    """A sample that brings its time, and one that does not."""
-    values = ("values", NUMBERS[format], (n_channels,))
-    return np.dtype([("width", "u1"), ("time", "<f8"), values]), np.dtype([("width", "u1"), values])
 
 
 def _filled(stamps: NDArray[np.float64], last: float, step: float) -> NDArray[np.float64]:
@@ -279,59 +238,58 @@ def _add_times(stream: Stream, times: NDArray[np.float64]) -> None:
         stream.last = float(times[0])
     steps = np.diff(times, prepend=stream.last)
     breaks = np.flatnonzero(np.abs(steps) > max(1.0, 500 * stream.step)) if stream.rate > 0 else np.zeros(0, int)
-    edges = [0, *breaks.tolist(), len(times)]
-    for number, (a, b) in enumerate(pairwise(edges)):
+    for number, part in enumerate(np.split(times, breaks)):
         if number:
-            stream.pieces.append(Piece(stream.pieces[-1].first + stream.pieces[-1].n, float(times[a])))
-        stream.pieces[-1].add(times[a:b])
+            stream.pieces.append(Piece(stream.pieces[-1].first + stream.pieces[-1].n, float(part[0])))
+        stream.pieces[-1].add(part)
 
 
 _HUBER_S = 1e-4  # clock offsets farther than this from the line were delayed by the network, and count less
 
 
-def open(path: str, *, truncated: str = "refuse") -> Recording:
+def open(path: str, *, truncated: Truncated = "refuse") -> Recording:
     """A recording in XDF: evenly sampled streams are signals, markers are annotations.
 
-    Parameters
-    ----------
-    truncated : "refuse", or "keep" to read what comes before the first broken chunk
+    With ``truncated="keep"``, what comes before the first broken chunk is read.
     """
-    check_choice("truncated", truncated, ("refuse", "keep"))
-    check_file(path, FORMAT)
     with refusing(path, FORMAT):
-        return _recording(path, walk(path, truncated), truncated)
+        header, streams, notes = walk(path, truncated)
+        return _recording(path, header, streams, notes, truncated)
 
 
-def _recording(path: str, contents: Contents, truncated: str) -> Recording:
-    streams = list(contents.streams.values())
+def _recording(
+    path: str, header: ElementTree.Element | None, streams: list[Stream], notes: list[str], truncated: Truncated
+) -> Recording:
     if not streams:
         raise DataError(f"{path!r} holds no stream: record it again.")
-    notes = [*contents.notes, *(note for stream in streams for note in _doubts(path, stream, truncated))]
+    for stream in streams:
+        notes += _doubts(path, stream, truncated)
     sampled = [stream for stream in streams if not _why_not(stream)]
-    names, renamed = _channel_names(sampled)
+    notes += [f"stream {s.name!r} was left out: {_why_not(s)}" for s in streams if _why_not(s) and not s.is_markers]
+    every, renamed = _channels(sampled)
     signals: list[SourceSignal] = []
-    for stream, channels in zip(sampled, names, strict=True):
+    for stream, channels in zip(sampled, every, strict=True):
         source, clock = XdfSource(path, stream), RecorderClock(stream)
         for piece in stream.pieces:
             start, step = piece.line(stream.step)
             drift = (step * clock.speed * stream.rate - 1) * 1e6
             rest = stream.rate, piece.n, piece.first, clock.time(start), drift
             signals.append(SourceSignal(source, tuple(channels), *rest))
-    marks = sorted((mark for stream in streams if stream.is_markers for mark in _marks(stream)), key=itemgetter(0))
-    left_out = [f"stream {s.name!r} was left out: {_why_not(s)}" for s in streams if _why_not(s) and not s.is_markers]
+    marks: list[tuple[float, str]] = []
+    for stream in streams:
+        if stream.is_markers:
+            clock = RecorderClock(stream)
+            marks += [(clock.time(time), text) for time, text in stream.texts]
+    marks.sort(key=itemgetter(0))
     if not signals and not marks:
-        raise DataError(f"{path!r} holds nothing that can be a view: {'; '.join(left_out) or 'its markers are none'}.")
+        raise DataError(f"{path!r} holds nothing that can be a view: {'; '.join(notes) or 'its markers are none'}.")
     begun = min(signal.start_s for signal in signals) if signals else marks[0][0]
     for signal in signals:
         signal.start_s -= begun
-    return Recording(
-        path=path,
-        format=FORMAT,
-        signals=tuple(signals),
-        start=_start(contents),
-        annotations=tuple(Annotation(time - begun, 0.0, text) for time, text in marks),
-        notes=(*notes, *left_out, *renamed),
-    )
+    when = None if header is None else moment(header.findtext("datetime"))
+    when = when.astimezone(UTC) if when and when.tzinfo else when
+    annotations = tuple(Annotation(time - begun, 0.0, text) for time, text in marks)
+    return Recording(path, FORMAT, tuple(signals), when, annotations, (*notes, *renamed))
 
 
 class XdfSource(Source):
@@ -345,7 +303,7 @@ class XdfSource(Source):
         self.places, self.lengths = stream.places, stream.lengths
         self.edges = np.cumsum([0, *stream.counts])  # first samples of the chunks, and the end
 
-    def rows(self, first: int, last: int, columns: list[int]) -> NDArray[np.float64]:
+    def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float64]:
         out = np.empty((last - first, len(columns)))
         begin = int(np.searchsorted(self.edges, first, "right")) - 1
         end = int(np.searchsorted(self.edges, last, "left"))
@@ -362,11 +320,6 @@ class XdfSource(Source):
         return out
 
 
-def _marks(stream: Stream) -> list[tuple[float, str]]:
-    clock = RecorderClock(stream)
-    return [(clock.time(time), text) for time, text in stream.texts]
-
-
 def _why_not(stream: Stream) -> str:
     """Why a stream is not a signal; empty if it is one."""
     if stream.is_markers:
@@ -377,23 +330,24 @@ def _why_not(stream: Stream) -> str:
         return f"it declares {stream.n_channels} channels"
     if not 0 < stream.rate < np.inf:
         return f"its rate is {stream.rate:g}, so its samples came unevenly; resample it to an even rate to use it"
-    if not stream.n:
+    if not sum(stream.counts):
         return "it has no samples"
     return ""
 
 
-def _doubts(path: str, stream: Stream, truncated: str) -> list[str]:
+def _doubts(path: str, stream: Stream, truncated: Truncated) -> list[str]:
     """Refuse a stream whose count or clock cannot be true; note what is odd about it."""
-    if stream.declared is not None and stream.declared != stream.n:
-        found = f"holds {stream.n} samples of stream {stream.name!r}, and its footer declares {stream.declared}"
-        return check_complete(path, truncated, found, f"the {stream.n} samples")
-    for before, after in zip(stream.pieces, stream.pieces[1:], strict=False):
+    n = sum(stream.counts)
+    if stream.declared not in (None, n):
+        found = f"holds {n} samples of stream {stream.name!r}, and its footer declares {stream.declared}"
+        return check_complete(path, truncated, found, f"the {n} samples")
+    for before, after in pairwise(stream.pieces):
         if after.origin < before.origin + 0.5 * (before.n - 1) * stream.step:
             raise DataError(
                 f"{path!r}: the time of stream {stream.name!r} goes backwards at sample {after.first}, to "
                 f"{after.origin:.6f} s: its clock was set back. Cut the file there with the recorder's tools."
             )
-    if stream.is_markers or _why_not(stream):
+    if _why_not(stream):
         return []
     steps = [piece.line(stream.step)[1] for piece in stream.pieces if piece.n > 1]
     odd = [step for step in steps if abs(step * stream.rate - 1) > 0.1]
@@ -424,38 +378,29 @@ def _robust_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.f
     return line
 
 
-def _channel_names(streams: Sequence[Stream]) -> tuple[list[list[Channel]], list[str]]:
+def _channels(streams: Sequence[Stream]) -> tuple[list[list[Channel]], list[str]]:
     """The channels of each stream; with the name of the stream before theirs where two streams share a name."""
-    labels = [_labels(stream) for stream in streams]
-    counts = Counter(label for own in labels for label in set(own))
+    every = [_labelled(stream) for stream in streams]
+    counts = Counter(label for own in every for label in {channel.name for channel in own})
     full = [
-        f"{stream.name}/{label}" if counts[label] > 1 else label
-        for stream, own in zip(streams, labels, strict=True)
-        for label in own
+        f"{stream.name}/{channel.name}" if counts[channel.name] > 1 else channel.name
+        for stream, own in zip(streams, every, strict=True)
+        for channel in own
     ]
     names, notes = distinct(full)
     given = iter(names)
-    return [[_channel(stream, i, next(given)) for i in range(stream.n_channels)] for stream in streams], notes
+    return [[replace(channel, name=next(given)) for channel in own] for own in every], notes
 
 
-def _labels(stream: Stream) -> list[str]:
-    described = stream.info.findall("desc/channels/channel")
-    labels = [(channel.findtext("label") or "").strip() for channel in described]
-    if len(labels) == stream.n_channels and all(labels):
-        return labels
-    return [stream.name] if stream.n_channels == 1 else [f"{stream.name}/{i}" for i in range(stream.n_channels)]
-
-
-def _channel(stream: Stream, i: int, name: str) -> Channel:
-    described = stream.info.findall("desc/channels/channel")
-    own = described[i] if len(described) == stream.n_channels else None
-    unit = (own.findtext("unit") or "") if own is not None else ""
-    kind = ((own.findtext("type") or "") if own is not None else "") or stream.text("type")
-    return Channel(name, unit.strip(), kind_of(kind) or kind.strip().lower())
-
-
-def _start(contents: Contents) -> datetime | None:
-    when = None if contents.header is None else moment(contents.header.findtext("datetime"))
-    if when is None:
-        return None
-    return when.astimezone(UTC) if when.tzinfo else when
+def _labelled(stream: Stream) -> list[Channel]:
+    """The channels as the header of their stream describes them."""
+    n, described = stream.n_channels, stream.info.findall("desc/channels/channel")
+    if len(described) != n:
+        described = [ElementTree.Element("channel")] * n
+    labels, units, types = (
+        [(channel.findtext(key) or "").strip() for channel in described] for key in ("label", "unit", "type")
+    )
+    if not all(labels):
+        labels = [stream.name] if n == 1 else [f"{stream.name}/{i}" for i in range(n)]
+    kinds = [kind or stream.text("type") for kind in types]
+    return list(map(Channel, labels, units, (kind_of(kind) or kind.lower() for kind in kinds)))

@@ -15,7 +15,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.formats import fif
+from dlcca.recordings.formats import fif, open_recording
 from tests.recordings.formats.reading import within
 from tests.support.recordings import shared
 
@@ -44,7 +44,7 @@ def saved(raw, tmp_path, name="night_raw.fif"):
 
 
 def test_samples_units_kinds_and_times_are_those_that_mne_has(raw, tmp_path):
-    recording = fif.open(saved(raw, tmp_path))
+    recording = open_recording(saved(raw, tmp_path))
     (signal,) = recording.signals
     assert [(c.name, c.unit, c.kind) for c in signal.channels] == [
         ("Cz", "V", "eeg"), ("EOG 1", "V", "eog"), ("MEG 1", "T", "mag")
@@ -60,7 +60,7 @@ def test_samples_units_kinds_and_times_are_those_that_mne_has(raw, tmp_path):
 
 
 def test_nothing_is_loaded_until_it_is_asked_for(raw, tmp_path):
-    (signal,) = fif.open(saved(raw, tmp_path)).signals
+    (signal,) = open_recording(saved(raw, tmp_path)).signals
     signal.read(0, 10, [0])
     assert not signal.source.raw.preload
     assert_array_equal(everything(pickle.loads(pickle.dumps(signal))), everything(signal))
@@ -68,12 +68,12 @@ def test_nothing_is_loaded_until_it_is_asked_for(raw, tmp_path):
 
 def test_a_name_that_mne_frowns_upon_is_no_matter(raw, tmp_path):
     path = Path(saved(raw, tmp_path)).rename(tmp_path / "night.fif")
-    assert fif.open(str(path)).notes == ()
+    assert open_recording(path).notes == ()
 
 
 def test_breaks_in_the_acquisition_divide_a_recording(raw, tmp_path):
     raw.set_annotations(raw.annotations + mne.Annotations([5], [2], ["BAD_ACQ_SKIP"], orig_time=BEGUN))
-    recording = fif.open(saved(raw, tmp_path))
+    recording = open_recording(saved(raw, tmp_path))
     before, after = recording.signals
     assert (before.n, before.start_s, after.n, after.start_s) == (300, 0, 500, 5)
     assert_allclose(everything(after), raw.get_data()[:, 500:].T, rtol=1e-12)
@@ -87,7 +87,7 @@ def test_a_raw_without_a_date_keeps_its_annotations(raw):
 
 
 def test_the_real_file_has_what_it_is_known_for():
-    recording = fif.open(shared("format-samples", "brainvision_bin_raw.fif"))
+    recording = open_recording(shared("format-samples", "brainvision_bin_raw.fif"))
     (signal,) = recording.signals
     assert (len(signal.channels), signal.rate, signal.duration_s) == (33, 1000, pytest.approx(7.9))
     assert recording.start == datetime(2013, 11, 14, 6, 2, 8, 815463, tzinfo=UTC)
@@ -98,7 +98,7 @@ def test_a_file_cut_short_is_refused(raw, tmp_path, capsys):
     path = Path(saved(raw, tmp_path))
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(DataError, match=r"night_raw.fif' ends after .* it was cut short"):
-        fif.open(str(path))
+        open_recording(path)
     assert capsys.readouterr() == ("", "")
 
 
@@ -112,14 +112,14 @@ def test_what_is_not_fif_is_refused(tmp_path):
         ("", "directory"),
     ]:
         with pytest.raises(DataError, match=complaint):
-            fif.open(str(tmp_path / name))
+            open_recording(tmp_path / name, format="fif")
 
 
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(raw, tmp_path, monkeypatch):
     path = saved(raw, tmp_path)
     monkeypatch.setitem(sys.modules, "mne", None)
     with pytest.raises(SettingsError, match=r"reading FIF needs mne: pip install 'dlcca\[eeg\]'"):
-        fif.open(path)
+        open_recording(path)
 
 
 def tags_of(content):
@@ -153,11 +153,11 @@ def test_tags_that_lead_back_are_refused(raw, tmp_path, has_directory):
                 continue  # stands for the tag right behind
             path.write_bytes(changed(content, at + 12, target))
             with within(5), pytest.raises(DataError, match="lead in a circle"):
-                fif.open(str(path))
+                open_recording(path)
         for size in (-16, -1, -(2**31)):
             path.write_bytes(changed(content, at + 8, size))
             with within(5), pytest.raises(DataError, match="is damaged"):
-                fif.open(str(path))
+                open_recording(path)
 
 
 def test_a_jump_back_that_is_no_circle_is_followed(raw, tmp_path):
@@ -168,17 +168,17 @@ def test_a_jump_back_that_is_no_circle_is_followed(raw, tmp_path):
     moved, after = tags[3], tags[4]
     copy = content[moved : moved + 12] + struct.pack(">i", after) + content[moved + 16 : after]
     path.write_bytes(changed(content, tags[2] + 12, len(content)) + copy)
-    (signal,) = fif.open(str(path)).signals
+    (signal,) = open_recording(path).signals
     assert_allclose(everything(signal), raw.get_data().T, rtol=1e-12)
 
 
 def test_tags_of_a_packed_file_are_followed_too(raw, tmp_path):
     path = Path(saved(raw, tmp_path, "night_raw.fif.gz"))
     content = without_directory(gzip.decompress(path.read_bytes()))
-    assert fif.open(str(path)).signals[0].n == 1000
+    assert open_recording(path).signals[0].n == 1000
     path.write_bytes(gzip.compress(changed(content, tags_of(content)[9] + 12, tags_of(content)[4])))
     with within(5), pytest.raises(DataError, match="lead in a circle"):
-        fif.open(str(path))
+        open_recording(path)
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -187,7 +187,7 @@ def test_files_of_a_split_recording_that_lead_in_a_circle_are_refused(raw, tmp_p
     raw = mne.io.RawArray(np.tile(raw.get_data(), 100), raw.info, verbose="ERROR")
     raw.save(path, split_size="2MB", fmt="double", verbose="ERROR")
     parts = [path, tmp_path / "split_raw-1.fif"]
-    assert fif.open(str(path)).signals[0].n == raw.n_times
+    assert open_recording(path).signals[0].n == raw.n_times
     name = b"split_raw-1.fif"
     assert name in parts[0].read_bytes()
     # The first part is followed by itself, or the second part is the first.
@@ -196,7 +196,7 @@ def test_files_of_a_split_recording_that_lead_in_a_circle_are_refused(raw, tmp_p
     else:
         shutil.copy(parts[0], parts[1])
     with within(20), pytest.raises(DataError, match="split over files that lead in a circle"):
-        fif.open(str(path))
+        open_recording(path)
 
 
 def test_no_word_of_the_first_tags_of_a_real_file_keeps_the_reader_busy(tmp_path):
@@ -207,4 +207,4 @@ def test_no_word_of_the_first_tags_of_a_real_file_keeps_the_reader_busy(tmp_path
             for word in (0, 1, -1, 16, at, -(2**31), 2**31 - 1):
                 path.write_bytes(changed(whole, at, word))
                 with within(10), contextlib.suppress(DataError):
-                    fif.open(str(path))
+                    open_recording(path)

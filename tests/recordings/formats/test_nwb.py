@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pynwb.ecephys import ElectricalSeries
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.formats import nwb
+from dlcca.recordings.formats import open_recording
 from tests.support.recordings import shared
 
 BEGUN = datetime(2024, 3, 31, 3, 30, tzinfo=timezone(timedelta(hours=2)))
@@ -44,7 +44,7 @@ def saved(file, tmp_path):
 def test_a_series_is_scaled_to_the_unit_it_declares(file, tmp_path):
     stored = np.random.default_rng(0).integers(-1000, 1000, size=(500, 3)).astype("i2")
     series(file, "ECG", stored, rate=250.0, starting_time=1.5, conversion=0.01, offset=2.0)
-    recording = nwb.open(saved(file, tmp_path))
+    recording = open_recording(saved(file, tmp_path))
     (signal,) = recording.signals
     assert [(c.name, c.unit, c.kind) for c in signal.channels] == [(f"ECG/{i}", "mV", "ecg") for i in range(3)]
     assert (signal.rate, signal.n, signal.start_s) == (250, 500, 1.5)
@@ -71,7 +71,7 @@ def test_electrodes_name_the_channels_and_have_gains_of_their_own(file, tmp_path
             name="lfp", data=stored, electrodes=region, rate=1000.0, conversion=1e-6, channel_conversion=[1.0, 2.0]
         )
     )
-    (signal,) = nwb.open(saved(file, tmp_path)).signals
+    (signal,) = open_recording(saved(file, tmp_path)).signals
     assert signal.names == ["lfp/bottom", "lfp/top"]
     assert_allclose(everything(signal), stored * [1e-6, 2e-6])
     assert_allclose(signal.read(0, 10, [1]), stored[:, [1]] * 2e-6)
@@ -80,7 +80,7 @@ def test_electrodes_name_the_channels_and_have_gains_of_their_own(file, tmp_path
 def test_time_stamps_give_a_rate_and_the_breaks(file, tmp_path):
     x = np.random.default_rng(1).normal(size=100)
     series(file, "even", x, timestamps=10 + np.r_[np.arange(60), 100 + np.arange(40)] / 20)
-    before, after = nwb.open(saved(file, tmp_path)).signals
+    before, after = open_recording(saved(file, tmp_path)).signals
     assert (before.rate, before.n, after.n) == (pytest.approx(20), 60, 40)
     assert (before.start_s, after.start_s) == (pytest.approx(10), pytest.approx(15))
     assert_allclose(everything(after)[:, 0], x[60:])
@@ -91,7 +91,7 @@ def test_what_cannot_be_a_signal_is_left_out_by_name(file, tmp_path):
     series(file, "uneven", np.zeros(5), timestamps=[0.0, 0.1, 5.0, 5.05, 17.0])
     series(file, "cube", np.zeros((4, 3, 2)), rate=10.0)
     series(file, "unscaled", np.zeros(4), rate=10.0, conversion=float("inf"))
-    recording = nwb.open(saved(file, tmp_path))
+    recording = open_recording(saved(file, tmp_path))
     assert [signal.names for signal in recording.signals] == [["good"]]
     for name in ("uneven", "cube", "unscaled"):
         assert any(f"series '{name}' was left out" in note for note in recording.notes)
@@ -100,7 +100,7 @@ def test_what_cannot_be_a_signal_is_left_out_by_name(file, tmp_path):
 def test_a_file_of_nothing_useful_is_refused(file, tmp_path):
     series(file, "cube", np.zeros((4, 3, 2)), rate=10.0)
     with pytest.raises(DataError, match=r"no evenly sampled series of numbers .*'cube' was left out"):
-        nwb.open(saved(file, tmp_path))
+        open_recording(saved(file, tmp_path))
 
 
 def test_intervals_and_texts_are_annotations(file, tmp_path):
@@ -114,7 +114,7 @@ def test_intervals_and_texts_are_annotations(file, tmp_path):
     licks.add_row(timestamp=8.0, duration=0.25, annotation="left")
     licks.add_row(timestamp=9.0, duration=float("nan"), annotation="")
     file.add_events_table(licks)
-    marks = nwb.open(saved(file, tmp_path)).annotations
+    marks = open_recording(saved(file, tmp_path)).annotations
     assert [(m.onset_s, m.duration_s, m.text) for m in marks] == [
         (1, 2, "trials"), (2, 2.5, "epochs: light, on"), (5, 0, "went to sleep"), (6, 1, "BAD_invalid_times"),
         (8, 0.25, "left"), (9, 0, "licks"),
@@ -122,7 +122,7 @@ def test_intervals_and_texts_are_annotations(file, tmp_path):
 
 
 def test_the_real_file_has_what_it_is_known_for():
-    recording = nwb.open(shared("format-samples", "1.5.1_timeseries_no_unit.nwb"))
+    recording = open_recording(shared("format-samples", "1.5.1_timeseries_no_unit.nwb"))
     (signal,) = recording.signals
     assert (signal.names, signal.n, signal.rate) == (["test_timeseries"], 1, 1)
     assert recording.start == datetime(2022, 9, 1, 3, 43, 29, 963532, tzinfo=UTC)
@@ -145,7 +145,7 @@ def test_a_file_cut_short_or_of_another_kind_is_refused(file, tmp_path):
         ("none.nwb", "no file"),
     ]:
         with pytest.raises(DataError, match=complaint):
-            nwb.open(str(tmp_path / name))
+            open_recording(tmp_path / name, format="nwb")
 
 
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(file, tmp_path, monkeypatch):
@@ -153,4 +153,4 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(file, tmp_path
     path = saved(file, tmp_path)
     monkeypatch.setitem(sys.modules, "pynwb", None)
     with pytest.raises(SettingsError, match=r"reading NWB needs pynwb: pip install 'dlcca\[nwb\]'"):
-        nwb.open(path)
+        open_recording(path)

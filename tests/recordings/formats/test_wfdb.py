@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.formats import wfdb
+from dlcca.recordings.formats import open_recording
 from dlcca.recordings.formats.checks import optional
 from tests.support.recordings import shared
 
@@ -56,7 +56,7 @@ def annotate(folder, annotator, samples, symbols, notes):
 
 def test_samples_names_units_and_the_start_come_back(written):
     path, x = written
-    recording = wfdb.open(path)
+    recording = open_recording(path)
     (signal,) = recording.signals
     assert [(c.name, c.unit, c.kind) for c in signal.channels] == [
         ("II", "mV", "ecg"), ("ABP", "mmHg", "bp"), ("PLETH", "NU", "ppg")
@@ -68,7 +68,7 @@ def test_samples_names_units_and_the_start_come_back(written):
 
 @pytest.mark.parametrize(("first", "last", "columns"), [(0, 1000, [2, 0]), (37, 511, [1]), (5, 9, [0, 0]), (5, 5, [0])])
 def test_any_piece_is_a_piece_of_the_whole(written, first, last, columns):
-    (signal,) = wfdb.open(written[0]).signals
+    (signal,) = open_recording(written[0]).signals
     assert_array_equal(signal.read(first, last, columns), everything(signal)[first:last][:, columns])
 
 
@@ -79,7 +79,7 @@ def test_channels_of_different_rates_are_different_signals(tmp_path):
         package.wrsamp, "rates", fs=50, units=["mV", "mV"], sig_name=["RESP", "ECG"], e_p_signal=[slow, fast],
         samps_per_frame=[1, 4], fmt=["16", "16"], write_dir=str(tmp_path),
     )  # fmt: skip
-    calm, quick = wfdb.open(str(tmp_path / "rates.hea")).signals
+    calm, quick = open_recording(str(tmp_path / "rates.hea")).signals
     assert (calm.rate, calm.n, calm.names, quick.rate, quick.n, quick.names) == (50, 500, ["RESP"], 200, 2000, ["ECG"])
     assert_allclose(everything(calm)[:, 0], slow, atol=1e-3)
     assert_allclose(everything(quick)[:, 0], fast, atol=1e-3)
@@ -91,7 +91,7 @@ def test_format_8_is_read_from_its_start(tmp_path):
     steps = np.diff(levels[:, 0], prepend=0).astype("i1")
     (tmp_path / "steps.dat").write_bytes(steps.tobytes())
     (tmp_path / "steps.hea").write_text("steps 1 100 200\nsteps.dat 8 1/mV 8 0 0 0 0 ECG\n")
-    (signal,) = wfdb.open(str(tmp_path / "steps.hea")).signals
+    (signal,) = open_recording(str(tmp_path / "steps.hea")).signals
     assert_array_equal(signal.read(120, 130, [0]), levels[120:130])
 
 
@@ -104,7 +104,7 @@ def test_segments_and_the_gap_between_them_make_one_signal(tmp_path):
         )  # fmt: skip
     (tmp_path / "layout.hea").write_text("layout 2 100 0\n~ 0 200/mV 0 0 0 0 0 II\n~ 0 200/mmHg 0 0 0 0 0 ABP\n")
     (tmp_path / "stay.hea").write_text("stay/4 2 100 1200 12:30:00 01/02/2003\nlayout 0\npart1 500\n~ 200\npart2 500\n")
-    recording = wfdb.open(str(tmp_path / "stay.hea"))
+    recording = open_recording(str(tmp_path / "stay.hea"))
     (signal,) = recording.signals
     assert (signal.n, signal.names, recording.start) == (1200, ["II", "ABP"], datetime(2003, 2, 1, 12, 30))
     expected = np.full((1200, 2), np.nan)
@@ -114,26 +114,26 @@ def test_segments_and_the_gap_between_them_make_one_signal(tmp_path):
     assert np.isnan(signal.read(550, 560, [0, 1])).all()
     (tmp_path / "part2.dat").write_bytes((tmp_path / "part2.dat").read_bytes()[:400])
     with pytest.raises(DataError, match=r"segment 'part2' .* holds 100 samples of each channel, and 500 are declared"):
-        wfdb.open(str(tmp_path / "stay.hea"))
+        open_recording(str(tmp_path / "stay.hea"))
     (tmp_path / "part2.hea").unlink()
     with pytest.raises(DataError, match=r"part2\.hea"):
-        wfdb.open(str(tmp_path / "stay.hea"))
+        open_recording(str(tmp_path / "stay.hea"))
 
 
 def test_annotation_files_beside_the_record_are_read(written):
     folder = Path(written[0]).parent
     annotate(folder, "atr", [10, 50], ["N", "+"], ["", "(AFIB"])
-    marks = wfdb.open(written[0]).annotations
+    marks = open_recording(written[0]).annotations
     assert [(m.onset_s, m.duration_s, m.text) for m in marks] == [(0.1, 0, "N"), (0.5, 0, "+ (AFIB")]
     annotate(folder, "qrs", [11], ["N"], [""])
-    assert [m.text for m in wfdb.open(written[0]).annotations] == ["atr: N", "qrs: N", "atr: + (AFIB"]
-    assert [m.text for m in wfdb.open(written[0], annotators=["qrs"]).annotations] == ["N"]
+    assert [m.text for m in open_recording(written[0]).annotations] == ["atr: N", "qrs: N", "atr: + (AFIB"]
+    assert [m.text for m in open_recording(written[0], annotators=["qrs"]).annotations] == ["N"]
 
 
 @pytest.mark.parametrize("ending", [".hea", ".dat", ""])
 def test_the_real_record_has_what_it_is_known_for(ending):
     record = shared("format-samples", "v102s.hea").removesuffix(".hea")
-    (signal,) = wfdb.open(record + ending).signals
+    (signal,) = open_recording(record + ending).signals
     assert signal.names == ["II", "V", "PLETH", "RESP"]
     assert (signal.rate, signal.duration_s) == (250, 300)
     assert [c.kind for c in signal.channels] == ["ecg", "ecg", "ppg", "resp"]
@@ -146,7 +146,7 @@ def test_the_real_record_has_what_it_is_known_for(ending):
 
 
 def test_a_signal_can_be_sent_to_another_process(written):
-    (signal,) = wfdb.open(written[0]).signals
+    (signal,) = open_recording(written[0]).signals
     assert_array_equal(everything(pickle.loads(pickle.dumps(signal))), everything(signal))
 
 
@@ -158,8 +158,8 @@ def test_a_length_that_is_not_the_declared_one_is_refused(written, n):
     dat = Path(written[0]).with_suffix(".dat")
     dat.write_bytes((dat.read_bytes() * 2)[: n * 6])
     with pytest.raises(DataError, match=rf"night.hea' declares 1000 samples of each channel, and .* hold {n}"):
-        wfdb.open(written[0])
-    recording = wfdb.open(written[0], truncated="keep")
+        open_recording(written[0])
+    recording = open_recording(written[0], truncated="keep")
     assert recording.signals[0].n == min(n, 1000)
     assert everything(recording.signals[0]).shape == (min(n, 1000), 3)
     assert "were read" in recording.notes[0]
@@ -169,9 +169,9 @@ def test_a_missing_file_of_samples_or_header_is_refused(written):
     hea = Path(written[0])
     hea.with_suffix(".dat").rename(hea.with_name("moved.dat"))
     with pytest.raises(DataError, match=r"keeps its samples in 'night.dat', which is not beside it"):
-        wfdb.open(written[0])
+        open_recording(written[0])
     with pytest.raises(DataError, match=r"keeps its description in 'moved.hea'"):
-        wfdb.open(str(hea.with_name("moved.dat")))
+        open_recording(str(hea.with_name("moved.dat")))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_header_that_does_not_hold_together_is_refused(written, old, new, comp
     assert old in text
     hea.write_text(text.replace(old, new))
     with pytest.raises(DataError, match=complaint) as caught:
-        wfdb.open(written[0])
+        open_recording(written[0])
     assert "night" in str(caught.value)
 
 
@@ -204,10 +204,10 @@ def test_what_is_no_record_is_refused(tmp_path):
         ("", "directory"),
     ]:
         with pytest.raises(DataError, match=complaint):
-            wfdb.open(str(tmp_path / name))
+            open_recording(tmp_path / name, format="wfdb")
 
 
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(written, monkeypatch):
     monkeypatch.setitem(sys.modules, "wfdb", None)
     with pytest.raises(SettingsError, match=r"reading WFDB needs wfdb: pip install 'dlcca\[wfdb\]'"):
-        wfdb.open(written[0])
+        open_recording(written[0])

@@ -11,7 +11,7 @@ import pyxdf
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats import xdf
+from dlcca.recordings.formats import open_recording
 from tests.support.recordings import shared
 
 FORMATS = {"int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "float32": "f4", "double64": "f8"}
@@ -113,7 +113,7 @@ def two_streams(tmp_path):
 
 def test_streams_are_signals_with_the_samples_that_pyxdf_reads(two_streams):
     path, eeg, breath = two_streams
-    amp, belt = xdf.open(path).signals
+    amp, belt = open_recording(path).signals
     peers = {stream["info"]["name"][0]: stream for stream in pyxdf.load_xdf(path)[0]}
     assert (amp.rate, amp.n, belt.rate, belt.n) == (100, 3000, 25, 700)
     assert_array_equal(everything(amp), peers["amp"]["time_series"])
@@ -124,7 +124,7 @@ def test_streams_are_signals_with_the_samples_that_pyxdf_reads(two_streams):
 
 def test_clocks_are_corrected_as_pyxdf_does(two_streams):
     path, *_ = two_streams
-    amp, belt = xdf.open(path).signals
+    amp, belt = open_recording(path).signals
     peers = {stream["info"]["name"][0]: stream for stream in pyxdf.load_xdf(path)[0]}
     begun = peers["amp"]["time_stamps"][0]
     for signal, name in [(amp, "amp"), (belt, "belt")]:
@@ -142,12 +142,12 @@ def test_times_since_1970_lose_no_drift(tmp_path):
         tmp_path, file_header(), stream_header(1, "amp", "EEG", 500, 1, "int16"),
         *streamed(1, np.zeros((2000, 1)), times, "int16", 100),
     )  # fmt: skip
-    (signal,) = xdf.open(path).signals
+    (signal,) = open_recording(path).signals
     assert signal.drift_ppm == pytest.approx(50, abs=0.05)
 
 
 def test_markers_are_annotations_on_the_clock_of_the_recording(two_streams):
-    recording = xdf.open(two_streams[0])
+    recording = open_recording(two_streams[0])
     peers = {stream["info"]["name"][0]: stream for stream in pyxdf.load_xdf(two_streams[0])[0]}
     begun = peers["amp"]["time_stamps"][0]
     assert [mark.text for mark in recording.annotations] == ["lights off", "äöü"]
@@ -157,7 +157,7 @@ def test_markers_are_annotations_on_the_clock_of_the_recording(two_streams):
 
 
 def test_channels_have_the_names_units_and_kinds_of_their_headers(two_streams):
-    amp, belt = xdf.open(two_streams[0]).signals
+    amp, belt = open_recording(two_streams[0]).signals
     assert [(c.name, c.unit, c.kind) for c in amp.channels] == [(x, "microvolts", "eeg") for x in ("Fz", "Cz", "Pz")]
     assert [(c.name, c.unit, c.kind) for c in belt.channels] == [("belt", "", "resp")]
 
@@ -170,7 +170,7 @@ def test_labels_that_two_streams_share_are_told_apart_by_the_stream(tmp_path):
         stream_header(2, "right", "ACC", 10, 2, "int16", ["x", "z"]),
         samples(1, values, times, "int16"), samples(2, values, times, "int16"),
     )  # fmt: skip
-    assert [signal.names for signal in xdf.open(path).signals] == [["left/x", "y"], ["right/x", "z"]]
+    assert [signal.names for signal in open_recording(path).signals] == [["left/x", "y"], ["right/x", "z"]]
 
 
 @pytest.mark.parametrize("format", list(FORMATS))
@@ -183,7 +183,7 @@ def test_every_format_and_way_to_give_times_is_read(tmp_path, format, stamped):
         tmp_path, file_header(), stream_header(1, "s", "EEG", 10, 2, format), first,
         *streamed(1, values[1:], times[1:], format, 12, stamped),
     )  # fmt: skip
-    (signal,) = xdf.open(path).signals
+    (signal,) = open_recording(path).signals
     assert_array_equal(everything(signal), values)
     assert signal.drift_ppm == pytest.approx(0, abs=1e-3)
 
@@ -192,7 +192,7 @@ def test_every_format_and_way_to_give_times_is_read(tmp_path, format, stamped):
     ("first", "last", "columns"), [(0, 3000, [2, 0]), (31, 33, [1]), (1000, 1007, [0]), (9, 9, [0])]
 )
 def test_any_piece_is_a_piece_of_the_whole(two_streams, first, last, columns):
-    signal = xdf.open(two_streams[0]).signals[0]
+    signal = open_recording(two_streams[0]).signals[0]
     assert_array_equal(signal.read(first, last, columns), everything(signal)[first:last][:, columns])
     assert_array_equal(pickle.loads(pickle.dumps(signal)).read(first, last, columns), signal.read(first, last, columns))
 
@@ -204,7 +204,7 @@ def test_a_break_divides_a_stream(tmp_path):
     path = write(
         tmp_path, file_header(), stream_header(1, "s", "EEG", 100, 1, "int32"), *streamed(1, values, times, "int32", 50)
     )
-    before, after = xdf.open(path).signals
+    before, after = open_recording(path).signals
     assert (before.n, after.n, after.start_s) == (1207, 793, pytest.approx(72.07))
     assert_array_equal(everything(after), values[1207:])
     assert_array_equal(before.read(1200, 1207, [0]), values[1200:1207])
@@ -220,24 +220,24 @@ def test_time_that_goes_backwards_is_refused(tmp_path):
         *streamed(1, np.zeros((2000, 1)), times, "int32", 50),
     )  # fmt: skip
     with pytest.raises(DataError, match="stream 's' goes backwards at sample 1000"):
-        xdf.open(path)
+        open_recording(path)
 
 
 def test_uneven_numbers_are_left_out_and_single_whole_ones_are_markers(tmp_path):
     even = [stream_header(1, "s", "EEG", 10, 1, "int16"), samples(1, np.zeros((5, 1)), np.arange(5) / 10, "int16")]
     gaze = [stream_header(2, "gaze", "Gaze", 0, 2, "float32"), samples(2, np.ones((2, 2)), [0, 0.3], "float32")]
     keys = [stream_header(3, "keys", "Markers", 0, 1, "int32"), samples(3, [[4], [17]], [0.1, 0.25], "int32")]
-    recording = xdf.open(write(tmp_path, file_header(), *even, *gaze, *keys))
+    recording = open_recording(write(tmp_path, file_header(), *even, *gaze, *keys))
     assert [signal.names for signal in recording.signals] == [["s"]]
     assert [mark.text for mark in recording.annotations] == ["4", "17"]
     assert [mark.onset_s for mark in recording.annotations] == pytest.approx([0.1, 0.25])
     assert "stream 'gaze' was left out: its rate is 0" in recording.notes[0]
     with pytest.raises(DataError, match="stream 'gaze' was left out"):
-        xdf.open(write(tmp_path, file_header(), *gaze))
+        open_recording(write(tmp_path, file_header(), *gaze))
 
 
 def test_the_real_file_has_what_it_is_known_for():
-    recording = xdf.open(shared("format-samples", "minimal.xdf"))
+    recording = open_recording(shared("format-samples", "minimal.xdf"))
     (signal,) = recording.signals
     assert (len(signal.channels), signal.rate, signal.n) == (3, 10, 9)
     assert everything(signal)[1].tolist() == [12, 22, 32]
@@ -254,8 +254,8 @@ def test_a_file_cut_short_is_refused_or_read_up_to_the_break(two_streams):
     data = Path(path).read_bytes()
     Path(path).write_bytes(data[: len(data) // 2])
     with pytest.raises(DataError, match=r"made.xdf.* is broken or cut off .* set truncated = 'keep'"):
-        xdf.open(path)
-    recording = xdf.open(path, truncated="keep")
+        open_recording(path)
+    recording = open_recording(path, truncated="keep")
     amp = recording.signals[0]
     assert 1000 < amp.n < 2000
     assert_array_equal(everything(amp), eeg[: amp.n].astype("f4"))
@@ -269,8 +269,8 @@ def test_a_footer_that_lies_about_the_length_is_refused(tmp_path, count):
         samples(1, np.zeros((20, 1)), np.arange(20) / 10, "int16"), footer(1, count),
     )  # fmt: skip
     with pytest.raises(DataError, match=f"holds 20 samples of stream 's', and its footer declares {count}"):
-        xdf.open(path)
-    assert xdf.open(path, truncated="keep").signals[0].n == 20
+        open_recording(path)
+    assert open_recording(path, truncated="keep").signals[0].n == 20
 
 
 def test_what_is_not_xdf_is_refused(tmp_path):
@@ -282,7 +282,7 @@ def test_what_is_not_xdf_is_refused(tmp_path):
     (tmp_path / "orphan.xdf").write_bytes(b"XDF:" + file_header() + orphan)
     for name, complaint in [
         ("empty.xdf", "0 bytes"),
-        ("text.xdf", "does not begin with"),
+        ("text.xdf", "begins with b'time', and XDF with b'XDF:'"),
         ("bare.xdf", "holds no stream"),
         ("noise.xdf", "1, 4 or 8 are allowed"),
         ("orphan.xdf", "stream 5, which has no header"),
@@ -290,4 +290,4 @@ def test_what_is_not_xdf_is_refused(tmp_path):
         ("", "directory"),
     ]:
         with pytest.raises(DataError, match=complaint):
-            xdf.open(str(tmp_path / name))
+            open_recording(tmp_path / name, format="xdf")
