@@ -73,33 +73,29 @@ def compare(
     say : called with the name of the method that runs
     """
     job, found = _finished(requested)
-    embedding = found.embedding if job.moments is None else found.embedding[job.moments.rows]
+    moments = np.arange(job.n) if job.moments is None else job.moments.rows
     taken = _rows_to_compare(job, rows)
-    known = None if truth is None else _truth_of_rows(truth, job, taken)
-    unordered = folds == "random" or (folds == "auto" and known is not None and known.is_sorted)
-    scorer = _Scorer(job, taken, embedding[taken], known, ordered=not unordered)
+    truth = None if truth is None else _truth_of_rows(truth, job, taken)
+    unordered = folds == "random" or (folds == "auto" and truth is not None and truth.is_sorted)
+    embedding = found.embedding[moments[taken]]
+    scorer = _Scorer(job, taken, embedding, truth, ordered=not unordered)
     say(LOCAL_CCA)
-    results: list[tuple[Entry, NDArray | None]] = [(scorer.local_cca(requested), scorer.embedding)]
+    results: list[tuple[Entry, NDArray | None]] = [(scorer.local_cca(requested), embedding)]
     for name, method in baseline_methods(job, len(taken), embedding.shape[1]):
         say(name)
         results.append(scorer.baseline(name, method))
+    facts = dict.fromkeys(("truth", "truth_kind", "score"))
+    if truth is not None:
+        facts = {"truth": truth.name, "truth_kind": truth.kind, "score": SCORES[truth.kind]}
+    facts |= {"folds": scorer.folds, "control": "shuffled" if unordered else "shifted"}
+    facts |= {"coordinates": embedding.shape[1], "neighbors": scores.NEIGHBORS}
     made = Comparison(
         run=found.fingerprint,
-        rows=taken if job.moments is None else job.moments.rows[taken],
+        rows=moments[taken],
         table=[entry for entry, _ in results],
         coordinates=[E for _, E in results],
-        facts={
-            "rows": len(taken),
-            "of_rows": job.n,
-            "coordinates": embedding.shape[1],
-            "neighbors": scores.NEIGHBORS,
-            "truth": None if known is None else known.name,
-            "truth_kind": None if known is None else known.kind,
-            "score": None if known is None else SCORES[known.kind],
-            "folds": scorer.folds,
-            "control": "shuffled" if unordered else "shifted",
-        },
-        truth=None if known is None else known.numbers,
+        facts={"rows": len(taken), "of_rows": job.n, **facts},
+        truth=None if truth is None else truth.numbers,
     )
     comparison.write(requested.store, made)
     return made
@@ -165,6 +161,11 @@ class _Scorer:
         self.folds = "blocked" if ordered else "random"
         self.fold = folds_of(np.zeros(len(rows)), self.folds)
         self.truth_fold = self.fold if truth is None else truth.folds(self.folds)
+        # Neighbours in each view, aligned and not.
+        self.near, self.near_control = (
+            [scores.held_out_neighbors(X, self.fold, scores.NEIGHBORS) for X in views.values()]
+            for views in (self.views, self.control)
+        )
 
     def local_cca(self, requested: RunFile) -> Entry:
         """The scores of the run; its settings are used for the control as far as they fit so few rows."""
@@ -199,7 +200,8 @@ class _Scorer:
             return None, f"no control: {error}"
 
     def _entry(self, name: str, E: NDArray, control: NDArray | None, note: str) -> Entry:
-        lowest, lowest_control = self._min_view_r2(E, self.views), self._min_view_r2(control, self.control)
+        lowest, bits = _of_views(E, self.near)
+        lowest_control, bits_control = _of_views(control, self.near_control)
         is_other = name != LOCAL_CCA
         return {
             "method": name,
@@ -208,19 +210,12 @@ class _Scorer:
             "min_view_r2": lowest,
             "min_view_r2_control": lowest_control,
             "gain": None if lowest is None or lowest_control is None else lowest - lowest_control,
+            "shared_bits": bits,
+            "shared_bits_control": bits_control,
             "r2_to_local_cca": self._r2(E, self.embedding) if is_other else None,
             "r2_from_local_cca": self._r2(self.embedding, E) if is_other else None,
             "note": note,
         }
-
-    def _min_view_r2(self, E: NDArray | None, views: dict[str, NDArray]) -> float | None:
-        """The lowest R² of coordinates (n, q) predicted from one view, at least 0; None for a single view.
-
-        What is common can be predicted from each view, what is private from one only.
-        """
-        if E is None or len(views) < 2:
-            return None
-        return max(0.0, min(scores.variable_score(X, E, self.fold) for X in views.values()))
 
     def _r2(self, E: NDArray, of: NDArray) -> float:
         """R² of coordinates predicted from others, at least 0."""
@@ -228,6 +223,31 @@ class _Scorer:
 
     def _score(self, E: NDArray | None) -> float | None:
         return None if self.truth is None or E is None else self.truth.score(E, self.truth_fold)
+
+
+def _of_views(E: NDArray | None, near: list[Rows]) -> tuple[float | None, float | None]:
+    """R² of coordinates (n, q) predicted from the view with the lowest R², and `shared_bits`; None for a single view.
+
+    What is common can be predicted from each view, what is private from one only.
+    """
+    if E is None or len(near) < 2:
+        return None, None
+    Z = scores.at_unit_variance(E)
+    missed = max(((Z - Z[rows].mean(axis=1)) ** 2).sum() for rows in near)
+    total = (Z**2).sum()
+    return max(0.0, float(1 - missed / total)) if total else 0.0, shared_bits(E, near)
+
+
+def shared_bits(E: NDArray, near: list[Rows]) -> float:
+    r"""Information on coordinates E (n, q) that every view has, in bits per row: a lower bound if they are Gaussian.
+
+    :math:`-\frac12 \sum_j \log_2 (1 - R_j^2)` over uncorrelated coordinates (principal components of E), with
+    :math:`R_j^2` of component j predicted from the view that predicts it worst, by the mean over the rows of other
+    folds that are ``near`` (n, k) in this view.
+    """
+    U, s, _ = np.linalg.svd(scores.at_unit_variance(E), full_matrices=False)
+    r2 = scores.min_view_r2(U[:, s > 1e-9 * s.max()], near)
+    return float(-0.5 * np.log2(np.maximum(1 - r2, np.finfo(float).eps)).sum()) + 0.0
 
 
 def _finished(requested: RunFile) -> tuple[Job, run.Run]:
