@@ -154,6 +154,16 @@ class DriftSection(Section):
     """Largest change of a leading eigenvalue, likewise."""
 
 
+#: The measures: column of the catalog, its bound in [drift], title and format in figures, and the text of an alarm.
+#: The distance is the median over rows to the nearest landmark; 1 is the coverage radius of the fit.
+MEASURES = (
+    ("outside", "most_outside", "Share of rows outside", ".0%", "{} of its rows are outside"),
+    ("distance", "most_distance", "Distance to the nearest landmark", ".2f", "its median distance to a landmark is {}"),
+    ("correlation_change", "correlation_change", "Change of local correlation", ".2f", "a correlation differs by {}"),
+    ("eigenvalue_change", "eigenvalue_change", "Change of leading eigenvalues", ".2f", "an eigenvalue differs by {}"),
+)
+
+
 @dataclass(frozen=True)
 class RefitSection(Section):
     """When the model is refitted, and when the new one is used. 0 switches a rule off."""
@@ -284,18 +294,18 @@ class PipelineSettings:
 
         Default values are left out, so that a new setting in a later version does not invalidate models.
         """
+        unset: Any = object()
+
+        def changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+            return {key: value for key, value in values.items() if defaults.get(key, unset) != value}
+
         defaults, recipe = Settings().to_dict(), ViewRecipe().to_dict()
         content = {
-            "views": {name: _changed(made.to_dict() | {"source": ()}, recipe) for name, made in self.recipes.items()},
-            "fit": {name: _changed(values, defaults[name]) for name, values in self.fit.to_dict().items()},
+            "views": {name: changed(made.to_dict() | {"source": ()}, recipe) for name, made in self.recipes.items()},
+            "fit": {name: changed(values, defaults[name]) for name, values in self.fit.to_dict().items()},
             "seed": self.seed,
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=list).encode()).hexdigest()
-
-
-def _changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are not defaults."""
-    return {key: value for key, value in values.items() if key not in defaults or value != defaults[key]}
 
 
 def read(path: str | Path) -> PipelineSettings:
