@@ -7,10 +7,11 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from dlcca.errors import SettingsError, StorageError
 from dlcca.settings import fit, runfile
@@ -236,25 +237,10 @@ class RunSection(Section):
     """Replaces the seed of that file; 0 if neither is given."""
 
 
-#: Sections of pipeline files alone, each with its class.
-OWN: dict[str, type[Section]] = {
-    "pipeline": PipelineSection,
-    "sources": SourceSection,
-    "model": ModelSection,
-    "outputs": OutputSection,
-    "gate": GateSection,
-    "drift": DriftSection,
-    "refit": RefitSection,
-    "retention": RetentionSection,
-    "notify": NotifySection,
-}
-
-
 @dataclass(frozen=True)
-class PipelineSettings:
-    """The content of a pipeline file, paths made absolute."""
+class OwnSections:
+    """The sections of pipeline files alone."""
 
-    path: Path
     pipeline: PipelineSection
     sources: SourceSection
     model: ModelSection
@@ -264,6 +250,17 @@ class PipelineSettings:
     refit: RefitSection
     retention: RetentionSection
     notify: NotifySection
+
+
+#: Each with its class.
+OWN: dict[str, type[Section]] = get_type_hints(OwnSections)
+
+
+@dataclass(frozen=True)
+class PipelineSettings(OwnSections):
+    """The content of a pipeline file, paths made absolute."""
+
+    path: Path
     recipes: dict[str, ViewRecipe]
     fit: Settings
     seed: int
@@ -332,15 +329,15 @@ def pipeline_schema() -> Json:
 def state_of(path: str | Path) -> Path | None:
     """The state folder of a pipeline, even if the rest of its file is wrong; None if it is not known."""
     path = Path(path).absolute()
-    state: Any = PipelineSection.state
-    try:
+    content: dict[str, Any] = {}
+    with suppress(SettingsError):
         content = read_toml(path)
-    except SettingsError:
-        usual = (path.parent / state).resolve()
-        return usual if (usual / "catalog.sqlite").is_file() else None
     section = content.get("pipeline", {})
-    state = section.get("state", state) if isinstance(section, Mapping) else None
-    return (path.parent / state).resolve() if "sources" in content and isinstance(state, str) else None
+    state = section.get("state", PipelineSection.state) if isinstance(section, Mapping) else None
+    if not isinstance(state, str):
+        return None
+    folder = (path.parent / state).resolve()
+    return folder if "sources" in content or (not content and (folder / "catalog.sqlite").is_file()) else None
 
 
 def _run_settings(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
