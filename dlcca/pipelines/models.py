@@ -51,7 +51,7 @@ def adopt(pipeline: Pipeline) -> None:
             f"{', '.join(sorted(pipeline.settings.recipes))}; they must be the same."
         )
     embed.write_preprocessing(pipeline, fitted.recordings_)
-    version = versions.begin(pipeline, f"it is [model] start = {pipeline.settings.model.start}", None)
+    version = versions.begin(pipeline, f"it is [model] start = {pipeline.settings.model.start}")
     fitted.save(versions.places(pipeline, version)["address"])
     measures = {"quality": fitted.quality_, "warnings": fitted.warnings_}
     versions.settle(pipeline, version, {"n_rows": len(fitted.embedding_)}, measures, [])
@@ -74,7 +74,7 @@ def first_fit(pipeline: Pipeline, because: str = "there was no model yet") -> di
         before = pipeline.catalog.all("SELECT recording FROM training WHERE model = ?", [last["version"]])
         if {row["recording"] for row in before} == set(numbers):
             return None
-    version = versions.begin(pipeline, because, None)
+    version = versions.begin(pipeline, because)
     places = versions.places(pipeline, version)
     stores = [str(embed.views_place(pipeline, pipeline.recording(number))) for number in numbers]
     stored: Row = {"n_rows": _write_rows(pipeline, version, {}, stores)}
@@ -170,7 +170,7 @@ def refit(pipeline: Pipeline, because: str) -> dict[str, Any] | None:
     if versions.warnings_of(parent):
         return first_fit(pipeline, because)
     chosen, together = _chosen(pipeline, parent)
-    version = versions.begin(pipeline, because, parent)
+    version = versions.begin(pipeline, because, parent["version"])
     try:
         if not chosen:
             raise DataError("no views of new recordings are kept ([retention] views_days)")
@@ -242,7 +242,7 @@ def _compared(
     measures = {"baseline": baseline, "quality": made.quality_, "warnings": made.warnings_, "change": made.change_}
     compared = {"old": asdict(before), "new": asdict(after), "axes": axes, "rows": len(rows)}
     measures["comparison"] = compared
-    return {**versions.settle(pipeline, version, stored, measures, numbers, against, parent), **compared}
+    return {**versions.settle(pipeline, version, stored, measures, numbers, against), **compared}
 
 
 def standing(model: Any, held: list[NDArray], recording: NDArray, is_new: NDArray[np.bool_]) -> versions.Standing:

@@ -54,13 +54,13 @@ def places(pipeline: Pipeline, version: int) -> dict[str, Path]:
     return {key: folder / f"v{version:04d}{ending}.zarr" for key, ending in names.items()}
 
 
-def begin(pipeline: Pipeline, because: str, parent: Mapping[str, Any] | None) -> int:
-    """Insert a new version, which is being fitted; its number."""
+def begin(pipeline: Pipeline, because: str, parent: int | None = None) -> int:
+    """Insert a new version, which is being fitted; its number. ``parent`` is the version that it refits."""
     version = int(pipeline.catalog.value("SELECT max(version) FROM models") or 0) + 1
     alarms = pipeline.catalog.value("SELECT max(id) FROM drift") or 0
     with pipeline.catalog.change():
         row = {"version": version, "generation": pipeline.generation, "status": "fitting", "because": because}
-        row |= {"parent": None if parent is None else parent["version"], "created": iso(pipeline.now)}
+        row |= {"parent": parent, "created": iso(pipeline.now)}
         pipeline.catalog.insert("models", {**row, "settings": pipeline.settings.fingerprint(), "last_drift": alarms})
     return version
 
@@ -72,7 +72,6 @@ def settle(
     measures: dict[str, Any],
     numbers: Sequence[int],
     objections: Sequence[str] = (),
-    parent: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Use a new model, or keep it without using it if there are ``objections``, in one transaction; the outcome."""
     from dlcca.storage.formats import plain
@@ -88,9 +87,8 @@ def settle(
         if why:
             pipeline.note("rejected", f"Model {version} was fitted, and is not used: {why.rstrip('.')}.")
         else:
-            if parent is not None:
-                query = "INSERT OR IGNORE INTO training SELECT ?, recording FROM training WHERE model = ?"
-                catalog.do(query, [version, parent["version"]])
+            of_parent = "SELECT ?, recording FROM training WHERE model = (SELECT parent FROM models WHERE version = ?)"
+            catalog.do(f"INSERT OR IGNORE INTO training {of_parent}", [version, version])
             text = f"Model {version} is in use, fitted to {stored['n_rows']} rows."
             if compared := measures.get("comparison"):
                 new, old = compared["new"]["outside"], compared["old"]["outside"]
