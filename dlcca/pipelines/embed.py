@@ -38,25 +38,25 @@ def embed(pipeline: Pipeline, number: int) -> None:
     """Embed a recording. Its errors are stored in the catalog, not raised."""
     recording = pipeline.recording(number)
     place = views_place(pipeline, recording)
-    made_before = store.is_views(str(place))
+    is_made = store.is_views(str(place))
+
+    def embedded() -> dict[str, Any]:
+        header = ingest(pipeline, number)
+        gate(pipeline, header)
+        return transform(pipeline, number, header)
+
     try:
         try:
-            facts = _embedded(pipeline, number)
+            facts = embedded()
         except (DataError, StoreFileError):
-            if not made_before:
+            if not is_made:
                 raise
             pipeline.remove(place)  # the views of an earlier run may be damaged: make them again
-            facts = _embedded(pipeline, number)
+            facts = embedded()
     except Exception as error:
         recordings.failed(pipeline, recording, error)
     else:
         recordings.done(pipeline, recording, facts)
-
-
-def _embedded(pipeline: Pipeline, number: int) -> dict[str, Any]:
-    header = ingest(pipeline, number)
-    gate(pipeline, header)
-    return transform(pipeline, number, header)
 
 
 def views_place(pipeline: Pipeline, recording: Mapping[str, Any]) -> Path:
@@ -169,16 +169,16 @@ def has_preprocessing(pipeline: Pipeline) -> bool:
     return is_form(place, FORM) and open_sealed(place, FORM)[1]["settings"] == pipeline.settings.fingerprint()
 
 
-def read_preprocessing(pipeline: Pipeline) -> Any:
-    """The preprocessing as a `dlcca.model.Recordings`."""
+def read_preprocessing(pipeline: Pipeline) -> Recordings:
+    """The preprocessing of this generation."""
     place = preprocessing_place(pipeline)
     group, header = open_sealed(place, FORM)
     arrays = {name: read_array(group, name, digest, place, FORM) for name, digest in header["manifest"].items()}
     return Recordings(header["facts"], arrays)
 
 
-def write_preprocessing(pipeline: Pipeline, made: Any) -> None:
-    """Store the preprocessing of a recording or of a model (a `dlcca.model.Recordings`) for all that follow."""
+def write_preprocessing(pipeline: Pipeline, made: Recordings) -> None:
+    """Store the preprocessing of a recording or of a model for all that follow."""
     with replacing(preprocessing_place(pipeline), FORM) as place:
         group = zarr.create_group(str(place), zarr_format=3)
         arrays = {name: write_array(group, name, X) for name, X in made.scaling.items()}

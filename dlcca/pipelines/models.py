@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError, Untrusted
 from dlcca.estimator import LocalCCA, open_model
+from dlcca.model import Recordings
 from dlcca.numerics.coordinates import change
 from dlcca.pipelines import embed, recordings, versions
 from dlcca.pipelines.catalog import Row
@@ -312,7 +313,7 @@ def _write_rows(pipeline: Pipeline, version: int, parent: Mapping[str, Any], sto
     return sum(piece.rows for piece in fit)
 
 
-def join(place: Path, pieces: Sequence[Piece], preprocessing: Any) -> None:
+def join(place: Path, pieces: Sequence[Piece], preprocessing: Recordings) -> None:
     """Write the rows of all pieces, one after another, as a store of views with this preprocessing.
 
     Segments stay apart, so that no time window extends from one recording to the next.
@@ -360,7 +361,7 @@ def rows_of_recordings(address: str) -> list[int]:
     return list(header.get("recordings", [header["rows"]]))
 
 
-def _header(preprocessing: Any, widths: dict[str, int], pieces: Sequence[Piece], inputs: str) -> dict[str, Any]:
+def _header(preprocessing: Recordings, widths: dict[str, int], pieces: Sequence[Piece], inputs: str) -> dict[str, Any]:
     facts, each = preprocessing.facts, []
     for piece in pieces:  # a piece may be a whole store of several recordings
         inner = rows_of_recordings(piece.store)

@@ -147,11 +147,11 @@ def status_lines(found: dict[str, Any]) -> list[str]:
 
 def history(catalog: Catalog, limit: int, day: str | None, file: str | None, kind: str | None) -> list[Row]:
     """The latest lines, oldest first; optionally of a day, a file (part of its path) or a kind only."""
-    filters = {"day = ?": day, "path LIKE '%' || ? || '%'": file, "kind = ?": kind}
-    given = {clause: value for clause, value in filters.items() if value is not None}
-    which = f"WHERE {' AND '.join(given)}" if given else ""
-    query = f"SELECT * FROM history {which} ORDER BY id DESC LIMIT ?"
-    return catalog.all(query, [*given.values(), limit])[::-1]
+    query = (
+        "SELECT * FROM history WHERE (:day IS NULL OR day = :day) AND (:file IS NULL OR path LIKE '%' || :file || '%') "
+        "AND (:kind IS NULL OR kind = :kind) ORDER BY id DESC LIMIT :limit"
+    )
+    return catalog.all(query, {"day": day, "file": file, "kind": kind, "limit": limit})[::-1]
 
 
 # Notifications, by a command or a webhook: limited in time, retried, and without effect on the run.
@@ -162,12 +162,9 @@ FIRST_PAUSE_S = 0.5
 
 def is_wanted(options: NotifySection, summary: Mapping[str, Any]) -> bool:
     """Whether a run is to be notified of."""
-    reasons = {
-        "trouble": summary["exit_code"] != 0,
-        "news": summary["exit_code"] != 0 or summary["news"],
-        "always": True,
-    }
-    return bool(options.command or options.webhook or options.webhook_env) and bool(reasons[options.when])
+    if not (options.command or options.webhook or options.webhook_env):
+        return False
+    return options.when == "always" or summary["exit_code"] != 0 or (options.when == "news" and bool(summary["news"]))
 
 
 def notify(options: NotifySection, summary: Mapping[str, Any]) -> list[str]:
