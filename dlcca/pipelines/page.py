@@ -193,11 +193,11 @@ def drift_figures(rows: Sequence[Row], bounds: DriftSection) -> list[dict[str, A
     dates = [date.fromisoformat(row["day"]) for row in rows]
     first, last, width, height = dates[0], dates[-1], BOX["right"] - BOX["left"], BOX["bottom"] - BOX["top"]
     shares = [(day - first) / (last - first) if last > first else 0.5 for day in dates]
-    places = [BOX["left"] + share * width for share in shares]
-    changes = _model_changes([(x, row["model"]) for x, row in zip(places, rows, strict=True)])
+    across = [BOX["left"] + share * width for share in shares]
+    changes = _model_changes([(x, row["model"]) for x, row in zip(across, rows, strict=True)])
     figures = []
     for column, setting, title, form, _ in MEASURES:
-        known = [(x, row[column], row) for x, row in zip(places, rows, strict=True) if row[column] is not None]
+        known = [(x, row[column], row) for x, row in zip(across, rows, strict=True) if row[column] is not None]
         if not known:
             continue
         bound, highest = getattr(bounds, setting), max(value for _, value, _ in known)
