@@ -212,7 +212,7 @@ def drift_figures(rows: Sequence[Row], bounds: DriftSection) -> list[dict[str, A
             (x, BOX["bottom"] - y / top * height, y > bound, f"{row['day']}: {format(y, form)}, model {row['model']}")
             for x, y, row in known
         ]
-        grid = [(BOX["bottom"] - share * height, format(share * top, form)) for share in (0, 0.5, 1)]
+        grid = [(BOX["bottom"] - share * height, format(share * top, form)) for share in (0.0, 0.5, 1.0)]
         figure = {"title": title, "label": label, "days": sorted({first, last}), "changes": changes, "marks": marks}
         bound_at = BOX["bottom"] - bound / top * height, format(bound, form)
         figures.append({**figure, "grid": grid, "bound": bound_at})

@@ -246,13 +246,15 @@ def write_zarr(day: Day, place: Path) -> None:
 
     with replacing(place, transformed.FORM) as aside:
         group: Any = zarr.create_group(str(aside), zarr_format=3)
+        arrays: dict[str, Any] = {}
         digests: dict[str, Any] = {}
         at = 0
         for _, part in parts(day):
             for name, X in part.items():
-                if name not in digests:
-                    digests[name] = new_hash(new_array(group, name, day.total("rows"), ROWS, X))
-                group[name][at : at + len(X)] = X
+                if name not in arrays:
+                    arrays[name] = new_array(group, name, day.total("rows"), ROWS, X)
+                    digests[name] = new_hash(arrays[name])
+                arrays[name][at : at + len(X)] = X
                 digests[name].update(np.ascontiguousarray(X).data)
             at += len(part["time"])
         manifest = {name: made.hexdigest() for name, made in digests.items()}
