@@ -73,33 +73,29 @@ def compare(
     say : called with the name of the method that runs
     """
     job, found = _finished(requested)
-    embedding = found.embedding if job.moments is None else found.embedding[job.moments.rows]
+    moments = np.arange(job.n) if job.moments is None else job.moments.rows
     taken = _rows_to_compare(job, rows)
-    known = None if truth is None else _truth_of_rows(truth, job, taken)
-    unordered = folds == "random" or (folds == "auto" and known is not None and known.is_sorted)
-    scorer = _Scorer(job, taken, embedding[taken], known, ordered=not unordered)
+    truth = None if truth is None else _truth_of_rows(truth, job, taken)
+    unordered = folds == "random" or (folds == "auto" and truth is not None and truth.is_sorted)
+    embedding = found.embedding[moments[taken]]
+    scorer = _Scorer(job, taken, embedding, truth, ordered=not unordered)
     say(LOCAL_CCA)
-    results: list[tuple[Entry, NDArray | None]] = [(scorer.local_cca(requested), scorer.embedding)]
+    results = [scorer.scored(LOCAL_CCA, partial(_refit, requested, scorer.segments), embedding)]
     for name, method in baseline_methods(job, len(taken), embedding.shape[1]):
         say(name)
-        results.append(scorer.baseline(name, method))
+        results.append(scorer.scored(name, method))
+    facts = dict.fromkeys(("truth", "truth_kind", "score"))
+    if truth is not None:
+        facts = {"truth": truth.name, "truth_kind": truth.kind, "score": SCORES[truth.kind]}
+    facts |= {"folds": scorer.folds, "control": "shuffled" if unordered else "shifted"}
+    facts |= {"coordinates": embedding.shape[1], "neighbors": scores.NEIGHBORS}
     made = Comparison(
         run=found.fingerprint,
-        rows=taken if job.moments is None else job.moments.rows[taken],
+        rows=moments[taken],
         table=[entry for entry, _ in results],
         coordinates=[E for _, E in results],
-        facts={
-            "rows": len(taken),
-            "of_rows": job.n,
-            "coordinates": embedding.shape[1],
-            "neighbors": scores.NEIGHBORS,
-            "truth": None if known is None else known.name,
-            "truth_kind": None if known is None else known.kind,
-            "score": None if known is None else SCORES[known.kind],
-            "folds": scorer.folds,
-            "control": "shuffled" if unordered else "shifted",
-        },
-        truth=None if known is None else known.numbers,
+        facts={"rows": len(taken), "of_rows": job.n, **facts},
+        truth=None if truth is None else truth.numbers,
     )
     comparison.write(requested.store, made)
     return made
@@ -123,8 +119,8 @@ def baseline_methods(job: Job, n: int, q: int) -> Iterator[tuple[str, Method]]:
 
 def _fitting(settings: Settings, n: int) -> Settings:
     """The settings for n rows: no more landmarks or neighbours than there are, and no row numbers of the recording."""
-    options = settings.options()
     changed: dict[str, Any] = {}
+    options = settings.options()
     if options["n_neighbors"] != "auto":
         changed["n_neighbors"] = min(options["n_neighbors"], n)  # of neighbor_rows, at most n are used
     if np.ndim(options["landmarks"]):
@@ -165,69 +161,80 @@ class _Scorer:
         self.folds = "blocked" if ordered else "random"
         self.fold = folds_of(np.zeros(len(rows)), self.folds)
         self.truth_fold = self.fold if truth is None else truth.folds(self.folds)
+        # Neighbours in each view, aligned and not.
+        self.near, self.near_control = (
+            [scores.held_out_neighbors(X, self.fold, scores.NEIGHBORS) for X in views.values()]
+            for views in (self.views, self.control)
+        )
 
-    def local_cca(self, requested: RunFile) -> Entry:
-        """The scores of the run; its settings are used for the control as far as they fit so few rows."""
-
-        def refit(views: dict[str, NDArray]) -> Fit:
-            given = checked(views)
-            check_varies(given)
-            settings = _fitting(requested.settings, given.n)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", Untrusted)  # expected of the control
-                return fit_views(given, settings, requested.seed, segments=self.segments)
-
-        return self._entry(LOCAL_CCA, self.embedding, *self._control(refit))
-
-    def baseline(self, name: str, method: Method) -> tuple[Entry, NDArray | None]:
+    def scored(self, name: str, method: Method, E: NDArray | None = None) -> tuple[Entry, NDArray | None]:
+        """The scores and the coordinates of a method; those of the run are given as ``E``."""
+        entry: Entry = {"method": name, **dict.fromkeys(key for key, _, _ in shown.COLUMNS), "note": ""}
+        is_other, control = E is None, None
         try:
-            E = method(self.views).embedding
+            E = method(self.views).embedding if E is None else E
         except DlccaError as error:  # a method that cannot handle these views must not prevent the others
-            return {"method": name, **dict.fromkeys(key for key, _, _ in shown.COLUMNS), "note": str(error)}, None
-        control, note = self._control(method)
-        if E.shape[1] < self.embedding.shape[1]:
-            note = f"{E.shape[1]} coordinates: the views have no more channels in common. {note}".rstrip()
-        return self._entry(name, E, control, note), E
-
-    def _control(self, method: Method) -> tuple[NDArray | None, str]:
-        """Coordinates of the control, or the reason why there are none."""
+            return {**entry, "note": str(error)}, None
         if len(self.views) == 1:
-            return None, "one view cannot be shifted against another"
-        try:
-            return method(self.control).embedding, ""
-        except DlccaError as error:
-            return None, f"no control: {error}"
-
-    def _entry(self, name: str, E: NDArray, control: NDArray | None, note: str) -> Entry:
-        lowest, lowest_control = self._min_view_r2(E, self.views), self._min_view_r2(control, self.control)
-        is_other = name != LOCAL_CCA
-        return {
-            "method": name,
-            "score": self._score(E),
-            "control": self._score(control),
-            "min_view_r2": lowest,
-            "min_view_r2_control": lowest_control,
-            "gain": None if lowest is None or lowest_control is None else lowest - lowest_control,
-            "r2_to_local_cca": self._r2(E, self.embedding) if is_other else None,
-            "r2_from_local_cca": self._r2(self.embedding, E) if is_other else None,
-            "note": note,
-        }
-
-    def _min_view_r2(self, E: NDArray | None, views: dict[str, NDArray]) -> float | None:
-        """The lowest R² of coordinates (n, q) predicted from one view, at least 0; None for a single view.
-
-        What is common can be predicted from each view, what is private from one only.
-        """
-        if E is None or len(views) < 2:
-            return None
-        return max(0.0, min(scores.variable_score(X, E, self.fold) for X in views.values()))
+            entry["note"] = "one view cannot be shifted against another"
+        else:
+            try:
+                control = method(self.control).embedding
+            except DlccaError as error:
+                entry["note"] = f"no control: {error}"
+        if E.shape[1] < self.embedding.shape[1]:
+            few = f"{E.shape[1]} coordinates: the views have no more channels in common."
+            entry["note"] = f"{few} {entry['note']}".rstrip()
+        if self.truth is not None:
+            entry["score"] = self.truth.score(E, self.truth_fold)
+            entry["control"] = None if control is None else self.truth.score(control, self.truth_fold)
+        entry["min_view_r2"], entry["shared_bits"] = _of_views(E, self.near)
+        if control is not None:
+            entry["min_view_r2_control"], entry["shared_bits_control"] = _of_views(control, self.near_control)
+            entry["gain"] = entry["min_view_r2"] - entry["min_view_r2_control"]
+        if is_other:
+            entry["r2_to_local_cca"] = self._r2(E, self.embedding)
+            entry["r2_from_local_cca"] = self._r2(self.embedding, E)
+        return entry, E
 
     def _r2(self, E: NDArray, of: NDArray) -> float:
         """R² of coordinates predicted from others, at least 0."""
         return max(0.0, scores.variable_score(scores.at_unit_variance(E), scores.at_unit_variance(of), self.fold))
 
-    def _score(self, E: NDArray | None) -> float | None:
-        return None if self.truth is None or E is None else self.truth.score(E, self.truth_fold)
+
+def _refit(requested: RunFile, segments: NDArray | None, views: dict[str, NDArray]) -> Fit:
+    """A fit with the settings of a run, as far as they suit so few rows."""
+    given = checked(views)
+    check_varies(given)
+    settings = _fitting(requested.settings, given.n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Untrusted)  # expected of the control
+        return fit_views(given, settings, requested.seed, segments=segments)
+
+
+def _of_views(E: NDArray, near: list[Rows]) -> tuple[float | None, float | None]:
+    """R² of coordinates (n, q) predicted from the view with the lowest R², and `shared_bits`; None for a single view.
+
+    What is common can be predicted from each view, what is private from one only.
+    """
+    if len(near) < 2:
+        return None, None
+    Z = scores.at_unit_variance(E)
+    missed = max(((Z - Z[rows].mean(axis=1)) ** 2).sum() for rows in near)
+    total = (Z**2).sum()
+    return max(0.0, float(1 - missed / total)) if total else 0.0, shared_bits(E, near)
+
+
+def shared_bits(E: NDArray, near: list[Rows]) -> float:
+    r"""Information on coordinates E (n, q) that every view has, in bits per row: a lower bound if they are Gaussian.
+
+    :math:`-\frac12 \sum_j \log_2 (1 - R_j^2)` over uncorrelated coordinates (principal components of E), with
+    :math:`R_j^2` of component j predicted from the view that predicts it worst, by the mean over the rows of other
+    folds that are ``near`` (n, k) in this view.
+    """
+    U, s, _ = np.linalg.svd(scores.at_unit_variance(E), full_matrices=False)
+    r2 = scores.min_view_r2(U[:, s > 1e-9 * s.max()], near)
+    return float(-0.5 * np.log2(np.maximum(1 - r2, np.finfo(float).eps)).sum()) + 0.0
 
 
 def _finished(requested: RunFile) -> tuple[Job, run.Run]:
@@ -312,10 +319,9 @@ def lines(made: Comparison) -> list[str]:
     """The comparison for a terminal."""
     columns = shown.columns(made)
     wide = max(len(entry["method"]) for entry in made.table) + 2
+    rows = [("", [heading for _, heading, _ in columns])]
+    rows += [(entry["method"], [shown.cell(entry[key]) for key, _, _ in columns]) for entry in made.table]
     widths = [max(10, len(heading) + 2) for _, heading, _ in columns]
-    found = ["".ljust(wide) + "".join(h.rjust(w) for (_, h, _), w in zip(columns, widths, strict=True))]
-    for entry in made.table:
-        cells = "".join(shown.cell(entry[key]).rjust(w) for (key, _, _), w in zip(columns, widths, strict=True))
-        found.append(f"{entry['method']:<{wide}}{cells}")
+    found = [name.ljust(wide) + "".join(map(str.rjust, cells, widths)) for name, cells in rows]
     found += [f"  {entry['method']}: {entry['note']}" for entry in made.table if entry["note"]]
     return [*found, *(f"  {heading:<18} {why}" for _, heading, why in columns), shown.description(made.facts)]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,8 +63,9 @@ class Truth:
 
 def folds_of(strata: NDArray, how: str) -> NDArray[np.int64]:
     """The fold of each of n rows: stretches, or at random with an equal share of each stratum (n,)."""
-    blocked = how == "blocked"
-    return scores.blocked_folds(len(strata)) if blocked else scores.stratified_folds(strata, np.random.default_rng(0))
+    if how == "blocked":
+        return scores.blocked_folds(len(strata))
+    return scores.stratified_folds(strata, np.random.default_rng(0))
 
 
 def truth_of_options(said: str | None, circular: bool, labels: bool, folds: str) -> Truth | None:
@@ -73,33 +74,41 @@ def truth_of_options(said: str | None, circular: bool, labels: bool, folds: str)
         raise SettingsError(f"--folds {folds} is not known; {suggest(folds, FOLDS)}")
     if circular and labels:
         raise SettingsError("--circular and --labels: the truth is a phase or a label, not both.")
-    if said is None:
-        if circular or labels:
-            raise SettingsError(f"{'--circular' if circular else '--labels'} says of what kind --truth FILE is.")
-        return None
-    return read_truth(said, "phase" if circular else "label" if labels else "value")
+    if said is not None:
+        return read_truth(said, "phase" if circular else "label" if labels else "value")
+    if circular or labels:
+        raise SettingsError(f"{'--circular' if circular else '--labels'} says of what kind --truth FILE is.")
+    return None
 
 
 def read_truth(said: str, kind: str) -> Truth:
     """The truth in a file: ``FILE``, or ``FILE:NAME`` for an array of a .npz or a column of a .csv."""
-    path, name = _split(said)
+    file, _, name = said.rpartition(":")
+    if Path(said).is_file() or not file:  # a colon may also be a part of the file's own name
+        file, name = said, ""
+    path = Path(file)
     if not path.is_file():
         raise DataError(f"--truth {said}: there is no file {path}.")
-    if path.suffix.lower() not in _READERS:
-        raise SettingsError(f"--truth {path}: a file .npy, .npz or .csv is needed.")
     try:
-        values, name = _READERS[path.suffix.lower()](path, name)
+        match path.suffix.lower():
+            case ".npy":
+                if name:
+                    needed = f"a .npy file holds one array without a name; leave {name!r} out"
+                    raise SettingsError(f"--truth {said}: {needed}.")
+                values = np.load(path, allow_pickle=False)
+            case ".npz":
+                with np.load(path, allow_pickle=False) as content:
+                    name = _one_of(name, list(content.keys()), f"--truth {path}")
+                    values = content[name]
+            case ".csv":
+                values, name = _csv(path, name)
+            case _:
+                raise SettingsError(f"--truth {path}: a file .npy, .npz or .csv is needed.")
     except DlccaError:
         raise
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"--truth {said} cannot be read: {error}.") from error
     return Truth(_checked(np.squeeze(values), kind, f"--truth {said}"), kind, name or path.stem)
-
-
-def _split(said: str) -> tuple[Path, str]:
-    """The file and the name in it; a colon may also be a part of the file's own name."""
-    file, _, name = said.rpartition(":")
-    return (Path(said), "") if Path(said).is_file() or not file else (Path(file), name)
 
 
 def _checked(values: NDArray, kind: str, where: str) -> NDArray:
@@ -116,30 +125,16 @@ def _checked(values: NDArray, kind: str, where: str) -> NDArray:
     return values.astype(np.float64)
 
 
-def _npy(path: Path, name: str) -> tuple[NDArray, str]:
-    if name:
-        raise SettingsError(f"--truth {path}:{name}: a .npy file holds one array without a name; leave {name!r} out.")
-    return np.load(path, allow_pickle=False), ""
-
-
-def _npz(path: Path, name: str) -> tuple[NDArray, str]:
-    with np.load(path, allow_pickle=False) as content:
-        name = _one_of(name, list(content.keys()), f"--truth {path}")
-        return content[name], name
-
-
 def _csv(path: Path, name: str) -> tuple[NDArray, str]:
-    import csv
-
     with open(path, newline="", encoding="utf-8-sig") as file:
-        head, *rows = list(csv.reader(file)) or [[]]
-    rows = [row for row in rows if row]
+        head, *rows = [row for row in csv.reader(file) if row] or [[]]
     name = _one_of(name, head, f"--truth {path}")
-    column = head.index(name)
-    short = [number for number, row in enumerate(rows, start=2) if len(row) != len(head)]
-    if short:
-        raise DataError(f"--truth {path}: line {short[0]} has another number of fields than the header's {len(head)}.")
-    texts = [row[column].strip() for row in rows]
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(head):
+            raise DataError(
+                f"--truth {path}: line {number} has another number of fields than the header's {len(head)}."
+            )
+    texts = [row[head.index(name)].strip() for row in rows]
     try:
         return np.array([float(text) if text else np.nan for text in texts]), name
     except ValueError:
@@ -147,13 +142,9 @@ def _csv(path: Path, name: str) -> tuple[NDArray, str]:
 
 
 def _one_of(name: str, known: list[str], where: str) -> str:
-    if name in known:
-        return name
-    if not name and len(known) == 1:
-        return known[0]
+    """The name of an array: the given one, or the only one."""
+    if name in known or (not name and len(known) == 1):
+        return name or known[0]
     if name:
         raise SettingsError(f"{where} has no {name!r}; {suggest(name, known)}")
     raise SettingsError(f"{where} holds {', '.join(known) or 'nothing'}; say which, as FILE:{(known or ['NAME'])[0]}.")
-
-
-_READERS: dict[str, Any] = {".npy": _npy, ".npz": _npz, ".csv": _csv}

@@ -11,10 +11,12 @@ import csv
 import importlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -55,15 +57,6 @@ class Results:
         return cls(str(address), form, *open_sealed(address, form))
 
     @property
-    def names(self) -> list[str]:
-        """Of the coordinates: c1, c2, ..."""
-        return [f"c{i}" for i in range(1, self.group["embedding"].shape[1] + 1)]
-
-    @property
-    def dtype(self) -> np.dtype:
-        return np.dtype(self.group["embedding"].dtype)
-
-    @property
     def in_seconds(self) -> bool:
         """Whether time is in seconds; if not, it is the numbers of samples."""
         return self.header["time_unit"] == "s"
@@ -87,6 +80,12 @@ class Results:
         return lazy_array(self.group, self.header, name, self.address, self.form)
 
     @property
+    def rows_at_once(self) -> int:
+        """Whole chunks, and at least `LEAST_ROWS`."""
+        chunk = int(self.group["embedding"].chunks[0])
+        return chunk * max(1, -(-LEAST_ROWS // chunk))
+
+    @property
     def step(self) -> float:
         """Between two rows, in the unit of time; an error if it is not always the same."""
         steps = np.diff(self.time)
@@ -96,18 +95,6 @@ class Results:
         if not step > 0 or np.abs(steps - step).max() > EVEN * step:
             raise DataError(f"the rows of {self.address} are not evenly spaced in time, as this format needs.")
         return step
-
-    def stamps(self, seconds: NDArray) -> NDArray:
-        """Times as datetime64 in microseconds, UTC; only where the start is known."""
-        assert self.start is not None
-        start = np.datetime64(self.start.astimezone(UTC).replace(tzinfo=None), "us")
-        return start + np.rint(np.asarray(seconds) * 1e6).astype("timedelta64[us]")
-
-    @property
-    def rows_at_once(self) -> int:
-        """Whole chunks, and at least `LEAST_ROWS`."""
-        chunk = int(self.group["embedding"].chunks[0])
-        return chunk * max(1, -(-LEAST_ROWS // chunk))
 
     def blocks(self) -> Iterator[dict[str, NDArray]]:
         """All rows in order, some at a time: ``time``, ``embedding``, ``reason`` and ``outside``.
@@ -119,6 +106,25 @@ class Results:
         for _, part in read_rows(self.group, names, manifest, self.address, self.form, step=self.rows_at_once):
             b = len(part["time"])
             yield {"reason": np.zeros(b, np.uint8), "outside": np.zeros(b, bool), **part}
+
+    def tables(self) -> Iterator[dict[str, NDArray]]:
+        """The columns of a table, some rows at a time."""
+        unit = "seconds" if self.in_seconds else "sample"
+        return (columns(block, self.start, unit) for block in self.blocks())
+
+
+def columns(part: dict[str, NDArray], start: datetime | None, unit: str = "seconds") -> dict[str, NDArray]:
+    """The columns of a table for some rows, by name; time stamps if it is known when time was 0."""
+    stamped = {} if start is None else {"time": stamps(part["time"], start)}
+    coordinates = {f"c{i}": X for i, X in enumerate(part["embedding"].T, start=1)}
+    reason = np.array([*REASONS.values()])[part["reason"]]
+    return {**stamped, unit: part["time"], **coordinates, "reason": reason, "outside": part["outside"]}
+
+
+def stamps(seconds: NDArray, start: datetime) -> NDArray:
+    """Times as datetime64 in microseconds, UTC."""
+    begin = np.datetime64(start.astimezone(UTC).replace(tzinfo=None), "us")
+    return begin + np.rint(seconds * 1e6).astype("timedelta64[us]")
 
 
 def needed(package: str, extra: str, what: str) -> Any:
@@ -171,32 +177,39 @@ def format_of(to: str, out: str | Path) -> str:
 
 def to_parquet(store: str | Path, out: str | Path) -> None:
     """Write the rows of a store as a Parquet file, a row group for each block that is read."""
-    arrow = needed("pyarrow", "parquet", "writing Parquet")
-    parquet = needed("pyarrow.parquet", "parquet", "writing Parquet")
     results = Results.open(str(store))
+    metadata = {"dlcca_store": results.address, "dlcca_fingerprint": results.header["fingerprint"]}
+    needed("pyarrow", "parquet", "writing Parquet")
     places.refuse_file(out, is_known_parquet, "a Parquet file written by dlcca export", inputs=[store])
-    with (
-        atomic_file(out) as temporary,
-        parquet.ParquetWriter(str(temporary), _schema(arrow, results), compression="zstd") as file,
-    ):
-        for block in results.blocks():
-            columns = {name: arrow.array(X, from_pandas=True) for name, X in _columns(results, block).items()}
-            file.write_table(arrow.table(columns).cast(file.schema))
+    with atomic_file(out) as temporary:
+        write_table(temporary, results.tables(), metadata)
+
+
+def write_table(place: Path, tables: Iterable[dict[str, NDArray]], metadata: dict[str, str]) -> None:
+    """Write the columns of tables as one Parquet file, with a row group for each; stamps are in UTC, NaN is null."""
+    arrow, parquet = (needed(name, "parquet", "writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
+    with ExitStack() as stack:
+        file: Any = None
+        for arrays in tables:
+            table = arrow.table({name: arrow.array(X, from_pandas=True) for name, X in arrays.items()})
+            if file is None:
+                utc = {"time": arrow.timestamp("us", tz="UTC")}
+                fields = [(field.name, utc.get(field.name, field.type)) for field in table.schema]
+                schema = arrow.schema(fields, metadata=metadata)
+                file = stack.enter_context(parquet.ParquetWriter(str(place), schema, compression="zstd"))
+            file.write_table(table.cast(file.schema))
 
 
 def to_csv(store: str | Path, out: str | Path) -> None:
     """Write the rows of a store as CSV; coordinates that are not known are left empty."""
     results = Results.open(str(store))
-    digits = 9 if results.dtype.itemsize <= 4 else 17  # as many as the number has
     places.refuse_file(out, is_csv_export, "a CSV file written by dlcca export", inputs=[store])
     with atomic_file(out) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
-        lines: Any = None
-        for block in results.blocks():
-            columns = _columns(results, block)
-            if lines is None:
-                lines = csv.writer(file)
-                lines.writerow(columns)
-            lines.writerows(zip(*(_texts(X, digits) for X in columns.values()), strict=True))
+        lines = csv.writer(file)
+        for number, table in enumerate(results.tables()):
+            if not number:
+                lines.writerow(table)
+            lines.writerows(zip(*map(_texts, table.values()), strict=True))
 
 
 def is_known_parquet(path: Path, mark: str = "dlcca_store") -> bool:
@@ -215,34 +228,17 @@ def is_csv_export(path: Path) -> bool:
     return _FIRST_LINE.match(places.starts_with(path, 1 << 16)) is not None
 
 
-def _columns(results: Results, block: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    made: dict[str, np.ndarray] = {}
-    if results.start is not None:
-        made["time"] = results.stamps(block["time"])
-    made["seconds" if results.in_seconds else "sample"] = block["time"]
-    made |= dict(zip(results.names, block["embedding"].T, strict=True))
-    words = np.array([REASONS[code] for code in range(max(REASONS) + 1)])
-    return made | {"reason": words[block["reason"]], "outside": block["outside"]}
-
-
-def _schema(arrow: Any, results: Results) -> Any:
-    number = arrow.float32() if results.dtype.itemsize <= 4 else arrow.float64()
-    fields = [("time", arrow.timestamp("us", tz="UTC"))] if results.start is not None else []
-    count = arrow.int64() if results.group["time"].dtype.kind in "iu" else arrow.float64()
-    fields.append(("seconds", arrow.float64()) if results.in_seconds else ("sample", count))
-    fields += [(name, number) for name in results.names]
-    schema = arrow.schema([*fields, ("reason", arrow.string()), ("outside", arrow.bool_())])
-    return schema.with_metadata({"dlcca_store": results.address, "dlcca_fingerprint": results.header["fingerprint"]})
-
-
-def _texts(X: np.ndarray, digits: int) -> list[Any]:
-    """The cells of a column."""
-    if X.dtype.kind == "M":
-        return [f"{stamp}Z" for stamp in np.datetime_as_string(X)]
-    if X.dtype.kind == "f":
-        digits = 17 if X.dtype.itemsize > 4 else digits
-        return ["" if x != x else f"{x:.{digits}g}" for x in X.tolist()]
-    return ["true" if x else "false" for x in X.tolist()] if X.dtype.kind == "b" else X.tolist()
+def _texts(X: np.ndarray) -> list[Any]:
+    """The cells of a column; numbers with as many digits as they have."""
+    match X.dtype.kind:
+        case "M":
+            return [f"{stamp}Z" for stamp in np.datetime_as_string(X)]
+        case "f":
+            digits = 17 if X.dtype.itemsize > 4 else 9
+            return ["" if x != x else f"{x:.{digits}g}" for x in X.tolist()]
+        case "b":
+            return ["true" if x else "false" for x in X.tolist()]
+    return X.tolist()
 
 
 def to_xarray(store: str | Path) -> Any:
@@ -252,7 +248,7 @@ def to_xarray(store: str | Path) -> Any:
     """
     xarray = needed("xarray", "xarray", "an xarray Dataset")
     results = Results.open(str(store))
-    group, time = results.group, results.time
+    group, time, start = results.group, results.time, results.start
     variables: dict[str, Any] = {"embedding": (("time", "coordinate"), results.lazy("embedding"))}
     for name in ("reason", "outside", "distance"):
         if name in group:
@@ -260,13 +256,14 @@ def to_xarray(store: str | Path) -> Any:
     if "reason" in variables:
         flags = {"flag_values": list(REASONS), "flag_meanings": " ".join(REASONS.values())}
         variables["reason"] = (*variables["reason"], flags)
-    when = time if results.start is None else results.stamps(time)
-    about = {} if results.start is not None else {"long_name": "seconds" if results.in_seconds else "sample"}
-    names = np.array(results.names, dtype=object)  # of any length: Zarr has no settled form for texts of a fixed one
-    coordinates: dict[str, Any] = {"time": ("time", when, about), "coordinate": names}
+    # Of any length: Zarr has no settled form for texts of a fixed one.
+    names = np.array([f"c{i}" for i in range(1, group["embedding"].shape[1] + 1)], dtype=object)
+    coordinates: dict[str, Any] = {"coordinate": names}
+    if start is None:
+        coordinates["time"] = ("time", time, {"long_name": "seconds" if results.in_seconds else "sample"})
+    else:
+        coordinates |= {"time": ("time", stamps(time, start)), "seconds": ("time", time)}
     attributes = {"source": results.address, "fingerprint": results.header["fingerprint"]}
-    if results.start is not None:
-        coordinates["seconds"] = ("time", time)
     if results.header.get("start"):
         attributes["start"] = results.header["start"]
     return xarray.Dataset(variables, coordinates, attrs=attributes)
@@ -297,19 +294,17 @@ def to_mne(store: str | Path, *, rate: float | None = None) -> Any:
         raise SettingsError(f"the rows of {store} are counted in samples; say their rate in Hz (rate, or --rate).")
     blocks = list(results.blocks())
     E, reason, outside = (np.concatenate([b[name] for b in blocks]) for name in ("embedding", "reason", "outside"))
-    data = E.T.astype(np.float64)
-    names = [f"common{i}" for i in range(1, len(data) + 1)]
+    names = [f"common{i}" for i in range(1, E.shape[1] + 1)]
     info = mne.create_info(names, rate, "misc", verbose="error")
-    raw = mne.io.RawArray(data, info, verbose="error")
+    raw = mne.io.RawArray(E.T.astype(np.float64), info, verbose="error")
     if results.start is not None:
         raw.set_meas_date(results.start.astimezone(UTC))
-    spans = _spans(reason, lambda code: f"BAD_{REASONS[code].upper()}") + _spans(outside, lambda _: "outside")
-    marks = mne.Annotations(
-        [first / rate for first, _, _ in spans],
-        [(last - first) / rate for first, last, _ in spans],
-        [text for _, _, text in spans],
-        orig_time=raw.info["meas_date"],
-    )
+    spans: list[tuple[float, float, str]] = []  # runs of one code: start, duration, text
+    for codes, texts in ((reason, [f"BAD_{word.upper()}" for word in REASONS.values()]), (outside, ["", "outside"])):
+        edges = np.flatnonzero(np.diff(codes.astype(np.int16), prepend=-1, append=-1)).tolist()
+        runs = ((first, last - first, int(codes[first])) for first, last in pairwise(edges))
+        spans += [(first / rate, length / rate, texts[code]) for first, length, code in runs if code]
+    marks = mne.Annotations(*([span[i] for span in spans] for i in range(3)), orig_time=raw.info["meas_date"])
     return raw.set_annotations(marks, verbose="error")
 
 
@@ -325,10 +320,3 @@ def is_mne_export(path: Path) -> bool:
     except Exception:  # whatever a file that is not FIF makes of the reader
         return False
     return names == [f"common{i}" for i in range(1, len(names) + 1)]
-
-
-def _spans(codes: np.ndarray, text: Any) -> list[tuple[int, int, str]]:
-    """Runs of one code other than 0: first row, the one after the last, and their text."""
-    edges = np.flatnonzero(np.diff(codes.astype(np.int16), prepend=-1, append=-1))
-    pairs = zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-    return [(first, last, text(int(codes[first]))) for first, last in pairs if codes[first]]

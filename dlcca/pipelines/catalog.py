@@ -7,7 +7,7 @@ import os
 import socket
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from dlcca.errors import StorageError, StoreFileError
 from dlcca.storage import places
 
 Row = dict[str, Any]
+Values = Sequence[Any] | Mapping[str, Any]
 
 #: Seconds that a change waits for another process that is writing.
 TIMEOUT_S = 30.0
@@ -34,21 +35,18 @@ TABLES = (
         verb TEXT NOT NULL,      -- run, backfill or any other command that changes something
         started TEXT NOT NULL,
         ended TEXT,              -- NULL while it runs, and forever if it was killed
-        host TEXT NOT NULL,
-        pid INTEGER NOT NULL,
+        host TEXT NOT NULL, pid INTEGER NOT NULL,
         exit_code INTEGER,
         summary TEXT,            -- JSON of summary.Summary
         reported INTEGER NOT NULL DEFAULT 0  -- whether the summary covers everything since the last such run
     )""",
     """CREATE TABLE files (     -- as they were last seen
         path TEXT PRIMARY KEY,
-        size INTEGER NOT NULL,
-        stamp TEXT NOT NULL,     -- changes when the file changes
+        size INTEGER NOT NULL, stamp TEXT NOT NULL,  -- the stamp changes when the file changes
         parts TEXT NOT NULL,     -- JSON: all files of the recording, this one first, sidecars last
         n_read INTEGER NOT NULL, -- how many of them a reader is given
         content TEXT,            -- SHA-256; NULL until it was read
-        state TEXT NOT NULL,     -- waiting, known, unreadable or gone; closed for a folder
-        reason TEXT,
+        state TEXT NOT NULL, reason TEXT,  -- waiting, known, unreadable or gone; closed for a folder
         first_seen TEXT NOT NULL
     )""",
     "CREATE INDEX files_by_content ON files (content)",
@@ -56,33 +54,25 @@ TABLES = (
         id INTEGER PRIMARY KEY,
         content TEXT NOT NULL UNIQUE,
         path TEXT NOT NULL,      -- where it was first seen
-        size INTEGER NOT NULL,
+        size INTEGER NOT NULL, first_seen TEXT NOT NULL,
         modified TEXT,           -- modification time of the file
-        first_seen TEXT NOT NULL,
-        start TEXT,              -- of the recording, if its header has one
-        ends TEXT,
+        start TEXT, ends TEXT,   -- of the recording, if its header has them
         day TEXT,                -- of its partition
-        status TEXT NOT NULL,    -- new, done, refused, held, failed, superseded, gone
-        reason TEXT,
+        status TEXT NOT NULL, reason TEXT,  -- new, done, refused, held, failed, superseded, gone
         replaces INTEGER REFERENCES recordings (id),
         attempts INTEGER NOT NULL DEFAULT 0,
         settings TEXT,           -- fingerprint of the settings it was embedded with
         model INTEGER,
-        views TEXT,              -- path relative to the state folder
-        result TEXT,             -- likewise
-        rows INTEGER,
-        valid INTEGER,
-        outside INTEGER,
-        run INTEGER REFERENCES runs (id),
-        finished TEXT
+        views TEXT, result TEXT, -- paths relative to the state folder
+        rows INTEGER, valid INTEGER, outside INTEGER,
+        run INTEGER REFERENCES runs (id), finished TEXT
     )""",
     "CREATE INDEX recordings_by_status ON recordings (status)",
     "CREATE INDEX recordings_by_day ON recordings (day)",
     """CREATE TABLE models (
         version INTEGER PRIMARY KEY,
         generation INTEGER NOT NULL,  -- models of one generation share their preprocessing and axes
-        status TEXT NOT NULL,         -- fitting, current, kept, rejected, removed
-        reason TEXT,                  -- why it was rejected
+        status TEXT NOT NULL, reason TEXT,  -- fitting, current, kept, rejected (with the reason), removed
         because TEXT NOT NULL,        -- why it was fitted
         parent INTEGER,
         created TEXT NOT NULL,
@@ -95,15 +85,13 @@ TABLES = (
         measures TEXT                 -- JSON: baseline, comparison, change of the axes
     )""",
     """CREATE TABLE training (       -- which recordings a model was fitted to
-        model INTEGER NOT NULL,
-        recording INTEGER NOT NULL,
+        model INTEGER NOT NULL, recording INTEGER NOT NULL,
         PRIMARY KEY (model, recording)
     )""",
     """CREATE TABLE partitions (     -- published days
         day TEXT PRIMARY KEY,
         version TEXT NOT NULL,        -- fingerprint of the content
-        recordings INTEGER NOT NULL,
-        rows INTEGER NOT NULL,
+        recordings INTEGER NOT NULL, rows INTEGER NOT NULL,
         models TEXT NOT NULL,         -- JSON
         published TEXT NOT NULL
     )""",
@@ -115,28 +103,18 @@ TABLES = (
     )""",
     """CREATE TABLE drift (
         id INTEGER PRIMARY KEY,
-        recording INTEGER NOT NULL,
-        model INTEGER NOT NULL,
-        run INTEGER,
+        recording INTEGER NOT NULL, model INTEGER NOT NULL, run INTEGER,
         measured TEXT NOT NULL,
-        outside REAL,
-        distance REAL,
-        correlation_change REAL,
-        eigenvalue_change REAL,
-        alarm INTEGER NOT NULL,
-        text TEXT NOT NULL,
+        outside REAL, distance REAL, correlation_change REAL, eigenvalue_change REAL,
+        alarm INTEGER NOT NULL, text TEXT NOT NULL,
         probe TEXT,                   -- JSON
         UNIQUE (recording, model)
     )""",
     """CREATE TABLE history (        -- events
         id INTEGER PRIMARY KEY,
-        run INTEGER,
-        at TEXT NOT NULL,
-        kind TEXT NOT NULL,
-        recording INTEGER,
-        path TEXT,
-        day TEXT,
-        text TEXT NOT NULL
+        run INTEGER, at TEXT NOT NULL,
+        kind TEXT NOT NULL, text TEXT NOT NULL,
+        recording INTEGER, path TEXT, day TEXT
     )""",
     "CREATE INDEX history_by_recording ON history (recording)",
 )
@@ -168,7 +146,7 @@ def _connect(path: Path, timeout_s: float) -> sqlite3.Connection:
         raise StorageError(f"{path} cannot be opened: {getattr(error, 'strerror', None) or error}.") from error
 
 
-class Catalog:
+class Catalog(AbstractContextManager["Catalog"]):
     """The tables above; rows are dicts. A context manager that closes the database."""
 
     def __init__(self, path: Path) -> None:
@@ -180,14 +158,8 @@ class Catalog:
             self._base.close()
             raise
 
-    def close(self) -> None:
-        self._base.close()
-
-    def __enter__(self) -> Catalog:
-        return self
-
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._base.close()
 
     def _prepare(self) -> None:
         self._base.row_factory = sqlite3.Row
@@ -233,22 +205,20 @@ class Catalog:
                 raise
             self._base.commit()
 
-    def all(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
+    def all(self, query: str, values: Values = ()) -> list[Row]:
         """The rows of a query."""
         with self._errors():
             return [dict(row) for row in self._base.execute(query, values)]
 
-    def one(self, query: str, values: Sequence[Any] = ()) -> Row | None:
+    def one(self, query: str, values: Values = ()) -> Row | None:
         """The first row of a query, or None."""
-        found = self.all(query, values)
-        return found[0] if found else None
+        return next(iter(self.all(query, values)), None)
 
-    def value(self, query: str, values: Sequence[Any] = ()) -> Any:
+    def value(self, query: str, values: Values = ()) -> Any:
         """The first value of the first row of a query, or None."""
-        found = self.one(query, values)
-        return None if found is None else next(iter(found.values()))
+        return next(iter((self.one(query, values) or {}).values()), None)
 
-    def do(self, statement: str, values: Sequence[Any] = ()) -> int:
+    def do(self, statement: str, values: Values = ()) -> int:
         """Execute a statement; the id of an inserted row."""
         with self._errors():
             return int(self._base.execute(statement, values).lastrowid or 0)
@@ -260,8 +230,8 @@ class Catalog:
 
     def insert(self, table: str, row: Mapping[str, Any]) -> int:
         """Insert a row; its id."""
-        names, marks = ", ".join(row), ", ".join("?" * len(row))
-        return self.do(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(row.values()))
+        names, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
+        return self.do(f"INSERT INTO {table} ({names}) VALUES ({marks})", row)
 
     def update(self, table: str, row: Mapping[str, Any], **where: Any) -> None:
         """Set columns of the rows whose other columns have the values of ``where``."""

@@ -11,8 +11,9 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -28,6 +29,9 @@ FEW_BLOCKS = 8
 #: Columns of the catalog that hold paths, and the folder that they are relative to.
 PATHS = {"views": "state", "result": "state", "address": "models", "rows_store": "models", "held_store": "models"}
 
+#: SQL: recordings in order of time; those without a start, by name.
+IN_TIME = "day IS NULL, day, start IS NULL, start, path"
+
 Say = Callable[[str], None]
 
 
@@ -40,15 +44,15 @@ class Workers(ExitStack):
 
     def __init__(self, cluster: str | None, workers: int | None, memory_gib: float | None, say: Say = silent) -> None:
         super().__init__()
-        self._options, self._say, self._client = (cluster, workers, memory_gib), say, None
+        self._options, self._client = (cluster, workers, memory_gib, say), None
 
     def client(self, blocks: int) -> Any:
         """A client for this many blocks; None if this process computes them."""
-        cluster, workers, memory_gib = self._options
+        cluster, workers, *_ = self._options
         if self._client is None and (cluster is not None or (workers != 1 and blocks > FEW_BLOCKS)):
             from dlcca.clusters import client_for
 
-            self._client = self.enter_context(client_for(cluster, workers, memory_gib, self._say))
+            self._client = self.enter_context(client_for(*self._options))
         return self._client
 
 
@@ -59,9 +63,9 @@ class Pipeline:
     settings: PipelineSettings
     catalog: Catalog
     workers: Workers
-    run: int | None = None  # id in the catalog
-    clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    clock: Callable[[], datetime]
     say: Say = silent
+    run: int | None = None  # id in the catalog
 
     @property
     def now(self) -> datetime:
@@ -81,17 +85,24 @@ class Pipeline:
 
     def located(self, row: Mapping[str, Any]) -> Row:
         """A row of the catalog with absolute paths."""
-        return _convert_paths(located, self.settings, row)
+        return self._with_paths(located, row)
 
     def relative(self, row: Mapping[str, Any]) -> Row:
         """A row for the catalog, with relative paths."""
-        return _convert_paths(recorded, self.settings, row)
+        return self._with_paths(recorded, row)
+
+    def _with_paths(self, convert: Callable[[Path, str], str], row: Mapping[str, Any]) -> Row:
+        folders = {key: getattr(self.settings, folder) for key, folder in PATHS.items() if row.get(key)}
+        return {**row, **{key: convert(folder, row[key]) for key, folder in folders.items()}}
+
+    def recordings(self, where: str, *values: Any) -> list[Row]:
+        """The recordings for which a condition in SQL is true, in order of time, with absolute paths."""
+        query = f"SELECT * FROM recordings WHERE {where} ORDER BY {IN_TIME}"
+        return [self.located(row) for row in self.catalog.all(query, values)]
 
     def recording(self, number: int) -> Row:
         """A recording by its id."""
-        found = self.catalog.one("SELECT * FROM recordings WHERE id = ?", [number])
-        assert found is not None, number
-        return self.located(found)
+        return self.recordings("id = ?", number)[0]
 
     def models(self, where: str, *values: Any) -> list[Row]:
         """The models for which a condition in SQL is true, with absolute paths and decoded measures."""
@@ -138,27 +149,26 @@ def opened(
         Catalog(read.state / FILE) as catalog,
         Workers(cluster, read.cluster.workers, read.cluster.memory_gib, say) as workers,
     ):
-        pipeline = Pipeline(read, catalog, workers, say=say)
-        if clock is not None:
-            pipeline.clock = clock
-        yield pipeline
+        yield Pipeline(read, catalog, workers, clock or partial(datetime.now, UTC), say)
 
 
 # Folders.
 
 
+#: The folders that a pipeline writes to, by short names, and their settings.
+FOLDERS = {
+    "state": "[pipeline] state",
+    "models": "[model] path",
+    "zarr": "[outputs] zarr",
+    "parquet": "[outputs] parquet",
+}
+
+
 def folders(settings: PipelineSettings) -> dict[str, Path]:
-    """The folders that a pipeline writes to, by short names."""
+    """The folders that a pipeline writes to, by the names in `FOLDERS`."""
     outputs = {name: getattr(settings.outputs, name) for name in ("zarr", "parquet")}
-    return {
-        "state": settings.state,
-        "models": settings.models,
-        **{name: settings.place(path) for name, path in outputs.items() if path},
-    }
-
-
-def _setting(folder: str) -> str:
-    return {"state": "[pipeline] state", "models": "[model] path"}.get(folder, f"[outputs] {folder}")
+    published = {name: settings.place(path) for name, path in outputs.items() if path}
+    return {"state": settings.state, "models": settings.models, **published}
 
 
 def refuse_occupied(settings: PipelineSettings) -> None:
@@ -167,7 +177,7 @@ def refuse_occupied(settings: PipelineSettings) -> None:
         if name == "state":
             refuse_other_state(folder)
         else:
-            places.refuse_folder(folder, setting=_setting(name))
+            places.refuse_folder(folder, setting=FOLDERS[name])
 
 
 def recorded(folder: Path, path: Path | str) -> str:
@@ -187,13 +197,6 @@ def located(folder: Path, name: str) -> str:
             "a backup."
         )
     return str(folder / path)
-
-
-def _convert_paths(
-    convert: Callable[[Path, str], str], settings: PipelineSettings, row: Mapping[str, Any]
-) -> dict[str, Any]:
-    paths = {key: getattr(settings, PATHS[key]) for key, value in row.items() if value and key in PATHS}
-    return {**row, **{key: convert(folder, row[key]) for key, folder in paths.items()}}
 
 
 def remove(settings: PipelineSettings, *paths: Path | str) -> None:
@@ -237,23 +240,16 @@ def claim(settings: PipelineSettings) -> None:
     home = Path(os.path.realpath(settings.path.parent))
     mine = str(home / settings.path.name)
     for name, folder in folders(settings).items():
-        owner, place = _owner(folder)
+        owner = place = ""
+        with suppress(OSError, ValueError):  # nobody has claimed it
+            owner, place = (folder / OWNER).read_text(encoding="utf-8").splitlines()
         if (owner, place) == (mine, str(folder)):
             continue
         if place == str(folder) and Path(owner).parent != home and os.path.isfile(owner):
             raise SettingsError(
                 f"{folder} belongs to the pipeline {owner}; two pipelines cannot share a folder. Choose another one in "
-                f"{settings.path.name}: {_setting(name)}."
+                f"{settings.path.name}: {FOLDERS[name]}."
             )
         if folder.is_dir():
             with suppress(StorageError):  # the next write into the folder reports it
                 files_at(str(folder)).put(OWNER, f"{mine}\n{folder}\n".encode())
-
-
-def _owner(folder: Path) -> tuple[str, str]:
-    """The pipeline that a folder belongs to, and the path of the folder then; empty if nobody has claimed it."""
-    try:
-        owner, place = (folder / OWNER).read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return "", ""
-    return owner, place

@@ -13,12 +13,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import zarr
+
 from dlcca.errors import DataError, SettingsError, StaleStage, StorageError, StoreFileError
+from dlcca.fitting import transform as transforming
+from dlcca.model import Recordings
 from dlcca.pipelines import recordings, sources
-from dlcca.pipelines.catalog import Row
 from dlcca.pipelines.context import Pipeline
 from dlcca.pipelines.recordings import HeldBack
+from dlcca.recordings import ingest as ingesting
+from dlcca.recordings import new_recordings
 from dlcca.settings.recipe import ViewRecipe
+from dlcca.storage import transformed
+from dlcca.storage import views as store
 from dlcca.storage.formats import Format, is_form, open_sealed, plain, read_array, seal, write_array
 from dlcca.storage.places import replacing
 
@@ -29,29 +36,27 @@ FORM = Format(
 
 def embed(pipeline: Pipeline, number: int) -> None:
     """Embed a recording. Its errors are stored in the catalog, not raised."""
-    from dlcca.storage import views as store
-
     recording = pipeline.recording(number)
     place = views_place(pipeline, recording)
-    made_before = store.is_views(str(place))
+    is_made = store.is_views(str(place))
+
+    def embedded() -> dict[str, Any]:
+        header = ingest(pipeline, number)
+        gate(pipeline, header)
+        return transform(pipeline, number, header)
+
     try:
         try:
-            facts = _embedded(pipeline, number)
+            facts = embedded()
         except (DataError, StoreFileError):
-            if not made_before:
+            if not is_made:
                 raise
             pipeline.remove(place)  # the views of an earlier run may be damaged: make them again
-            facts = _embedded(pipeline, number)
+            facts = embedded()
     except Exception as error:
         recordings.failed(pipeline, recording, error)
     else:
         recordings.done(pipeline, recording, facts)
-
-
-def _embedded(pipeline: Pipeline, number: int) -> dict[str, Any]:
-    header = ingest(pipeline, number)
-    gate(pipeline, header)
-    return transform(pipeline, number, header)
 
 
 def views_place(pipeline: Pipeline, recording: Mapping[str, Any]) -> Path:
@@ -62,33 +67,38 @@ def views_place(pipeline: Pipeline, recording: Mapping[str, Any]) -> Path:
 
 def can_be_repeated(pipeline: Pipeline, recording: Mapping[str, Any]) -> bool:
     """Whether a recording can be embedded again: its file or its views exist."""
-    from dlcca.storage import views as store
-
     known = pipeline.catalog.value("SELECT 1 FROM files WHERE content = ? AND state = 'known'", [recording["content"]])
     return bool(known) or store.is_views(str(views_place(pipeline, recording)))
 
 
-def ingest(pipeline: Pipeline, number: int) -> dict[str, Any]:
-    """Make the views of a recording; the header of their store, with its address as ``store``."""
-    from dlcca.recordings import new_recordings
+def ingest(pipeline: Pipeline, number: int, first: Path | None = None) -> dict[str, Any]:
+    """Make the views of a recording, unless they exist; the header of their store, with its address as ``store``.
 
+    A recording that determines the preprocessing has views at ``first``: by the settings alone, scaled by itself.
+    """
     recording = pipeline.recording(number)
-    place, scaling = views_place(pipeline, recording), str(preprocessing_place(pipeline))
+    place = first or views_place(pipeline, recording)
 
-    def prepare(files: list[str]) -> Any:
-        return new_recordings.prepared(str(place), scaling, read_preprocessing(pipeline), files)
+    def make() -> None:
+        if first:
+            job, line = ingesting.prepared(str(place), _recipes_for(pipeline, files))
+        else:
+            scaling = str(preprocessing_place(pipeline))
+            job, line = new_recordings.prepared(str(place), scaling, read_preprocessing(pipeline), files)
+        ingesting.run(job, line, pipeline.workers.client(job.n_blocks))
 
-    return _views(pipeline, recording, place, prepare)
-
-
-def first_views(pipeline: Pipeline, number: int, place: Path) -> dict[str, Any]:
-    """As `ingest`, for a recording that determines the preprocessing: by the settings alone, scaled by itself."""
-    from dlcca.recordings import ingest as ingesting
-
-    def prepare(files: list[str]) -> Any:
-        return ingesting.prepared(str(place), _recipes_for(pipeline, files))
-
-    return _views(pipeline, pipeline.recording(number), place, prepare)
+    if not store.is_views(str(place)):
+        parts, n_read, stamp = recordings.files_of(pipeline, recording)
+        scratch = pipeline.state / "work" / f"files-{number}"
+        try:
+            files = sources.local_files(parts, scratch)[:n_read]
+            _resumed(pipeline, place, bool(ingesting.begun(str(place))), make)
+        finally:
+            pipeline.remove(scratch)
+        if not sources.has_stamp(parts, stamp):
+            pipeline.remove(place)
+            raise StorageError(f"{os.path.basename(recording['path'])} changed while it was read.")
+    return {**store.describe(str(place)), "store": str(place)}
 
 
 def _recipes_for(pipeline: Pipeline, files: Sequence[str]) -> dict[str, ViewRecipe]:
@@ -102,40 +112,15 @@ def _recipes_for(pipeline: Pipeline, files: Sequence[str]) -> dict[str, ViewReci
     return recipes
 
 
-def _views(pipeline: Pipeline, recording: Row, place: Path, prepare: Callable[[list[str]], Any]) -> dict[str, Any]:
-    """Make views of the files of a recording, unless they exist. The files must not change meanwhile."""
-    from dlcca.recordings import ingest as ingesting
-    from dlcca.storage import views as store
-
-    def make(files: list[str]) -> None:
-        job, line = prepare(files)
-        ingesting.run(job, line, pipeline.workers.client(job.n_blocks))
-
-    if not store.is_views(str(place)):
-        parts, n_read, stamp = recordings.files_of(pipeline, recording)
-        _clear(pipeline, place, bool(ingesting.begun(str(place))))
-        scratch = pipeline.state / "work" / f"files-{recording['id']}"
-        try:
-            files = sources.local_files(parts, scratch)[:n_read]
-            try:
-                make(files)
-            except StaleStage:  # begun with a file of another date
-                pipeline.remove(place)
-                make(files)
-        finally:
-            pipeline.remove(scratch)
-        if not sources.has_stamp(parts, stamp):
-            pipeline.remove(place)
-            raise StorageError(f"{os.path.basename(recording['path'])} changed while it was read.")
-    return {**store.describe(str(place)), "store": str(place)}
-
-
-def _clear(pipeline: Pipeline, place: Path, begun: bool) -> None:
-    """Prepare what a killed run has left for resumption; remove it if no stage was ``begun``."""
-    if begun:
-        pipeline.remove(*place.rglob("*.partial"))  # files that Zarr was writing
-    else:
+def _resumed(pipeline: Pipeline, place: Path, begun: bool, make: Callable[[], Any]) -> Any:
+    """Make a store from what a killed run has left of it; from nothing if no stage was ``begun``, or it is stale."""
+    # Files that Zarr was writing, or all.
+    pipeline.remove(*place.rglob("*.partial") if begun else [place])
+    try:
+        return make()
+    except StaleStage:  # begun with a file of another date, or with views that have been made again since
         pipeline.remove(place)
+        return make()
 
 
 def gate(pipeline: Pipeline, header: Mapping[str, Any]) -> None:
@@ -154,34 +139,20 @@ def gate(pipeline: Pipeline, header: Mapping[str, Any]) -> None:
 
 def transform(pipeline: Pipeline, number: int, header: Mapping[str, Any]) -> dict[str, Any]:
     """Coordinates of a recording by the model in use; columns for the catalog."""
-    from dlcca.fitting import transform as transforming
-    from dlcca.storage import transformed
-
     recording, model = pipeline.recording(number), pipeline.current_model()
     assert model is not None, "there is no model yet"
     views = header["store"]
     place = pipeline.state / "results" / f"{number:06d}-{recording['content'][:12]}-v{model['version']}.zarr"
-    if not transformed.is_transformed(str(place)):
-        _clear(pipeline, place, transforming.progress(str(place)) is not None)
 
     def make() -> dict[str, Any]:
         job = transforming.prepared(str(place), model["address"], transforming.views_of_store(views), views)
         return transforming.run(job, pipeline.workers.client(job.stage.n_blocks))
 
-    try:
-        made = make()
-    except StaleStage:  # of views that have been made again since
-        pipeline.remove(place)
-        made = make()
-    return {
-        "settings": pipeline.settings.fingerprint(),
-        "model": model["version"],
-        "views": views,
-        "result": str(place),
-        "rows": made["samples"],
-        "valid": made["valid"],
-        "outside": made["outside"],
-    }
+    begun = transformed.is_transformed(str(place)) or transforming.progress(str(place)) is not None
+    made = _resumed(pipeline, place, begun, make)
+    columns = {"rows": made["samples"], "valid": made["valid"], "outside": made["outside"]}
+    columns |= {"settings": pipeline.settings.fingerprint(), "model": model["version"]}
+    return {**columns, "views": views, "result": str(place)}
 
 
 # Preprocessing.
@@ -198,20 +169,16 @@ def has_preprocessing(pipeline: Pipeline) -> bool:
     return is_form(place, FORM) and open_sealed(place, FORM)[1]["settings"] == pipeline.settings.fingerprint()
 
 
-def read_preprocessing(pipeline: Pipeline) -> Any:
-    """The preprocessing as a `dlcca.model.Recordings`."""
-    from dlcca.model import Recordings
-
+def read_preprocessing(pipeline: Pipeline) -> Recordings:
+    """The preprocessing of this generation."""
     place = preprocessing_place(pipeline)
     group, header = open_sealed(place, FORM)
     arrays = {name: read_array(group, name, digest, place, FORM) for name, digest in header["manifest"].items()}
     return Recordings(header["facts"], arrays)
 
 
-def write_preprocessing(pipeline: Pipeline, made: Any) -> None:
-    """Store the preprocessing of a recording or of a model (a `dlcca.model.Recordings`) for all that follow."""
-    import zarr
-
+def write_preprocessing(pipeline: Pipeline, made: Recordings) -> None:
+    """Store the preprocessing of a recording or of a model for all that follow."""
     with replacing(preprocessing_place(pipeline), FORM) as place:
         group = zarr.create_group(str(place), zarr_format=3)
         arrays = {name: write_array(group, name, X) for name, X in made.scaling.items()}

@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from dlcca.errors import DlccaError, SettingsError, StoreFileError, described, exit_code
-from dlcca.pipelines import drift, publish, retention, settings, versions
+from dlcca.pipelines import publish, retention, settings, versions
 from dlcca.pipelines.catalog import FILE, Catalog, iso, locked, refuse_other_state
 from dlcca.pipelines.context import Pipeline, Say, claim, opened, refuse_occupied, silent
-from dlcca.pipelines.recordings import discover, order
+from dlcca.pipelines.recordings import NOT_MEASURED, discover, order
 from dlcca.pipelines.summary import Summary, is_wanted, notify
 
 #: How a step is called: with its name, its function and its arguments. A scheduler may make it a task of its own.
@@ -54,7 +55,7 @@ def begun(
         read = settings.read(path)
     except SettingsError as error:  # also in the history: nobody may read the output of cron
         with suppress(DlccaError):
-            _record_invalid_settings(path, verb, error, datetime.now(UTC) if clock is None else clock())
+            _record_invalid_settings(path, verb, error, clock() if clock else datetime.now(UTC))
         raise
     refuse_occupied(read)
     claim(read)  # before the catalog is opened, which may be that of another pipeline
@@ -62,34 +63,37 @@ def begun(
         document: dict[str, Any] | None = None
         try:
             with locked(pipeline.state):
-                pipeline.run = pipeline.catalog.begin_run(verb, pipeline.now)
-                summary = Summary(run=pipeline.run, name=pipeline.settings.pipeline.name)
+                pipeline.run = run = pipeline.catalog.begin_run(verb, pipeline.now)
+                summary = Summary(run=run, name=read.pipeline.name)
                 try:
                     _note_clock(pipeline)
                     # Temporary files of a killed run.
-                    pipeline.remove(pipeline.state / "work", *pipeline.settings.models.glob(".*.zarr.*"))
+                    pipeline.remove(pipeline.state / "work", *read.models.glob(".*.zarr.*"))
                     yield pipeline, summary
                 except BaseException as error:
-                    document = _record_error(pipeline, error)
+                    document = _error_document(run, error)
+                    try:
+                        pipeline.note("error", document["text"])
+                        pipeline.catalog.end_run(run, pipeline.now, document, reported=False)
+                    except Exception as second:
+                        say(f"the error could not be recorded in the catalog: {second}")
                     raise
-                claim(pipeline.settings)  # with the folders that this run has made
+                claim(read)  # with the folders that this run has made
                 document = summary.document()
-                pipeline.catalog.end_run(pipeline.run, pipeline.now, document, reported=summary.complete)
+                pipeline.catalog.end_run(run, pipeline.now, document, reported=summary.complete)
         finally:
             if document is not None:  # after the lock is released, because a notification may be slow
-                _write_page(pipeline)
-                _notify(pipeline, document)
+                _report(pipeline, document)
 
 
 def _record_invalid_settings(path: str | Path, verb: str, error: SettingsError, now: datetime) -> None:
     state = settings.state_of(path)
-    if state is None:
-        return
-    refuse_other_state(state)
-    with Catalog(state / FILE) as catalog, catalog.change():
-        run = catalog.begin_run(verb, now)
-        catalog.insert("history", {"run": run, "at": iso(now), "kind": "error", "text": str(error)})
-        catalog.end_run(run, now, _error_document(run, error), reported=False)
+    if state is not None:
+        refuse_other_state(state)
+        with Catalog(state / FILE) as catalog, catalog.change():
+            run = catalog.begin_run(verb, now)
+            catalog.insert("history", {"run": run, "at": iso(now), "kind": "error", "text": str(error)})
+            catalog.end_run(run, now, _error_document(run, error), reported=False)
 
 
 def catalog_of(path: str | Path) -> tuple[Catalog, str]:
@@ -112,49 +116,30 @@ def _note_clock(pipeline: Pipeline) -> None:
         pipeline.note("clock", f"The clock of this machine was set back: the last run is {back} in the future.")
 
 
-def _error_document(run: int | None, error: BaseException) -> dict[str, Any]:
+def _error_document(run: int, error: BaseException) -> dict[str, Any]:
     """The summary of a run that ended with an error."""
     reason = described(error)
     return {"exit_code": exit_code(error), "news": True, "error": reason, "text": reason, "run": run}
 
 
-def _record_error(pipeline: Pipeline, error: BaseException) -> dict[str, Any]:
-    """Record the error of a run, if the catalog can still be written; its summary."""
-    assert pipeline.run is not None
-    document = _error_document(pipeline.run, error)
-    try:
-        pipeline.note("error", document["text"])
-        pipeline.catalog.end_run(pipeline.run, pipeline.now, document, reported=False)
-    except Exception as second:
-        pipeline.say(f"the error could not be recorded in the catalog: {second}")
-    return document
+def _report(pipeline: Pipeline, document: dict[str, Any]) -> None:
+    """Write the page of the pipeline and send notifications; an error is only noted."""
+    found, options = pipeline.settings, pipeline.settings.notify
+    failures = []
+    if found.outputs.page:
+        from dlcca.pipelines import page
 
-
-def _write_page(pipeline: Pipeline) -> None:
-    """Write the page of the pipeline; an error is only noted."""
-    if not pipeline.settings.outputs.page:
-        return
-    from dlcca.pipelines import page
-
-    try:
-        page.write(pipeline)
-    except Exception as error:
-        _note_or_say(pipeline, "page", f"The page of the pipeline could not be written: {error}")
-
-
-def _notify(pipeline: Pipeline, document: dict[str, Any]) -> None:
-    """Send notifications; an error is only noted."""
-    options = pipeline.settings.notify
+        try:
+            page.write(pipeline)
+        except Exception as error:
+            failures.append(("page", f"The page of the pipeline could not be written: {error}"))
     if is_wanted(options, document):
-        for failure in notify(options, {"pipeline": pipeline.settings.pipeline.name, **document}):
-            _note_or_say(pipeline, "notify", failure)
-
-
-def _note_or_say(pipeline: Pipeline, kind: str, text: str) -> None:
-    try:
-        pipeline.note(kind, text)
-    except DlccaError as error:
-        pipeline.say(f"{text} {error}")
+        failures += [("notify", text) for text in notify(options, {"pipeline": found.pipeline.name, **document})]
+    for kind, text in failures:
+        try:
+            pipeline.note(kind, text)
+        except DlccaError as error:
+            pipeline.say(f"{text} {error}")
 
 
 # The steps.
@@ -163,16 +148,15 @@ def _note_or_say(pipeline: Pipeline, kind: str, text: str) -> None:
 def is_anything_due(pipeline: Pipeline) -> bool:
     """Whether there is more to do than to list the files; checked before slow imports."""
     catalog = pipeline.catalog
+    statuses = ["new", "failed"]
     if pipeline.current_model() is None:  # recordings may have been embedded with a model that is no longer in use
-        model_due = catalog.value("SELECT count(*) FROM recordings WHERE status = 'done'")
-    else:
-        model_due = versions.due(pipeline)
+        statuses.append("done")
     return bool(
-        model_due
-        or catalog.value("SELECT count(*) FROM recordings WHERE status IN ('new', 'failed')")
-        or catalog.value("SELECT count(*) FROM models WHERE status = 'fitting'")
+        versions.due(pipeline)
+        or catalog.value(f"SELECT 1 FROM recordings WHERE status IN ({', '.join('?' * len(statuses))})", statuses)
+        or catalog.value("SELECT 1 FROM models WHERE status = 'fitting'")
         or publish.due(pipeline)
-        or drift.pending(pipeline)
+        or catalog.value(f"SELECT 1 FROM recordings WHERE {NOT_MEASURED}")
     )
 
 
@@ -184,7 +168,7 @@ def work_off(pipeline: Pipeline, summary: Summary, do: Do = _call) -> None:
 
 
 def _work_off(pipeline: Pipeline, summary: Summary, do: Do) -> None:
-    from dlcca.pipelines import embed, models
+    from dlcca.pipelines import drift, embed, models
 
     versions.remove_unfinished(pipeline)
     model = pipeline.current_model()
@@ -202,9 +186,9 @@ def _work_off(pipeline: Pipeline, summary: Summary, do: Do) -> None:
         do("first fit", models.first_fit, pipeline)
         ordered = order(pipeline)  # without those that do not pass the gate
     model = pipeline.current_model()
-    summary.model = None if model is None else model["version"]
     if model is not None:
-        for day, recordings in groupby(ordered, key=lambda recording: recording["day"]):
+        summary.model = model["version"]
+        for day, recordings in groupby(ordered, key=itemgetter("day")):
             do(f"embed {day}", embed_day, pipeline, [recording["id"] for recording in recordings], summary)
     do("publish", publish_due, pipeline, summary)
     if model is not None:
@@ -253,18 +237,18 @@ def collect(pipeline: Pipeline, summary: Summary) -> None:
     catalog = pipeline.catalog
     summary.doubts = [text] if (text := versions.doubt(pipeline)) else []
     last = catalog.value("SELECT max(id) FROM runs WHERE reported AND id < ?", [pipeline.run]) or 0
-    for row in catalog.all("SELECT path, status, reason FROM recordings WHERE run > ? ORDER BY id", [last]):
+    query = (
+        "SELECT 1 AS part, id, path, status, reason FROM recordings WHERE run > :last "
+        "UNION ALL "  # failed to be embedded again, and kept the earlier result
+        "SELECT 2, h.id, h.path, h.kind, h.text FROM history AS h JOIN recordings AS r ON r.id = h.recording "
+        "WHERE h.run > :last AND h.kind IN ('refused', 'held', 'failed') AND r.status = 'done' AND r.run <= :last "
+        "ORDER BY part, id"
+    )
+    for row in catalog.all(query, {"last": last}):
         if row["status"] in ("done", "refused", "held", "failed"):
             getattr(summary, row["status"]).append(row["path"])
         if row["reason"]:
             summary.reasons[row["path"]] = row["reason"]
-    query = (
-        "SELECT h.kind, h.path, h.text FROM history AS h JOIN recordings AS r ON r.id = h.recording "
-        "WHERE h.run > ? AND h.kind IN ('refused', 'held', 'failed') AND r.status = 'done' AND r.run <= ?"
-    )
-    for row in catalog.all(query, [last, last]):  # failed to be embedded again, and kept the earlier result
-        getattr(summary, row["kind"]).append(row["path"])
-        summary.reasons[row["path"]] = row["text"]
     query = "SELECT text FROM drift WHERE alarm AND run > ? ORDER BY id"
     summary.alarms = [row["text"] for row in catalog.all(query, [last])]
     summary.complete = True
@@ -288,15 +272,16 @@ def backfill(
 
     ``again``: also recordings that were refused or held back. ``anew``: all recordings, with a newly fitted model.
     """
-    days = _day(first, "0000-01-01"), _day(last, "9999-12-31")
+    days = {"first": _day(first, "0000-01-01"), "last": _day(last, "9999-12-31")}
     if anew and (first or last):
         raise SettingsError("--anew is for all days: coordinates of models that were fitted separately differ.")
     with begun(path, "backfill", cluster, say, clock) as (pipeline, summary):
         summary.found = discover(pipeline)
-        if anew:
-            _begin_anew(pipeline)
-        else:
-            _mark_days(pipeline, *days, again)
+        with pipeline.catalog.change():
+            if anew:
+                _begin_anew(pipeline)
+            else:
+                _mark_days(pipeline, days, again)
         work_off(pipeline, summary)
     return summary
 
@@ -308,32 +293,28 @@ def _day(text: str | None, default: str) -> str:
         raise SettingsError(f"{text!r} is not a day; give one such as 2026-01-31.") from error
 
 
-def _mark_days(pipeline: Pipeline, first: str, last: str, again: bool) -> None:
+def _mark_days(pipeline: Pipeline, days: dict[str, str], again: bool) -> None:
     """Mark what is to be embedded again; its published result stays until then."""
-    model = pipeline.current_model()
-    with pipeline.catalog.change():
-        if model is not None:
-            pipeline.catalog.do(
-                "UPDATE recordings SET status = 'new', attempts = 0 WHERE status = 'done' AND model != ? "
-                "AND day BETWEEN ? AND ?",
-                [model["version"], first, last],
-            )
-        if again:
-            pipeline.catalog.do(
-                "UPDATE recordings SET status = 'new', attempts = 0, reason = NULL, day = NULL "
-                "WHERE status IN ('refused', 'held') AND coalesce(day, ?) BETWEEN ? AND ?",
-                [first, first, last],
-            )
+    pipeline.catalog.do(
+        "UPDATE recordings SET status = 'new', attempts = 0 WHERE status = 'done' AND day BETWEEN :first AND :last "
+        "AND model != (SELECT version FROM models WHERE status = 'current')",
+        days,
+    )
+    if again:
+        pipeline.catalog.do(
+            "UPDATE recordings SET status = 'new', attempts = 0, reason = NULL, day = NULL "
+            "WHERE status IN ('refused', 'held') AND coalesce(day, :first) BETWEEN :first AND :last",
+            days,
+        )
 
 
 def _begin_anew(pipeline: Pipeline) -> None:
     """Begin a new generation: no model is in use, and every recording with a file is marked."""
-    with pipeline.catalog.change():
-        pipeline.catalog.update("models", {"status": "kept"}, status="current")
-        # Without a reason they count as used: this ends their generation, and allows a fit to the same recordings.
-        pipeline.catalog.do(f"UPDATE models SET reason = NULL WHERE {versions.UNTRUSTED}")
-        pipeline.catalog.do(
-            "UPDATE recordings SET status = 'new', attempts = 0, reason = NULL, result = NULL WHERE status IN "
-            "('done', 'refused', 'held', 'failed') AND content IN (SELECT content FROM files WHERE state = 'known')"
-        )
-        pipeline.note("anew", "A new model is fitted, and all recordings are embedded again with it.")
+    pipeline.catalog.update("models", {"status": "kept"}, status="current")
+    # Without a reason they count as used: this ends their generation, and allows a fit to the same recordings.
+    pipeline.catalog.do(f"UPDATE models SET reason = NULL WHERE {versions.UNTRUSTED}")
+    pipeline.catalog.do(
+        "UPDATE recordings SET status = 'new', attempts = 0, reason = NULL, result = NULL WHERE status IN "
+        "('done', 'refused', 'held', 'failed') AND content IN (SELECT content FROM files WHERE state = 'known')"
+    )
+    pipeline.note("anew", "A new model is fitted, and all recordings are embedded again with it.")

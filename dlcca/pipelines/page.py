@@ -19,9 +19,8 @@ from dlcca.errors import SettingsError
 from dlcca.pipelines import versions
 from dlcca.pipelines.catalog import Row
 from dlcca.pipelines.context import Pipeline, Say, opened
-from dlcca.pipelines.drift import MEASURES
 from dlcca.pipelines.publish import places
-from dlcca.pipelines.settings import DriftSection
+from dlcca.pipelines.settings import MEASURES, DriftSection
 from dlcca.pipelines.summary import status
 from dlcca.storage.files import files_at
 from dlcca.storage.places import refuse_file
@@ -33,13 +32,7 @@ MOST_RUNS, MOST_FAILURES, MOST_DAYS, MOST_DRIFT = 60, 200, 60, 400
 #: SQL: runs that did something, or failed. The others may be many, and are only counted.
 NEWS = "ended IS NULL OR exit_code != 0 OR verb = 'rollback' OR coalesce(json_extract(summary, '$.news'), 0)"
 #: Meaning of exit codes.
-ENDS = {
-    0: "done",
-    2: "wrong setting",
-    3: "recordings refused",
-    4: "storage or cluster failed",
-    5: "not to be trusted",
-}
+ENDS = {0: "done", 2: "wrong setting", 3: "recordings refused", 4: "storage or cluster failed", 5: "not to be trusted"}
 STATUSES = {"refused": "refused", "held": "held back", "failed": "tried again", "unreadable": "cannot be read"}
 MODELS = {"current": "in use", "kept": "kept", "rejected": "not used", "removed": "removed"}
 
@@ -47,19 +40,15 @@ MODELS = {"current": "in use", "kept": "kept", "rejected": "not used", "removed"
 def page_place(pipeline: Pipeline, out: Path | None = None) -> Path:
     """The path of the page: the given one, or that of the settings."""
     page = pipeline.settings.outputs.page
-    if out is None and not page:
+    if not out and not page:
         raise SettingsError('[outputs] page = "": there is no path for a page; give one there, or with --out.')
-    return (out if out is not None else pipeline.settings.place(page)).absolute()
+    return (out or pipeline.settings.place(page)).absolute()
 
 
 def write(pipeline: Pipeline, out: Path | None = None) -> Path:
     """Write the page atomically; its path. An existing file that is not such a page is refused."""
-    place = page_place(pipeline, out)
-
-    def is_page(path: Path) -> bool:
-        return MARK.encode() in path.read_bytes()
-
-    refuse_file(place, is_page, "the page of a pipeline", setting="[outputs] page")
+    place, noun = page_place(pipeline, out), "the page of a pipeline"
+    refuse_file(place, lambda path: MARK.encode() in path.read_bytes(), noun, setting="[outputs] page")
     files_at(str(place.parent)).put(place.name, render(pipeline, place).encode())
     return place
 
@@ -105,16 +94,14 @@ def number(value: int | None) -> str:
 def _headline(last: Row | None) -> str:
     if last is None:
         return "There has been no run yet"
-    code, day = last["exit_code"], moment(last["started"])
-    if code == 0:
-        return f"The run of {day} was successful"
-    return f"The run of {day} ended with exit code {code}: {ENDS.get(code, 'unexpected')}"
+    code = last["exit_code"]
+    how = f"ended with exit code {code}: {ENDS.get(code, 'unexpected')}" if code else "was successful"
+    return f"The run of {moment(last['started'])} {how}"
 
 
 def _facts(pipeline: Pipeline, found: dict[str, Any]) -> list[tuple[str, str, str]]:
     """The numbers at the top, by the status of the pipeline: name, value and detail."""
     counts, days, model = found["recordings"], found["published"], found["model"]
-    waiting = found["files"].get("waiting", 0)
     bad = {STATUSES[status]: counts[status] for status in ("refused", "held", "failed") if counts.get(status)}
     if model is not None:
         trusted = "trusted" if model["trusted"] else "not trusted"
@@ -122,8 +109,9 @@ def _facts(pipeline: Pipeline, found: dict[str, Any]) -> list[tuple[str, str, st
     else:
         last = versions.last_untrusted(pipeline)
         about = "" if last is None else f"model {last['version']} is not trusted and not used"
+    waiting = f"{found['files'].get('waiting', 0)} files not complete yet"
     return [
-        ("recordings embedded", number(counts.get("done")), f"{waiting} files not complete yet"),
+        ("recordings embedded", number(counts.get("done")), waiting),
         ("days published", number(days["days"]), f"{days['first']} to {days['last']}" if days["days"] else ""),
         ("rows published", number(days["rows"]), ""),
         ("recordings not embedded", number(sum(bad.values())), ", ".join(f"{n} {what}" for what, n in bad.items())),
@@ -142,24 +130,23 @@ def _runs(pipeline: Pipeline) -> list[Row]:
 
 def _failures(pipeline: Pipeline) -> list[Row]:
     """Recordings that were not embedded, and files and folders that cannot be read."""
-    query = """
-        SELECT path, day, status AS what, reason, finished AS at FROM recordings
-            WHERE status IN ('refused', 'held', 'failed')
-        UNION ALL
-        SELECT path, NULL, 'unreadable', reason, first_seen FROM files WHERE state IN ('unreadable', 'closed')
-        ORDER BY at DESC LIMIT ?
-    """
+    query = (
+        "SELECT path, day, status AS what, reason, finished AS at FROM recordings "
+        "WHERE status IN ('refused', 'held', 'failed') UNION ALL "
+        "SELECT path, NULL, 'unreadable', reason, first_seen FROM files WHERE state IN ('unreadable', 'closed') "
+        "ORDER BY at DESC LIMIT ?"
+    )
     return pipeline.catalog.all(query, [MOST_FAILURES])
 
 
 def _drift(pipeline: Pipeline) -> list[Row]:
     """The latest measurements of drift, in order of day."""
     query = (
-        "SELECT drift.*, recordings.day, recordings.start, recordings.path FROM drift JOIN recordings "
-        "ON recordings.id = drift.recording ORDER BY drift.id DESC LIMIT ?"
+        "SELECT * FROM (SELECT drift.*, recordings.day, recordings.start, recordings.path FROM drift JOIN recordings "
+        "ON recordings.id = drift.recording ORDER BY drift.id DESC LIMIT ?) "
+        "ORDER BY coalesce(day, ''), coalesce(start, ''), id"
     )
-    found = pipeline.catalog.all(query, [MOST_DRIFT])
-    return sorted(found, key=lambda row: (row["day"] or "", row["start"] or "", row["id"]))
+    return pipeline.catalog.all(query, [MOST_DRIFT])
 
 
 def _models(pipeline: Pipeline, place: Path) -> list[Row]:
@@ -170,25 +157,24 @@ def _models(pipeline: Pipeline, place: Path) -> list[Row]:
         warnings, is_rejected = versions.warnings_of(model), model["status"] == "rejected"
         if warnings:
             what = "not trusted, not used" if is_rejected else f"{what}, not trusted"
-        is_good = not warnings and not is_rejected
-        row = {"against": model["reason"] or "; ".join(warnings), "what": what, "good": is_good}
-        row["links"] = [(_href(report, place), "report")] if report.exists() else []
-        rows.append({**model, **row, "comparison": model["measures"].get("comparison")})
+        row = {"against": model["reason"] or "; ".join(warnings), "what": what}
+        row |= {"good": not warnings and not is_rejected, "comparison": model["measures"].get("comparison")}
+        row["links"] = _links({"report": report} if report.exists() else {}, place)
+        rows.append({**model, **row})
     return rows
+
+
+def _links(files: dict[str, Path], place: Path) -> list[tuple[str, str]]:
+    """Addresses relative to a page at ``place``, and names."""
+    return [(quote(os.path.relpath(file, place.parent)), name) for name, file in files.items()]
 
 
 def _days(pipeline: Pipeline, place: Path) -> list[Row]:
     """Published days, each with links to its files."""
     rows = pipeline.catalog.all("SELECT * FROM partitions ORDER BY day DESC LIMIT ?", [MOST_DAYS])
     for row in rows:
-        paths = {"Zarr" if path.suffix == ".zarr" else "Parquet": path for path in places(pipeline, row["day"])}
-        row["links"] = [(_href(path, place), name) for name, path in paths.items()]
-        row["models"] = json.loads(row["models"])
+        row |= {"models": json.loads(row["models"]), "links": _links(places(pipeline, row["day"]), place)}
     return rows
-
-
-def _href(path: Path, place: Path) -> str:
-    return quote(os.path.relpath(path, place.parent))
 
 
 # Figures of drift.
@@ -200,43 +186,37 @@ LABEL = 48
 
 
 def drift_figures(rows: Sequence[Row], bounds: DriftSection) -> list[dict[str, Any]]:
-    """What is drawn of each measure; ``rows`` in order of day."""
+    """Texts and positions of the figure of each measure; ``rows`` in order of day."""
     rows = [row for row in rows if row["day"]]
-    return [
-        _figure(rows, column, getattr(bounds, bound), title, form)
-        for column, bound, title, form, _ in MEASURES
-        if any(row[column] is not None for row in rows)
-    ]
-
-
-def _figure(rows: Sequence[Row], column: str, bound: float, title: str, form: str) -> dict[str, Any]:
-    """Texts of a figure, and positions in it."""
-    known = [row for row in rows if row[column] is not None]
-    first, last = date.fromisoformat(rows[0]["day"]), date.fromisoformat(rows[-1]["day"])
-    highest, over = max(row[column] for row in known), sum(row[column] > bound for row in known)
-    top = rounded_up(max(1.25 * bound, 1.1 * highest, 0.02))  # below 0.02, labels with two digits would be equal
-    top = min(top, 1.0) if column == "outside" else top
-
-    def x(day: str) -> float:
-        share = (date.fromisoformat(day) - first) / (last - first) if last > first else 0.5
-        return BOX["left"] + share * (BOX["right"] - BOX["left"])
-
-    def y(value: float) -> float:
-        return BOX["bottom"] - value / top * (BOX["bottom"] - BOX["top"])
-
-    texts = [f"{row['day']}: {format(row[column], form)}, model {row['model']}" for row in known]
-    return {
-        "title": title,
-        "label": f"{title}, {len(known)} recordings from {first} to {last}: highest {format(highest, form)}, "
-        f"alarm above {format(bound, form)}, {over} above it.",
-        "days": sorted({first, last}),
-        "grid": [(y(share * top), format(share * top, form)) for share in (0, 0.5, 1)],
-        "bound": (y(bound), format(bound, form)),
-        "changes": _model_changes([(x(row["day"]), row["model"]) for row in rows]),
-        "marks": [
-            (x(row["day"]), y(row[column]), row[column] > bound, text) for row, text in zip(known, texts, strict=True)
-        ],
-    }
+    if not rows:
+        return []
+    dates = [date.fromisoformat(row["day"]) for row in rows]
+    first, last, width, height = dates[0], dates[-1], BOX["right"] - BOX["left"], BOX["bottom"] - BOX["top"]
+    shares = [(day - first) / (last - first) if last > first else 0.5 for day in dates]
+    across = [BOX["left"] + share * width for share in shares]
+    changes = _model_changes([(x, row["model"]) for x, row in zip(across, rows, strict=True)])
+    figures = []
+    for column, setting, title, form, _ in MEASURES:
+        known = [(x, row[column], row) for x, row in zip(across, rows, strict=True) if row[column] is not None]
+        if not known:
+            continue
+        bound, highest = getattr(bounds, setting), max(value for _, value, _ in known)
+        top = rounded_up(max(1.25 * bound, 1.1 * highest, 0.02))  # below 0.02, labels with two digits would be equal
+        top = min(top, 1.0) if column == "outside" else top
+        over = sum(value > bound for _, value, _ in known)
+        label = (
+            f"{title}, {len(known)} recordings from {first} to {last}: highest {format(highest, form)}, alarm above "
+            f"{format(bound, form)}, {over} above it."
+        )
+        marks = [
+            (x, BOX["bottom"] - y / top * height, y > bound, f"{row['day']}: {format(y, form)}, model {row['model']}")
+            for x, y, row in known
+        ]
+        grid = [(BOX["bottom"] - share * height, format(share * top, form)) for share in (0.0, 0.5, 1.0)]
+        figure = {"title": title, "label": label, "days": sorted({first, last}), "changes": changes, "marks": marks}
+        bound_at = BOX["bottom"] - bound / top * height, format(bound, form)
+        figures.append({**figure, "grid": grid, "bound": bound_at})
+    return figures
 
 
 def rounded_up(value: float) -> float:
@@ -291,13 +271,12 @@ def update_reports(file: str | Path, say: Say) -> None:
     Not a step of the run: a report takes longer than a run without new recordings.
     """
     with opened(file, say=say) as pipeline:
-        if not pipeline.settings.outputs.page or not missing_reports(pipeline, page_place(pipeline)):
-            return
-        try:
-            write_reports(pipeline, page_place(pipeline))
-            write(pipeline)
-        except Exception as error:
-            pipeline.note("page", f"The report of a model could not be written: {error}")
+        if pipeline.settings.outputs.page and missing_reports(pipeline, page_place(pipeline)):
+            try:
+                write_reports(pipeline, page_place(pipeline))
+                write(pipeline)
+            except Exception as error:
+                pipeline.note("page", f"The report of a model could not be written: {error}")
 
 
 def _as_run(model: Row) -> Any:
@@ -308,10 +287,10 @@ def _as_run(model: Row) -> Any:
     from dlcca.recordings.recorded_views import open_views
     from dlcca.storage import views
 
-    fitted = open_model(model["address"])
-    rows, time, unit = model["rows_store"], np.arange(len(fitted.embedding_), dtype=float), "sample"
+    fitted, rows = open_model(model["address"]), model["rows_store"]
+    n, time, unit = len(fitted.embedding_), None, "s"
     if rows and views.is_views(rows):
-        kept = np.asarray(open_views(rows).time)
-        if len(kept) == len(time):
-            time, unit = kept, "s"
+        time = np.asarray(open_views(rows).time)
+    if time is None or len(time) != n:
+        time, unit = np.arange(n, dtype=float), "sample"
     return fitted._as_run(time, time_unit=unit, fingerprint=model["settings"], created=model["created"])

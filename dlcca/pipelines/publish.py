@@ -9,18 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from dlcca.errors import StorageError, StoreFileError
 from dlcca.pipelines.catalog import Row, iso
-from dlcca.pipelines.context import Pipeline
+from dlcca.pipelines.context import IN_TIME, Pipeline
 from dlcca.pipelines.recordings import MOST_ATTEMPTS
 from dlcca.storage.places import refuse_file
 
@@ -35,116 +36,115 @@ RECORDING = "recording"
 
 def due(pipeline: Pipeline) -> list[str]:
     """Days whose partition is missing or not up to date, in order; without days that wait for a recording."""
-    published = {row["day"]: row["version"] for row in pipeline.catalog.all("SELECT day, version FROM partitions")}
+    catalog = pipeline.catalog
+    published = {row["day"]: row["version"] for row in catalog.all("SELECT day, version FROM partitions")}
     query = "SELECT DISTINCT day FROM recordings WHERE status = 'new' OR (status = 'failed' AND attempts < ?)"
-    waiting = {row["day"] for row in pipeline.catalog.all(query, [MOST_ATTEMPTS])}
-    wanted = {day: _version(rows) for day, rows in _finished(pipeline).items()}
-    found = []
-    for day in sorted((wanted.keys() | published.keys()) - waiting):
-        if wanted.get(day) != published.get(day) or not all(place.exists() for place in places(pipeline, day)):
-            found.append(day)
-    return found
+    waiting = {row["day"] for row in catalog.all(query, [MOST_ATTEMPTS])}
+    done = catalog.all(f"SELECT * FROM recordings WHERE status = 'done' ORDER BY {IN_TIME}")
+    wanted = {day: _version(rows) for day, rows in groupby(done, key=itemgetter("day"))}
+    return [
+        day
+        for day in sorted((wanted.keys() | published.keys()) - waiting)
+        if wanted.get(day) != published.get(day) or not all(place.exists() for place in places(pipeline, day).values())
+    ]
 
 
-def _finished(pipeline: Pipeline, day: str = "%") -> dict[str, list[Row]]:
-    """The finished recordings of every day, or of one, in order of start."""
-    query = "SELECT * FROM recordings WHERE status = 'done' AND day LIKE ? ORDER BY day, start IS NULL, start, path"
-    found: dict[str, list[Row]] = defaultdict(list)
-    for row in pipeline.catalog.all(query, [day]):
-        found[row["day"]].append(row)
-    return found
-
-
-def _of_day(pipeline: Pipeline, day: str) -> list[Row]:
-    """The finished recordings of a day, with absolute paths."""
-    return [pipeline.located(row) for row in _finished(pipeline, day)[day]]
-
-
-def _version(rows: list[Row]) -> str:
+def _version(rows: Iterable[Row]) -> str:
     """A fingerprint of the content of a partition."""
     content = [[row["content"], row["model"], row["settings"], row["path"]] for row in rows]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def places(pipeline: Pipeline, day: str) -> list[Path]:
-    """Where the partition of a day is published."""
-    outputs, found = pipeline.settings.outputs, []
-    if outputs.zarr:
-        found.append(pipeline.settings.place(outputs.zarr) / f"{day}.zarr")
-    if outputs.parquet:
-        found.append(pipeline.settings.place(outputs.parquet) / f"date={day}" / "rows.parquet")
-    return found
+def _of_day(pipeline: Pipeline, day: str) -> list[Row]:
+    return pipeline.recordings("status = 'done' AND day = ?", day)
+
+
+def places(pipeline: Pipeline, day: str) -> dict[str, Path]:
+    """Where the partition of a day is published, by form."""
+    settings, names = pipeline.settings, {"Zarr": f"{day}.zarr", "Parquet": f"date={day}/rows.parquet"}
+    folders = {form: getattr(settings.outputs, form.lower()) for form in names}
+    return {form: settings.place(folder) / names[form] for form, folder in folders.items() if folder}
 
 
 def publish(pipeline: Pipeline, day: str) -> None:
     """Publish, update or withdraw the partition of a day."""
     rows = _of_day(pipeline, day)
-    made = Day(day, _version(rows), rows, pipeline.settings.outputs.day_begins_h)
+    begin = datetime.combine(date.fromisoformat(day), time(), UTC)
+    made = Day(day, _version(rows), rows, begin + timedelta(hours=pipeline.settings.outputs.day_begins_h))
     try:
-        if not rows:
-            _withdraw(pipeline, day)
-            return
-        _put_in_place(pipeline, made)
-    except StorageError:
+        if rows:
+            _put_in_place(pipeline, made)
+        else:  # all were replaced by recordings of other days
+            for form, place in places(pipeline, day).items():
+                pipeline.remove(place)
+                if form == "Parquet":
+                    _remove_if_empty(place.parent)
+    except StorageError:  # which is an OSError
         raise
     except OSError as error:
         raise StorageError(
             f"{day} cannot be published: {error.strerror or error}. What was published before is unchanged."
         ) from error
     with pipeline.catalog.change():
-        n, models = sum(row["rows"] for row in rows), sorted({row["model"] for row in rows})
         pipeline.catalog.do("DELETE FROM partitions WHERE day = ?", [day])
-        row = {"day": day, "version": made.version, "recordings": len(rows), "rows": n}
-        pipeline.catalog.insert("partitions", {**row, "models": json.dumps(models), "published": iso(pipeline.now)})
-        text = f"{day} is published: {len(rows)} recording{'s' * (len(rows) != 1)}, {n} rows."
+        if not rows:
+            pipeline.note("withdrawn", f"{day} is withdrawn: it has no recordings any more.", day=day)
+            return
+        row = {"day": day, "version": made.version, "recordings": len(rows), "rows": made.total("rows")}
+        models = json.dumps(sorted({row["model"] for row in rows}))
+        pipeline.catalog.insert("partitions", {**row, "models": models, "published": iso(pipeline.now)})
+        text = f"{day} is published: {len(rows)} recording{'s' * (len(rows) != 1)}, {row['rows']} rows."
         pipeline.note("published", text, day=day)
 
 
 def repeat_damaged(pipeline: Pipeline, day: str) -> None:
     """Mark recordings of a day with damaged results to be embedded again by the next run, if their files exist."""
-    for row in _of_day(pipeline, day):
-        known = pipeline.catalog.value("SELECT 1 FROM files WHERE content = ? AND state = 'known'", [row["content"]])
-        if known and not _is_intact(row["result"]):
-            pipeline.remove(row["result"])
-            with pipeline.catalog.change():
-                pipeline.catalog.update("recordings", {"status": "new", "result": None, "attempts": 0}, id=row["id"])
-                text = f"The result of {row['path']} is damaged; the next run computes it again."
-                pipeline.note("damaged", text, row)
-
-
-def _is_intact(result: str) -> bool:
     from dlcca.storage import transformed
 
-    try:
-        return not any(transformed.damages(result).values())
-    except StoreFileError:
-        return False
+    for row in _of_day(pipeline, day):
+        known = pipeline.catalog.value("SELECT 1 FROM files WHERE content = ? AND state = 'known'", [row["content"]])
+        with suppress(StoreFileError):
+            if not known or not any(transformed.damages(row["result"]).values()):
+                continue
+        pipeline.remove(row["result"])
+        with pipeline.catalog.change():
+            pipeline.catalog.update("recordings", {"status": "new", "result": None, "attempts": 0}, id=row["id"])
+            text = f"The result of {row['path']} is damaged; the next run computes it again."
+            pipeline.note("damaged", text, row)
 
 
 def _put_in_place(pipeline: Pipeline, day: Day) -> None:
     """Write both forms aside, and move them into place only when both are complete."""
-    with ExitStack() as leftovers:
-        moves: list[tuple[Path, Path]] = []
-        if pipeline.settings.outputs.parquet:
-            moves.append(_parquet_aside(pipeline, day, leftovers))
-        if pipeline.settings.outputs.zarr:
-            moves.append(_zarr_aside(pipeline, day, leftovers))
-        for aside, place in moves:
-            os.replace(aside, place)
-
-
-def _zarr_aside(pipeline: Pipeline, day: Day, leftovers: ExitStack) -> tuple[Path, Path]:
-    """Write a version of the day; a new link to it, and the link that it replaces."""
+    from dlcca.export.formats import is_known_parquet
     from dlcca.storage import transformed
 
-    folder = pipeline.settings.place(pipeline.settings.outputs.zarr)
-    target = folder / ".versions" / f"{day.day}-{day.version[:16]}.zarr"
-    if not transformed.is_transformed(str(target)):  # it exists if a run was stopped right after writing it
-        write_zarr(day, target)
-    link = folder / f"{day.day}.zarr"
-    aside = _link_aside(pipeline, link, Path(".versions") / target.name)
-    leftovers.callback(pipeline.remove, aside)
-    return aside, link
+    found, moves = places(pipeline, day.day), []
+    with ExitStack() as leftovers:
+        if "Parquet" in found:  # from a folder that readers ignore
+            place = found["Parquet"]
+            aside = place.parents[1] / ".aside" / f"{day.day}.parquet"
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            leftovers.callback(pipeline.remove, aside)
+            write_parquet(day, aside)
+            with open(aside, "rb") as file:
+                os.fsync(file.fileno())
+            known = pipeline.catalog.value("SELECT 1 FROM partitions WHERE day = ?", [day.day])
+            noun = "the Parquet file of a day that this pipeline has published"
+            is_ours = partial(is_known_parquet, mark="dlcca_day")
+            refuse_file(place, (lambda _: True) if known else is_ours, noun, setting="[outputs] parquet")
+            place.parent.mkdir(exist_ok=True)
+            leftovers.callback(_remove_if_empty, place.parent)
+            moves.append((aside, place))
+        if "Zarr" in found:  # a new version, and a link to it
+            place, target = found["Zarr"], Path(".versions") / f"{day.day}-{day.version[:16]}.zarr"
+            version = place.parent / target
+            if not transformed.is_transformed(str(version)):  # it exists if a run was stopped right after writing it
+                write_zarr(day, version)
+            aside = _link_aside(pipeline, place, target)
+            leftovers.callback(pipeline.remove, aside)
+            moves.append((aside, place))
+        for aside, place in moves:
+            os.replace(aside, place)
 
 
 def point(pipeline: Pipeline, link: Path, target: Path) -> None:
@@ -163,41 +163,9 @@ def _link_aside(pipeline: Pipeline, link: Path, target: Path) -> Path:
     return aside
 
 
-def _parquet_aside(pipeline: Pipeline, day: Day, leftovers: ExitStack) -> tuple[Path, Path]:
-    """Write a file to a folder that readers ignore; the file, and its final place."""
-    from dlcca.export.formats import is_known_parquet
-
-    folder = pipeline.settings.place(pipeline.settings.outputs.parquet)
-    aside = folder / ".aside" / f"{day.day}.parquet"
-    aside.parent.mkdir(parents=True, exist_ok=True)
-    leftovers.callback(pipeline.remove, aside)
-    write_parquet(day, aside)
-    with open(aside, "rb") as file:
-        os.fsync(file.fileno())
-    place = folder / f"date={day.day}" / "rows.parquet"
-    known = pipeline.catalog.one("SELECT 1 FROM partitions WHERE day = ?", [day.day]) is not None
-    is_ours = partial(is_known_parquet, mark="dlcca_day")
-    noun = "the Parquet file of a day that this pipeline has published"
-    refuse_file(place, lambda path: known or is_ours(path), noun, setting="[outputs] parquet")
-    place.parent.mkdir(exist_ok=True)
-    leftovers.callback(_remove_if_empty, place.parent)
-    return aside, place
-
-
 def _remove_if_empty(folder: Path) -> None:
     with suppress(OSError):
         folder.rmdir()
-
-
-def _withdraw(pipeline: Pipeline, day: str) -> None:
-    """Remove the partition of a day without recordings: all were replaced by recordings of other days."""
-    for place in places(pipeline, day):
-        pipeline.remove(place)
-        if place.name == "rows.parquet":
-            _remove_if_empty(place.parent)
-    with pipeline.catalog.change():
-        pipeline.catalog.do("DELETE FROM partitions WHERE day = ?", [day])
-        pipeline.note("withdrawn", f"{day} is withdrawn: it has no recordings any more.", day=day)
 
 
 # The rows of a day, as a store of coordinates like those of `dlcca transform`, and as a Parquet file.
@@ -210,17 +178,7 @@ class Day:
     day: str
     version: str  # fingerprint of its content
     recordings: Sequence[Row]
-    begins_h: float = 0.0
-
-    @property
-    def begin(self) -> datetime:
-        return datetime.combine(date.fromisoformat(self.day), time(), UTC) + timedelta(hours=self.begins_h)
-
-    def offset_s(self, recording: Row) -> float:
-        """From the beginning of the day to that of a recording; 0 if its start is not known."""
-        if recording["start"] is None:
-            return 0.0
-        return (datetime.fromisoformat(recording["start"]) - self.begin).total_seconds()
+    begin: datetime
 
     def total(self, column: str) -> int:
         """The sum of a column over the recordings."""
@@ -238,12 +196,21 @@ def parts(day: Day) -> Iterator[tuple[Row, dict[str, np.ndarray]]]:
     from dlcca.storage.formats import open_sealed, read_rows
 
     form = transformed.FORM
-    for place, recording in enumerate(day.recordings):
-        result = recording["result"]
-        group, header = open_sealed(result, form)
+    stores = [open_sealed(recording["result"], form) for recording in day.recordings]
+    widths = {int(group["embedding"].shape[1]) for group, _ in stores}
+    if len(widths) > 1:
+        raise StoreFileError(
+            f"the results of {day.day} have {sorted(widths)} coordinates, because their models have different "
+            "settings; embed them again (dlcca pipeline backfill)."
+        )
+    dtype = np.result_type(*(group["embedding"].dtype for group, _ in stores))
+    for place, (recording, (group, header)) in enumerate(zip(day.recordings, stores, strict=True)):
+        start, result = recording["start"], recording["result"]
+        offset_s = 0.0 if start is None else (datetime.fromisoformat(start) - day.begin).total_seconds()
         try:
             for _, arrays in read_rows(group, transformed.ARRAYS, header["manifest"], result, form, step=ROWS):
-                arrays["time"] = arrays["time"] + day.offset_s(recording)
+                arrays["embedding"] = arrays["embedding"].astype(dtype, copy=False)
+                arrays["time"] = arrays["time"] + offset_s
                 arrays[RECORDING] = np.full(len(arrays["time"]), place, np.int32)
                 yield recording, arrays
         except StoreFileError as error:
@@ -252,58 +219,46 @@ def parts(day: Day) -> Iterator[tuple[Row, dict[str, np.ndarray]]]:
             raise StoreFileError(f"{result} is damaged: {error}") from error
 
 
+def new_array(group: Any, name: str, rows: int, chunk: int, like: Any, **options: Any) -> Any:
+    """An array of a store for ``rows`` rows as those of another array, in chunks with checksums."""
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+
+    return group.create_array(
+        name,
+        shape=(rows, *like.shape[1:]),
+        chunks=(max(1, min(rows, chunk)), *like.shape[1:]),
+        dtype=like.dtype,
+        compressors=[ZstdCodec(), Crc32cCodec()],
+        config={"write_empty_chunks": True},  # so that an absent chunk is known to be missing
+        **options,
+    )
+
+
 def write_zarr(day: Day, place: Path) -> None:
     """Write the day as a store of coordinates with an array ``recording``, completely or not at all."""
     import numpy as np
     import zarr
-    from zarr.codecs import Crc32cCodec, ZstdCodec
 
     from dlcca.storage import transformed
     from dlcca.storage.formats import plain, seal
     from dlcca.storage.manifest import new_hash
     from dlcca.storage.places import replacing
 
-    n, dtype = day.total("rows"), _shape(day)[1]
     with replacing(place, transformed.FORM) as aside:
         group: Any = zarr.create_group(str(aside), zarr_format=3)
         arrays: dict[str, Any] = {}
         digests: dict[str, Any] = {}
         at = 0
         for _, part in parts(day):
-            part["embedding"] = part["embedding"].astype(dtype)
             for name, X in part.items():
                 if name not in arrays:
-                    arrays[name] = group.create_array(
-                        name,
-                        shape=(n, *X.shape[1:]),
-                        chunks=(min(n, ROWS), *X.shape[1:]),
-                        dtype=X.dtype,
-                        compressors=[ZstdCodec(), Crc32cCodec()],
-                        config={"write_empty_chunks": True},  # so that an absent chunk is known to be missing
-                    )
+                    arrays[name] = new_array(group, name, day.total("rows"), ROWS, X)
                     digests[name] = new_hash(arrays[name])
                 arrays[name][at : at + len(X)] = X
                 digests[name].update(np.ascontiguousarray(X).data)
             at += len(part["time"])
         manifest = {name: made.hexdigest() for name, made in digests.items()}
         seal(group, transformed.FORM, plain({**_header(day), "manifest": manifest}))
-
-
-def _shape(day: Day) -> tuple[int, np.dtype]:
-    """Number of coordinates, and their dtype."""
-    import numpy as np
-
-    from dlcca.storage import transformed
-    from dlcca.storage.formats import open_sealed
-
-    arrays = [open_sealed(recording["result"], transformed.FORM)[0]["embedding"] for recording in day.recordings]
-    widths = {int(array.shape[1]) for array in arrays}
-    if len(widths) > 1:
-        raise StoreFileError(
-            f"the results of {day.day} have {sorted(widths)} coordinates, because their models have different "
-            "settings; embed them again (dlcca pipeline backfill)."
-        )
-    return widths.pop(), np.result_type(*(array.dtype for array in arrays))
 
 
 def _header(day: Day) -> dict[str, Any]:
@@ -334,39 +289,14 @@ def _header(day: Day) -> dict[str, Any]:
 
 def write_parquet(day: Day, place: Path) -> None:
     """Write the day as a Parquet file, with a row group for each part that is read."""
-    from dlcca.export.formats import needed
-
-    arrow = needed("pyarrow", "parquet", "writing Parquet")
-    parquet = needed("pyarrow.parquet", "parquet", "writing Parquet")
-    q, dtype = _shape(day)
-    number = arrow.float32() if dtype.itemsize <= 4 else arrow.float64()
-    fields = [("time", arrow.timestamp("us", tz="UTC")), ("seconds", arrow.float64())]
-    fields += [(f"c{i}", number) for i in range(1, q + 1)]
-    fields += [("reason", arrow.string()), ("outside", arrow.bool_()), ("distance", arrow.float64())]
-    schema = arrow.schema([*fields, ("file", arrow.string()), ("model", arrow.int32())])
-    schema = schema.with_metadata({"dlcca_day": day.day, "dlcca_fingerprint": day.version})
-    with parquet.ParquetWriter(str(place), schema, compression="zstd") as file:
-        for recording, part in parts(day):
-            columns = _columns(day, recording, part, q)
-            arrays = {name: arrow.array(X, from_pandas=True) for name, X in columns.items()}
-            file.write_table(arrow.table(arrays, schema=schema))
-
-
-def _columns(day: Day, recording: Row, part: dict[str, np.ndarray], q: int) -> dict[str, Any]:
     import numpy as np
 
-    from dlcca.storage.views import Reason
+    from dlcca.export.formats import columns, write_table
 
-    words = np.array([reason.name.lower() for reason in sorted(Reason)])
-    begin = np.datetime64(day.begin.replace(tzinfo=None), "us")
-    n = len(part["time"])
-    return {
-        "time": begin + np.rint(part["time"] * 1e6).astype("timedelta64[us]"),
-        "seconds": part["time"],
-        **{f"c{i}": part["embedding"][:, i - 1] for i in range(1, q + 1)},
-        "reason": words[part["reason"]],
-        "outside": part["outside"],
-        "distance": part["distance"],
-        "file": np.full(n, recording["path"].rsplit("/", 1)[-1]),
-        "model": np.full(n, recording["model"], np.int32),
-    }
+    def tables() -> Iterator[dict[str, np.ndarray]]:
+        for recording, part in parts(day):
+            n, file = len(part["time"]), recording["path"].rsplit("/", 1)[-1]
+            more = {"file": np.full(n, file), "model": np.full(n, recording["model"], np.int32)}
+            yield {**columns(part, day.begin), "distance": part["distance"], **more}
+
+    write_table(place, tables(), {"dlcca_day": day.day, "dlcca_fingerprint": day.version})

@@ -10,10 +10,10 @@ import fnmatch
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
+from itertools import islice
 from typing import Any
 
 from dlcca.errors import ClusterError, DlccaError, StorageError, described
@@ -27,10 +27,13 @@ from dlcca.settings.recipe import ViewRecipe
 MOST_ATTEMPTS = 3
 #: A start further in the future than this is not a matter of time zones.
 AHEAD = timedelta(days=1)
-#: A change of the catalog.
-Change = Callable[[], None]
-#: Changes in one transaction: with one each, ten thousand files would take a minute.
-CHANGES = 500
+#: SQL: recordings whose drift was not measured with the model that they were embedded with.
+NOT_MEASURED = (
+    "status = 'done' AND NOT EXISTS "
+    "(SELECT 1 FROM drift WHERE recording = recordings.id AND drift.model = recordings.model)"
+)
+#: Files that are recorded in one transaction: with one for each, ten thousand files would take a minute.
+FILES = 500
 
 
 @dataclass
@@ -51,31 +54,53 @@ def discover(pipeline: Pipeline) -> Found:
     settings, catalog = pipeline.settings, pipeline.catalog
     known = {row["path"]: row for row in catalog.all("SELECT path, size, stamp, content, state FROM files")}
     found, listed = Found(), set()
-    changes: list[Change] = []
-    for item in sources.seen(settings.sources, settings.path.parent, bool(known)):
-        found.files += 1
-        listed.add(item.path)
-        before = known.get(item.path)
-        same = before is not None and (before["size"], before["stamp"]) == (item.size, item.stamp)
-        if same and before is not None and before["state"] == "known":
-            continue
-        changes.append(_inspect(pipeline, item, before, same, found))
-        if len(changes) >= CHANGES:
-            _commit(pipeline, changes)
-    _commit(pipeline, changes)
-    closed = _note_closed_folders(pipeline, known, found)
+
+    def inspected() -> Iterator[tuple[Seen, Row, str, str]]:
+        """Files that are new, have changed or were not complete before; state, and content or reason."""
+        for item in sources.seen(settings.sources, settings.path.parent, bool(known)):
+            found.files += 1
+            listed.add(item.path)
+            before = known.get(item.path, {})
+            same = (before.get("size"), before.get("stamp")) == (item.size, item.stamp)
+            if same and before["state"] == "known":
+                continue
+            parts, state = [settings.source(part) for part in item.parts], "waiting"
+            text = sources.why_incomplete(item, settings.sources, settings.path.parent, pipeline.now, same)
+            if not text:
+                try:
+                    state, text = "known", sources.digest(parts)
+                    if not sources.has_stamp(parts, item.stamp):
+                        state, text = "waiting", "it changed while it was read"
+                except StorageError as error:
+                    state, text = "unreadable", str(error)
+            yield item, before, state, text
+
+    files = inspected()
+    while some := list(islice(files, FILES)):
+        with catalog.change():
+            for each in some:
+                _record(pipeline, found, *each)
+    closed = _record_closed_folders(pipeline, known, found)
     gone = [
         path
         for path, row in known.items()
         if path not in listed and row["state"] not in ("gone", "closed") and not path.startswith(closed)
     ]
+    found.gone = len(gone)
     if gone:
         with catalog.change():
             catalog.do_many("UPDATE files SET state = 'gone' WHERE path = ?", [[path] for path in gone])
-            files = "1 file no longer exists" if len(gone) == 1 else f"{len(gone)} files no longer exist"
-            pipeline.note("gone", f"{files} ({sources.names_of(gone)}); results are kept.")
-        _give_up_lost(pipeline)
-    found.gone = len(gone)
+            exist = "1 file no longer exists" if len(gone) == 1 else f"{len(gone)} files no longer exist"
+            pipeline.note("gone", f"{exist} ({sources.names_of(gone)}); results are kept.")
+            # Recordings whose files were removed before they were embedded are not tried again, unless these return.
+            lost = pipeline.recordings(
+                "status IN ('new', 'failed') AND result IS NULL AND content NOT IN "
+                "(SELECT content FROM files WHERE state != 'gone' AND content IS NOT NULL)"
+            )
+            for row in lost:
+                reason = "its file was removed before it was embedded"
+                catalog.update("recordings", {"status": "gone", "reason": reason}, id=row["id"])
+                pipeline.note("gone", f"{row['path']}: {reason}.", recording=row["id"], path=row["path"])
     # Recordings that were refused with other settings are tried again.
     catalog.do(
         "UPDATE recordings SET status = 'new', reason = NULL, day = NULL, attempts = 0 "
@@ -85,98 +110,51 @@ def discover(pipeline: Pipeline) -> Found:
     return found
 
 
-def _commit(pipeline: Pipeline, changes: list[Change]) -> None:
-    if changes:
-        with pipeline.catalog.change():
-            for change in changes:
-                change()
-        changes.clear()
-
-
-def _note_closed_folders(pipeline: Pipeline, known: dict[str, Row], found: Found) -> tuple[str, ...]:
-    """Note each folder that cannot be read once; its files are not gone. Returns the beginnings of their paths."""
+def _record_closed_folders(pipeline: Pipeline, known: dict[str, Row], found: Found) -> tuple[str, ...]:
+    """Record folders that cannot be read; their files are not gone. Returns the beginnings of their paths."""
     closed = sources.closed_folders(pipeline.settings.sources, pipeline.settings.path.parent)
     before = {path for path, row in known.items() if row["state"] == "closed"}
     if closed.keys() != before:
         with pipeline.catalog.change():
             for path in sorted(closed.keys() - before):
-                found.unreadable.append(path)
                 why = f"the folder {path} cannot be read: {closed[path]}."
-                _store(pipeline, Seen(path, (), 0, 0, "", None), known.get(path), "closed", why)
-                pipeline.note("unreadable", f"{why} Every run tries it again.", path=path)
+                _record(pipeline, found, Seen(path, (), 0, 0, "", None), known.get(path, {}), "closed", why)
             opened = [[path] for path in sorted(before - closed.keys())]
             pipeline.catalog.do_many("DELETE FROM files WHERE path = ?", opened)
     return tuple(f"{path}/" for path in closed)
 
 
-def _give_up_lost(pipeline: Pipeline) -> None:
-    """Recordings whose files were removed before they were embedded are not tried again, unless the files return."""
-    lost = pipeline.catalog.all(
-        "SELECT id, path FROM recordings WHERE status IN ('new', 'failed') AND result IS NULL AND content NOT IN "
-        "(SELECT content FROM files WHERE state != 'gone' AND content IS NOT NULL)"
-    )
-    with pipeline.catalog.change():
-        for row in lost:
-            reason = "its file was removed before it was embedded"
-            pipeline.catalog.update("recordings", {"status": "gone", "reason": reason}, id=row["id"])
-            pipeline.note("gone", f"{row['path']}: {reason}.", recording=row["id"], path=row["path"])
-
-
-def _inspect(pipeline: Pipeline, item: Seen, before: Row | None, same: bool, found: Found) -> Change:
-    """The change of the catalog for a file that is new, has changed, or was not complete before."""
-    settings = pipeline.settings
-    why = sources.why_incomplete(item, settings.sources, settings.path.parent, pipeline.now, same)
-    if why:
-        return partial(_wait, pipeline, item, before, why, found)
-    parts = [settings.source(part) for part in item.parts]
-    try:
-        content = sources.digest(parts)
-    except StorageError as error:
-        return partial(_unreadable, pipeline, item, before, str(error), found)
-    if not sources.has_stamp(parts, item.stamp):
-        return partial(_wait, pipeline, item, before, "it changed while it was read", found)
-    return partial(_add, pipeline, item, before, content, found)
-
-
-def _wait(pipeline: Pipeline, item: Seen, before: Row | None, why: str, found: Found) -> None:
-    """An incomplete file; noted once."""
-    found.waiting.append(item.path)
-    _store(pipeline, item, before, "waiting", why)
-    if before is None or before["state"] != "waiting":
-        pipeline.note("waiting", f"{item.path} is not complete yet: {why}.", path=item.path)
-
-
-def _unreadable(pipeline: Pipeline, item: Seen, before: Row | None, why: str, found: Found) -> None:
-    """A file that cannot be read; noted once, and tried again by every run."""
-    if before is None or before["state"] != "unreadable":
-        found.unreadable.append(item.path)
-        _store(pipeline, item, before, "unreadable", why)
-        pipeline.note("unreadable", f"{why} Every run tries it again.", path=item.path)
-
-
-def _store(
-    pipeline: Pipeline, item: Seen, before: Row | None, state: str, reason: str | None, content: str | None = None
-) -> None:
-    """Store a file as it was seen; the earlier content stays until there is another."""
+def _record(pipeline: Pipeline, found: Found, item: Seen, before: Row, state: str, text: str) -> None:
+    """Record a file; ``before`` is its earlier row, or empty. One that cannot be read (yet) is noted once."""
     row = {"size": item.size, "stamp": item.stamp, "parts": json.dumps(item.parts), "n_read": item.n_read}
-    row |= {"state": state, "reason": reason}
-    if content is not None:
-        row["content"] = content
-    if before is not None:
+    is_known, is_waiting, is_same = state == "known", state == "waiting", before.get("state") == state
+    if is_same and state == "unreadable":
+        return
+    # The earlier content stays until there is another.
+    row |= {"state": state} | ({"content": text, "reason": None} if is_known else {"reason": text})
+    if before:
         pipeline.catalog.update("files", row, path=item.path)
     else:
         pipeline.catalog.insert("files", {"path": item.path, **row, "first_seen": iso(pipeline.now)})
+    if is_known:
+        _add(pipeline, item, before.get("content"), text, found)
+        return
+    (found.waiting if is_waiting else found.unreadable).append(item.path)
+    if not is_same:
+        line = f"{item.path} is not complete yet: {text}." if is_waiting else f"{text} Every run tries it again."
+        pipeline.note("waiting" if is_waiting else "unreadable", line, path=item.path)
 
 
-def _add(pipeline: Pipeline, item: Seen, before: Row | None, content: str, found: Found) -> None:
+def _add(pipeline: Pipeline, item: Seen, old: str | None, content: str, found: Found) -> None:
     """A file whose content has been read: a new recording, a duplicate, or a new content of a known file."""
-    catalog, old = pipeline.catalog, before["content"] if before is not None else None
-    _store(pipeline, item, before, "known", None, content)
+    catalog = pipeline.catalog
     catalog.update("recordings", {"status": "new", "reason": None, "path": item.path}, content=content, status="gone")
     if content == old:
         return  # only its date has changed, or it has returned
-    twin = catalog.one("SELECT id, path, status FROM recordings WHERE content = ?", [content])
-    replaced = _without_file(pipeline, old)
+    recording_of = "SELECT id, path, status FROM recordings WHERE content = ?"
+    twin, replaced = catalog.one(recording_of, [content]), catalog.one(recording_of, [old])
+    if catalog.value("SELECT count(*) FROM files WHERE content = ? AND state != 'gone'", [old]):
+        replaced = None  # other files still have the old content
     if twin is not None and twin["status"] != "superseded":
         found.duplicates.append(item.path)
         text = f"{item.path} has the same content as {twin['path']}, and is not embedded again."
@@ -188,8 +166,12 @@ def _add(pipeline: Pipeline, item: Seen, before: Row | None, content: str, found
         number = int(twin["id"])
         catalog.update("recordings", {"status": "new", "reason": None, "path": item.path, "result": None}, id=number)
     else:
-        row = {"content": content, "path": item.path, "size": item.size, "modified": _modified(pipeline, item)}
-        number = catalog.insert("recordings", {**row, "first_seen": iso(pipeline.now), "status": "new"})
+        modified = item.changed
+        if modified is not None and not sources.is_object(item.path):
+            modified = os.stat(pipeline.settings.source(item.path)).st_mtime
+        row: Row = {"modified": None if modified is None else iso(datetime.fromtimestamp(modified, UTC))}
+        row |= {"content": content, "path": item.path, "size": item.size, "first_seen": iso(pipeline.now)}
+        number = catalog.insert("recordings", {**row, "status": "new"})
     if replaced is None:
         found.new.append(item.path)
         pipeline.note("new", f"{item.path} is new.", recording=number, path=item.path)
@@ -201,26 +183,6 @@ def _add(pipeline: Pipeline, item: Seen, before: Row | None, content: str, found
         catalog.update("recordings", {"replaces": replaced["id"]}, id=number)
     kept = "; the earlier result is kept until the new one is finished" if replaced["status"] == "done" else ""
     pipeline.note("changed", f"{item.path} has changed since the last run{kept}.", recording=number, path=item.path)
-
-
-def _modified(pipeline: Pipeline, item: Seen) -> str | None:
-    """Modification time of the main file."""
-    if item.changed is None:
-        return None
-    seconds = item.changed
-    if not sources.is_object(item.path):
-        seconds = os.stat(pipeline.settings.source(item.path)).st_mtime
-    return iso(datetime.fromtimestamp(seconds, UTC))
-
-
-def _without_file(pipeline: Pipeline, content: str | None) -> Row | None:
-    """The recording with a content that no file has any more; None if there is none."""
-    if content is None:
-        return None
-    others = pipeline.catalog.value("SELECT count(*) FROM files WHERE content = ? AND state != 'gone'", [content])
-    if others:
-        return None
-    return pipeline.catalog.one("SELECT id, path, status FROM recordings WHERE content = ?", [content])
 
 
 def supersede(pipeline: Pipeline, old: int, new: int, path: str) -> None:
@@ -241,43 +203,45 @@ class HeldBack(DlccaError):
 
 def order(pipeline: Pipeline) -> list[Row]:
     """Find the day of every pending recording; refuse those that cannot be opened. The others, in order of start."""
-    for recording in _pending(pipeline):
-        if recording["day"] is not None:
-            continue
+    catalog, pending = pipeline.catalog, "status IN ('new', 'failed')"
+    for recording in pipeline.recordings(f"{pending} AND day IS NULL"):
         try:
             facts = _day_and_span(pipeline, recording)
         except Exception as error:
             failed(pipeline, recording, error)
             continue
-        with pipeline.catalog.change():
-            pipeline.catalog.update("recordings", facts, id=recording["id"])
-            _note_overlap(pipeline, recording, facts)
-    return [recording for recording in _pending(pipeline) if recording["day"] is not None]
-
-
-def _pending(pipeline: Pipeline) -> list[Row]:
-    """The recordings to be embedded, in order of start; those without a start by name."""
-    query = "SELECT * FROM recordings WHERE status IN ('new', 'failed') "
-    return pipeline.catalog.all(query + "ORDER BY day IS NULL, day, start IS NULL, start, path")
+        with catalog.change():
+            catalog.update("recordings", facts, id=recording["id"])
+            # Two recordings of the same time may be of two devices, or of one whose clock was set back.
+            query = (
+                "SELECT path FROM recordings WHERE id != :id AND start < :ends AND ends > :start "
+                "AND status IN ('new', 'done') AND id != coalesce(:replaces, 0) LIMIT 1"
+            )
+            if other := catalog.value(query, {**recording, **facts}):
+                text = f"{recording['path']} overlaps in time with {other}: two devices, or a clock that was set back?"
+                pipeline.note("overlap", text, {**recording, **facts})
+    return pipeline.recordings(f"{pending} AND day IS NOT NULL")
 
 
 def _day_and_span(pipeline: Pipeline, recording: Row) -> dict[str, str | None]:
-    """Start, end and day of a recording."""
-    start, end = _span(pipeline, recording)
+    """Start, end and day of a recording; one of an impossible day is held back."""
+    spans = _spans(pipeline, recording)
+    start = min((start for start, _ in spans), default=None)
     day = _day_in_name(recording["path"], pipeline.settings.sources.day_pattern)
     if day is None:
         when = start or datetime.fromisoformat(recording["modified"] or recording["first_seen"])
         day = (when.astimezone(UTC) - timedelta(hours=pipeline.settings.outputs.day_begins_h)).date()
-    _refuse_wrong_clock(pipeline, day)
-    return {
-        "start": None if start is None else iso(start),
-        "ends": None if end is None else iso(end),
-        "day": day.isoformat(),
-    }
+    earliest = pipeline.settings.gate.earliest
+    if earliest and day < date.fromisoformat(earliest):
+        raise HeldBack(f"its start is on {day}, before [gate] earliest = {earliest}: was its clock set back?")
+    if day > (pipeline.now + AHEAD).date():
+        raise HeldBack(f"its start is on {day}, which is in the future: is its clock right, or that of this machine?")
+    ends = iso(max(end for _, end in spans)) if spans else None
+    return {"start": None if start is None else iso(start), "ends": ends, "day": day.isoformat()}
 
 
-def _span(pipeline: Pipeline, recording: Row) -> tuple[datetime | None, datetime | None]:
-    """When a recording begins and ends, by the headers of its files; None if they do not say."""
+def _spans(pipeline: Pipeline, recording: Row) -> list[tuple[datetime, datetime]]:
+    """When the files of a recording begin and end, as far as their headers say so."""
     from dlcca.recordings import ingest
     from dlcca.recordings.timeline import File
 
@@ -295,42 +259,15 @@ def _span(pipeline: Pipeline, recording: Row) -> tuple[datetime | None, datetime
                 spans.append((start, start + timedelta(seconds=lasts)))
     finally:
         pipeline.remove(scratch)
-    if not spans:
-        return None, None
-    return min(start for start, _ in spans), max(end for _, end in spans)
+    return spans
 
 
 def _day_in_name(path: str, pattern: str) -> date | None:
     found = re.search(pattern, os.path.basename(path)) if pattern else None
-    if found is None:
-        return None
     try:
-        return date(*(int(group) for group in found.groups()))
+        return date(*map(int, found.groups())) if found is not None else None
     except ValueError as error:
         raise HeldBack(f"day_pattern = {pattern!r} finds no valid day in its name: {error}.") from error
-
-
-def _refuse_wrong_clock(pipeline: Pipeline, day: date) -> None:
-    """Hold back a recording whose day is impossible."""
-    earliest = pipeline.settings.gate.earliest
-    if earliest and day < date.fromisoformat(earliest):
-        raise HeldBack(f"its start is on {day}, before [gate] earliest = {earliest}: was its clock set back?")
-    if day > (pipeline.now + AHEAD).date():
-        raise HeldBack(f"its start is on {day}, which is in the future: is its clock right, or that of this machine?")
-
-
-def _note_overlap(pipeline: Pipeline, recording: Row, facts: dict[str, str | None]) -> None:
-    """Note two recordings of the same time: they may be of two devices, or of one whose clock was set back."""
-    if facts["start"] is None:
-        return
-    query = (
-        "SELECT path FROM recordings WHERE id != ? AND start < ? AND ends > ? AND status IN ('new', 'done') "
-        "AND id != coalesce(?, 0) LIMIT 1"
-    )
-    other = pipeline.catalog.value(query, [recording["id"], facts["ends"], facts["start"], recording["replaces"]])
-    if other is not None:
-        text = f"{recording['path']} overlaps in time with {other}: two devices, or a clock that was set back?"
-        pipeline.note("overlap", text, {**recording, **facts})
 
 
 def files_of(pipeline: Pipeline, recording: Row) -> tuple[list[str], int, str]:
@@ -353,34 +290,35 @@ def files_for(recipe: ViewRecipe, files: Sequence[str]) -> list[str]:
 
 def failed(pipeline: Pipeline, recording: Row, error: Exception) -> None:
     """Store the error of a recording."""
-    # An unexpected error or a missing package is a fault of this machine, not of the recording.
-    temporary = not isinstance(error, DlccaError | OSError) or isinstance(error.__cause__, ImportError)
-    status = "refused"
     if isinstance(error, HeldBack):
-        status = "held"
-    elif temporary or isinstance(error, StorageError | ClusterError | OSError):
-        status = "failed"
+        status, what = "held", "is held back"
+    # An unexpected error or a missing package is a fault of this machine, not of the recording.
+    elif (
+        not isinstance(error, DlccaError)
+        or isinstance(error, StorageError | ClusterError)
+        or isinstance(error.__cause__, ImportError)
+    ):
+        status, what = "failed", "failed, and is tried again"
+    else:
+        status, what = "refused", "is refused"
     reason = described(error)
-    words = {"refused": "is refused", "held": "is held back", "failed": "failed, and is tried again"}
+    row = {"status": status, "reason": reason, "run": pipeline.run, "finished": iso(pipeline.now)}
+    row["settings"] = pipeline.settings.fingerprint()  # with others it is tried again
+    if recording["result"]:
+        row = {"status": "done"}
+        reason += " Its earlier result is kept."
     with pipeline.catalog.change():
-        row = {"status": status, "reason": reason, "run": pipeline.run, "finished": iso(pipeline.now)}
-        row["settings"] = pipeline.settings.fingerprint()  # with others it is tried again
-        if recording["result"]:
-            row = {"status": "done"}
-            reason += " Its earlier result is kept."
         pipeline.catalog.update("recordings", {**row, "attempts": recording["attempts"] + 1}, id=recording["id"])
-        text = f"{recording['path']} {words[status]}: {reason}"
-        pipeline.note(status, text, recording)
+        pipeline.note(status, f"{recording['path']} {what}: {reason}", recording)
 
 
 def done(pipeline: Pipeline, recording: Row, facts: dict[str, Any]) -> None:
     """Store that a recording is embedded; the recording that it replaces is superseded in the same transaction."""
-    catalog, number = pipeline.catalog, recording["id"]
-    with catalog.change():
-        row = {"status": "done", "reason": None, "run": pipeline.run, "finished": iso(pipeline.now)}
-        row |= pipeline.relative(facts)
-        catalog.update("recordings", {**row, "attempts": recording["attempts"] + 1}, id=number)
-        replaced = recording["replaces"]
+    number, replaced = recording["id"], recording["replaces"]
+    row = {"status": "done", "reason": None, "run": pipeline.run, "finished": iso(pipeline.now)}
+    row |= {**pipeline.relative(facts), "attempts": recording["attempts"] + 1}
+    with pipeline.catalog.change():
+        pipeline.catalog.update("recordings", row, id=number)
         if replaced is not None and pipeline.recording(replaced)["status"] == "done":
             supersede(pipeline, replaced, number, recording["path"])
         text = (

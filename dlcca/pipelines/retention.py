@@ -27,20 +27,15 @@ class Removed:
     lines: int = 0
     refused: list[str] = field(default_factory=list)  # why something was not removed
 
-    def __bool__(self) -> bool:
-        return bool(self.paths or self.views or self.models or self.lines)
-
 
 def retain(pipeline: Pipeline, *, dry: bool = False) -> Removed:
     """Remove what [retention] does not keep; with ``dry``, only report it."""
     removed = Removed()
-    _views(pipeline, removed, dry)
-    _models(pipeline, removed, dry)
-    _replaced(pipeline, removed, dry)
-    _history(pipeline, removed, dry)
+    for step in (_views, _models, _replaced, _history):
+        step(pipeline, removed, dry)
     for reason in removed.refused:
         pipeline.note("failed", reason)
-    if removed and not dry:
+    if not dry and (removed.paths or removed.views or removed.models or removed.lines):
         pipeline.note(
             "retention",
             f"Removed: views of {removed.views} recordings, {len(removed.models)} models, {removed.lines} lines of the "
@@ -49,14 +44,15 @@ def retain(pipeline: Pipeline, *, dry: bool = False) -> Removed:
     return removed
 
 
+def _limit(pipeline: Pipeline, days: float) -> str:
+    """The time before which something is removed; with 0 days, earlier than all times."""
+    return iso(pipeline.now - timedelta(days=days)) if days else ""
+
+
 def _views(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
     """Views of recordings that were embedded long ago."""
-    days = pipeline.settings.retention.views_days
-    if not days:
-        return
     query = "SELECT id, views FROM recordings WHERE views IS NOT NULL AND finished < ?"
-    old = pipeline.catalog.all(query, [iso(pipeline.now - timedelta(days=days))])
-    for row in old:
+    for row in pipeline.catalog.all(query, [_limit(pipeline, pipeline.settings.retention.views_days)]):
         places = _removable(pipeline, removed, pipeline.state, row["views"])
         removed.views += bool(places)
         if places and not dry:
@@ -67,18 +63,23 @@ def _views(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
 def _models(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
     """Versions beyond those that are kept; never the one in use."""
     most = pipeline.settings.retention.models
-    if not most:
-        return
     query = "SELECT version, address, rows_store, held_store FROM models WHERE status IN ('kept', 'rejected') "
-    for row in pipeline.catalog.all(query + "ORDER BY version DESC")[most - 1 :]:
-        names = [name for name in (row["address"], row["rows_store"], row["held_store"]) if name]
+    for row in pipeline.catalog.all(query + "ORDER BY version DESC")[most - 1 :] if most else []:
+        version, *names = (value for value in row.values() if value)
         places = _removable(pipeline, removed, pipeline.settings.models, *names)
-        if names and not places:
-            continue
-        removed.models.append(row["version"])
-        if not dry:
-            pipeline.catalog.update("models", {"status": "removed"}, version=row["version"])
-            pipeline.remove(*places)
+        if len(places) == len(names):
+            removed.models.append(version)
+            if not dry:
+                pipeline.catalog.update("models", {"status": "removed"}, version=version)
+                pipeline.remove(*places)
+
+
+def _history(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
+    """Old lines of the history."""
+    before = [_limit(pipeline, pipeline.settings.retention.history_days)]
+    removed.lines = pipeline.catalog.value("SELECT count(*) FROM history WHERE at < ?", before)
+    if removed.lines and not dry:
+        pipeline.catalog.do("DELETE FROM history WHERE at < ?", before)
 
 
 def _replaced(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
@@ -86,14 +87,13 @@ def _replaced(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
 
     The time begins with the first call that finds it.
     """
-    found = pipeline.catalog.all("SELECT * FROM replaced ORDER BY folder, path")
+    catalog, loose, roots = pipeline.catalog, set(_loose(pipeline)), folders(pipeline.settings)
+    found = catalog.all("SELECT * FROM replaced ORDER BY folder, path")
     known = {(row["folder"], row["path"]): row["since"] for row in found}
-    loose = set(_loose(pipeline))
-    fresh = sorted(place for place in loose if place not in known)
-    if fresh and not dry:
-        rows = [[*place, iso(pipeline.now)] for place in fresh]
-        pipeline.catalog.do_many("INSERT OR IGNORE INTO replaced VALUES (?, ?, ?)", rows)
-    keep, roots = timedelta(days=pipeline.settings.retention.replaced_days), folders(pipeline.settings)
+    if not dry:
+        fresh = [[*place, iso(pipeline.now)] for place in sorted(loose - known.keys())]
+        catalog.do_many("INSERT OR IGNORE INTO replaced VALUES (?, ?, ?)", fresh)
+    keep = timedelta(days=pipeline.settings.retention.replaced_days)
     for (folder, name), since in known.items():
         is_old, is_loose = pipeline.since(since) >= keep, (folder, name) in loose
         if is_loose and is_old:
@@ -102,7 +102,7 @@ def _replaced(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
             if not dry:
                 pipeline.remove(*places)
         if not dry and (not is_loose or (is_old and not os.path.exists(roots[folder] / name))):
-            pipeline.catalog.do("DELETE FROM replaced WHERE folder = ? AND path = ?", [folder, name])
+            catalog.do("DELETE FROM replaced WHERE folder = ? AND path = ?", [folder, name])
 
 
 def _removable(pipeline: Pipeline, removed: Removed, folder: Path, *names: str) -> list[str]:
@@ -118,29 +118,17 @@ def _removable(pipeline: Pipeline, removed: Removed, folder: Path, *names: str) 
 
 def _loose(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     """Versions of days, views and results that nothing refers to: the name of their folder, and their path in it."""
-    outputs = pipeline.settings.outputs
-    if outputs.zarr:
-        folder = pipeline.settings.place(outputs.zarr)
-        used = {os.readlink(link) for link in folder.glob("*.zarr") if link.is_symlink()}
-        yield from (("zarr", path) for path in _inside(folder, ".versions") if path not in used)
-    for name, column in (("views", "views"), ("results", "result")):
+    roots = folders(pipeline.settings)
+    used = (
+        {os.readlink(link) for link in roots["zarr"].glob("*.zarr") if link.is_symlink()} if "zarr" in roots else set()
+    )
+    for column in ("views", "result"):
         query = f"SELECT {column} AS place FROM recordings WHERE {column} IS NOT NULL AND status != 'superseded'"
-        used = {row["place"] for row in pipeline.catalog.all(query)}
-        yield from (("state", path) for path in _inside(pipeline.state, name) if path not in used)
-
-
-def _inside(root: Path, name: str) -> list[str]:
-    """Paths in a subfolder with names that a pipeline gives."""
-    folder = root / name
-    names = sorted(place.name for place in folder.iterdir()) if folder.is_dir() else []
-    return [f"{name}/{inner}" for inner in names if OURS.fullmatch(inner)]
-
-
-def _history(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
-    days = pipeline.settings.retention.history_days
-    if not days:
-        return
-    before = iso(pipeline.now - timedelta(days=days))
-    removed.lines = pipeline.catalog.value("SELECT count(*) FROM history WHERE at < ?", [before])
-    if removed.lines and not dry:
-        pipeline.catalog.do("DELETE FROM history WHERE at < ?", [before])
+        used |= {row["place"] for row in pipeline.catalog.all(query)}
+    for folder, inner in (("zarr", ".versions"), ("state", "views"), ("state", "results")):
+        if folder in roots:
+            # Names that a pipeline gives.
+            found = (
+                f"{inner}/{place.name}" for place in (roots[folder] / inner).glob("*") if OURS.fullmatch(place.name)
+            )
+            yield from ((folder, path) for path in found if path not in used)

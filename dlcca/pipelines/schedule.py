@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +18,16 @@ from dlcca.pipelines import settings
 from dlcca.pipelines.catalog import CRON_LOG
 from dlcca.storage.files import files_at
 
-#: The fields of a cron expression in their order: name, smallest and largest value.
-FIELDS = (("minute", 0, 59), ("hour", 0, 23), ("day of the month", 1, 31), ("month", 1, 12), ("day of the week", 0, 7))
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+#: The fields of a cron expression in their order: name, smallest and largest value, and names from the smallest on.
+FIELDS = (
+    ("minute", 0, 59, ()),
+    ("hour", 0, 23, ()),
+    ("day of the month", 1, 31, ()),
+    ("month", 1, 12, MONTHS),
+    ("day of the week", 0, 7, WEEKDAYS),
+)
 SHORT = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -65,20 +72,20 @@ class Schedule:
         If both days of the month and days of the week are restricted, cron runs on either, and systemd on days that
         match both: then two values are needed.
         """
-        minutes, hours, days, months, weekdays = self.chosen
-        texts = self.expression.split()
-        time = f"{_calendar_field(hours, 1)}:{_calendar_field(minutes, 0)}:00"
-        month, of_month = _calendar_field(months, 3), _calendar_field(days, 2)
-        week = [name.capitalize() for i, name in enumerate(WEEKDAYS) if i in weekdays or (i == 0 and 7 in weekdays)]
+        minute, hour, day, month = (
+            "*" if len(chosen) > high - low else ",".join(f"{number:02d}" for number in sorted(chosen))
+            for chosen, (_, low, high, _) in zip(self.chosen[:4], FIELDS, strict=False)
+        )
+        week = [name.capitalize() for i, name in enumerate(WEEKDAYS) if {i, i or 7} & self.chosen[4]]
         of_week = "" if len(week) == 7 else ",".join(week) + " "
+        texts = self.expression.split()
         if texts[2].startswith("*") or texts[4].startswith("*"):
-            return [f"{of_week}*-{month}-{of_month} {time}"]
-        return [f"*-{month}-{of_month} {time}", f"{of_week}*-{month}-* {time}"]
+            return [f"{of_week}*-{month}-{day} {hour}:{minute}:00"]
+        return [f"*-{month}-{day} {hour}:{minute}:00", f"{of_week}*-{month}-* {hour}:{minute}:00"]
 
 
-def _numbers(text: str, name: str, low: int, high: int) -> frozenset[int]:
+def _numbers(text: str, name: str, low: int, high: int, names: Sequence[str]) -> frozenset[int]:
     """The values of one field of an expression."""
-    names = {"month": MONTHS, "day of the week": WEEKDAYS}.get(name, ())
     refused = f"is not a valid {name} in a schedule"
 
     def number(word: str) -> int:
@@ -101,11 +108,6 @@ def _numbers(text: str, name: str, low: int, high: int) -> frozenset[int]:
             raise SettingsError(f"{part!r} {refused}: the range is empty.")
         found.update(range(begin, end + 1, int(step or 1)))
     return frozenset(found)
-
-
-def _calendar_field(chosen: frozenset[int], field: int) -> str:
-    _, low, high = FIELDS[field]
-    return "*" if len(chosen) > high - low else ",".join(f"{number:02d}" for number in sorted(chosen))
 
 
 # The job.
@@ -131,18 +133,14 @@ class Job:
     environment_file: Path | None = None
 
     @property
-    def folder(self) -> Path:
-        return self.file.parent
-
-    @property
-    def slug(self) -> str:
-        """The name as a part of a file name."""
-        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-") or "pipeline"
-
-    @property
     def unit(self) -> str:
         """The name of its units."""
-        return f"dlcca-{self.slug}"
+        return "dlcca-" + (re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-") or "pipeline")
+
+    @property
+    def marks(self) -> tuple[str, str]:
+        """The lines before and after it in a crontab."""
+        return f"# dlcca pipeline {self.file} begins", f"# dlcca pipeline {self.file} ends"
 
 
 def job(
@@ -156,23 +154,14 @@ def job(
     secrets = None if environment_file is None else Path(environment_file).absolute()
     if secrets is not None and not secrets.is_file():
         raise SettingsError(f"{secrets} does not exist; a file with lines NAME=value is needed.")
-    made = Job(
-        name=checked.pipeline.name,
-        file=checked.path,
-        log=checked.state / CRON_LOG,
-        command=tuple(command),
-        schedule=schedule,
-        # Schedulers start with a nearly empty environment. Workers use all cores, so each computes with one thread.
-        environment={
-            "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
-            "OPENBLAS_NUM_THREADS": "1",
-        },
-        environment_file=secrets,
-    )
-    for value in (*made.command, str(made.log), str(secrets or ""), made.name):
+    # Schedulers start with a nearly empty environment. Workers use all cores, so each computes with one thread.
+    path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
+    environment = {"PATH": path, "OPENBLAS_NUM_THREADS": "1"}
+    name, log = checked.pipeline.name, checked.state / CRON_LOG
+    for value in (*command, str(log), str(secrets or ""), name):
         if "\n" in value or "\r" in value:
             raise SettingsError(f"{value!r} contains a line break, which neither cron nor systemd accepts.")
-    return made
+    return Job(name, checked.path, log, tuple(command), schedule, environment, secrets)
 
 
 # Cron: some lines between two marks in the crontab of a user.
@@ -183,7 +172,7 @@ MOST_CHARACTERS = 998
 
 def cron_entry(job: Job) -> str:
     """The lines of a job, with the marks before and after."""
-    begin, end = _marks(job)
+    begin, end = job.marks
     comments = [f"# {line}" for line in EXIT_CODES]
     log = f"# Output goes to {job.log}; an exit code other than 0 is reported to cron, which may send mail."
     return "\n".join([begin, *comments, log, f"{job.schedule.expression} {cron_command(job)}", end]) + "\n"
@@ -193,11 +182,11 @@ def cron_command(job: Job) -> str:
     """The shell command of a job. Each % is escaped, because cron ends a command at a %."""
     environment = " ".join(f"{name}={shlex.quote(value)}" for name, value in job.environment.items())
     secrets = "" if job.environment_file is None else f"set -a; . {shlex.quote(str(job.environment_file))}; set +a; "
-    folder, logs, log = (shlex.quote(str(path)) for path in (job.folder, job.log.parent, job.log))
+    folder, logs, log = (shlex.quote(str(path)) for path in (job.file.parent, job.log.parent, job.log))
     run = f"export {environment}; {secrets}{shlex.join(job.command)}"
     made = (
         f"cd {folder} && mkdir -p {logs} && {{ {run}; }} >> {log} 2>&1 "
-        f'|| echo "dlcca pipeline {job.slug} ended with exit code $?"'
+        f'|| echo "dlcca pipeline {job.unit.removeprefix("dlcca-")} ended with exit code $?"'
     ).replace("%", r"\%")
     if len(made) > MOST_CHARACTERS:
         raise SettingsError(
@@ -210,14 +199,12 @@ def cron_command(job: Job) -> str:
 def with_entry(job: Job, table: str) -> str:
     """A crontab with the job in it, once; all other lines stay as they are."""
     others = without_entry(job, table)
-    if others and not others.endswith("\n"):
-        others += "\n"
-    return others + cron_entry(job)
+    return others + "\n" * (others[-1:] not in ("", "\n")) + cron_entry(job)
 
 
 def without_entry(job: Job, table: str) -> str:
     """A crontab without the job."""
-    begin, end = _marks(job)
+    begin, end = job.marks
     entry = rf"^{re.escape(begin)}\n(.*\n)*?{re.escape(end)}(\n|\Z)"
     kept = re.sub(entry, "", table, flags=re.MULTILINE)
     if begin in kept.splitlines():
@@ -225,30 +212,24 @@ def without_entry(job: Job, table: str) -> str:
     return kept
 
 
-def _marks(job: Job) -> tuple[str, str]:
-    return f"# dlcca pipeline {job.file} begins", f"# dlcca pipeline {job.file} ends"
-
-
 def read_crontab() -> str:
     """The crontab of this user; empty if there is none."""
-    answer = _crontab("-l")
-    if answer.returncode and "no crontab" not in answer.stderr:
-        raise StorageError(f"the crontab cannot be read: {answer.stderr.strip()}.")
-    return "" if answer.returncode else answer.stdout
+    return _crontab("-l", "read")
 
 
 def write_crontab(table: str) -> None:
     """Replace the crontab of this user."""
-    answer = _crontab("-", table)
-    if answer.returncode:
-        raise StorageError(f"the crontab cannot be written: {answer.stderr.strip()}.")
+    _crontab("-", "written", table)
 
 
-def _crontab(argument: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+def _crontab(argument: str, done: str, text: str | None = None) -> str:
     program = shutil.which("crontab")
     if program is None:
         raise SettingsError("cron is not installed (there is no crontab command); on Debian: apt-get install cron.")
-    return subprocess.run([program, argument], input=text, capture_output=True, text=True, timeout=60, check=False)
+    answer = subprocess.run([program, argument], input=text, capture_output=True, text=True, timeout=60, check=False)
+    if answer.returncode and "no crontab" not in answer.stderr:
+        raise StorageError(f"the crontab cannot be {done}: {answer.stderr.strip()}.")
+    return answer.stdout
 
 
 # Systemd: a service that runs the pipeline once, and a timer that starts the service.
@@ -296,18 +277,17 @@ def units(job: Job, for_all: bool) -> dict[str, str]:
     lines = [f"Environment={_quoted(f'{key}={value}')}" for key, value in job.environment.items()]
     if job.environment_file is not None:
         lines.append(f"EnvironmentFile={_percent(job.environment_file)}")
-    service = SERVICE.format(
-        file=job.file,
-        name=_percent(job.name),
-        folder=_percent(job.folder),
-        environment="\n".join(lines),
-        command=" ".join(_quoted(word.replace("$", "$$")) for word in job.command),
-        codes="\n".join(f"# {line}" for line in EXIT_CODES),
-        journal=f"journalctl {'' if for_all else '--user '}-u {job.unit}",
-    )
-    calendars = "\n".join(f"OnCalendar={calendar}" for calendar in job.schedule.calendars())
-    timer = TIMER.format(file=job.file, name=_percent(job.name), calendars=calendars)
-    return {f"{job.unit}.service": service, f"{job.unit}.timer": timer}
+    texts = {
+        "file": job.file,
+        "name": _percent(job.name),
+        "folder": _percent(job.file.parent),
+        "environment": "\n".join(lines),
+        "command": " ".join(_quoted(word.replace("$", "$$")) for word in job.command),
+        "codes": "\n".join(f"# {line}" for line in EXIT_CODES),
+        "journal": f"journalctl {'' if for_all else '--user '}-u {job.unit}",
+        "calendars": "\n".join(f"OnCalendar={calendar}" for calendar in job.schedule.calendars()),
+    }
+    return {f"{job.unit}.service": SERVICE.format(**texts), f"{job.unit}.timer": TIMER.format(**texts)}
 
 
 def _percent(value: object) -> str:
@@ -354,12 +334,11 @@ def install_units(job: Job, folder: Path, for_all: bool) -> tuple[bool, str]:
     errors = unit_errors(files)
     if errors:
         raise SettingsError(f"systemd refuses these units: {' '.join(errors)}")
-    stored, changed = files_at(str(folder)), False
-    for name, text in files.items():
-        if stored.get(name) != text.encode():
-            stored.put(name, text.encode())
-            changed = True
-    return changed, _systemctl(for_all, ["enable", "--now", f"{job.unit}.timer"])
+    stored = files_at(str(folder))
+    changed = [name for name, text in files.items() if stored.get(name) != text.encode()]
+    for name in changed:
+        stored.put(name, files[name].encode())
+    return bool(changed), _systemctl(for_all, "daemon-reload", f"enable --now {job.unit}.timer")
 
 
 def remove_units(job: Job, folder: Path, for_all: bool) -> tuple[bool, str]:
@@ -368,10 +347,10 @@ def remove_units(job: Job, folder: Path, for_all: bool) -> tuple[bool, str]:
     if not found:
         return False, ""
     _refuse_other_units(job, folder)
-    left = _systemctl(for_all, ["disable", "--now", f"{job.unit}.timer"], reload=False)
+    left = _systemctl(for_all, f"disable --now {job.unit}.timer")
     for unit in found:
         unit.unlink()
-    return True, _systemctl(for_all) or left
+    return True, _systemctl(for_all, "daemon-reload") or left
 
 
 def _refuse_other_units(job: Job, folder: Path) -> None:
@@ -386,14 +365,13 @@ def _refuse_other_units(job: Job, folder: Path) -> None:
             )
 
 
-def _systemctl(for_all: bool, action: list[str] | None = None, reload: bool = True) -> str:
-    """Have systemd reload its units and do something; the commands for the user where systemd does not run."""
-    base = ["systemctl"] if for_all else ["systemctl", "--user"]
-    commands = ([[*base, "daemon-reload"]] if reload else []) + ([[*base, *action]] if action else [])
+def _systemctl(for_all: bool, *actions: str) -> str:
+    """Have systemd do something; the commands for the user where it does not run."""
+    commands = [f"systemctl {'' if for_all else '--user '}{action}" for action in actions]
     if shutil.which("systemctl") is None or not Path("/run/systemd/system").is_dir():
-        return f"systemd does not run here; where it does: {' && '.join(' '.join(words) for words in commands)}"
-    for words in commands:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+        return f"systemd does not run here; where it does: {' && '.join(commands)}"
+    for command in commands:
+        done = subprocess.run(command.split(), capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
-            raise StorageError(f"{' '.join(words)} failed: {done.stderr.strip()}")
+            raise StorageError(f"{command} failed: {done.stderr.strip()}")
     return ""

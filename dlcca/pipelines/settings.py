@@ -7,10 +7,11 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from dlcca.errors import SettingsError, StorageError
 from dlcca.settings import fit, runfile
@@ -154,6 +155,16 @@ class DriftSection(Section):
     """Largest change of a leading eigenvalue, likewise."""
 
 
+#: The measures: column of the catalog, its bound in [drift], title and format in figures, and the text of an alarm.
+#: The distance is the median over rows to the nearest landmark; 1 is the coverage radius of the fit.
+MEASURES = (
+    ("outside", "most_outside", "Share of rows outside", ".0%", "{} of its rows are outside"),
+    ("distance", "most_distance", "Distance to the nearest landmark", ".2f", "its median distance to a landmark is {}"),
+    ("correlation_change", "correlation_change", "Change of local correlation", ".2f", "a correlation differs by {}"),
+    ("eigenvalue_change", "eigenvalue_change", "Change of leading eigenvalues", ".2f", "an eigenvalue differs by {}"),
+)
+
+
 @dataclass(frozen=True)
 class RefitSection(Section):
     """When the model is refitted, and when the new one is used. 0 switches a rule off."""
@@ -226,25 +237,10 @@ class RunSection(Section):
     """Replaces the seed of that file; 0 if neither is given."""
 
 
-#: Sections of pipeline files alone, each with its class.
-OWN: dict[str, type[Section]] = {
-    "pipeline": PipelineSection,
-    "sources": SourceSection,
-    "model": ModelSection,
-    "outputs": OutputSection,
-    "gate": GateSection,
-    "drift": DriftSection,
-    "refit": RefitSection,
-    "retention": RetentionSection,
-    "notify": NotifySection,
-}
-
-
 @dataclass(frozen=True)
-class PipelineSettings:
-    """The content of a pipeline file, paths made absolute."""
+class OwnSections:
+    """The sections of pipeline files alone."""
 
-    path: Path
     pipeline: PipelineSection
     sources: SourceSection
     model: ModelSection
@@ -254,6 +250,17 @@ class PipelineSettings:
     refit: RefitSection
     retention: RetentionSection
     notify: NotifySection
+
+
+#: Each with its class.
+OWN: dict[str, type[Section]] = get_type_hints(OwnSections)
+
+
+@dataclass(frozen=True)
+class PipelineSettings(OwnSections):
+    """The content of a pipeline file, paths made absolute."""
+
+    path: Path
     recipes: dict[str, ViewRecipe]
     fit: Settings
     seed: int
@@ -284,18 +291,18 @@ class PipelineSettings:
 
         Default values are left out, so that a new setting in a later version does not invalidate models.
         """
+        unset: Any = object()
+
+        def changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+            return {key: value for key, value in values.items() if defaults.get(key, unset) != value}
+
         defaults, recipe = Settings().to_dict(), ViewRecipe().to_dict()
         content = {
-            "views": {name: _changed(made.to_dict() | {"source": ()}, recipe) for name, made in self.recipes.items()},
-            "fit": {name: _changed(values, defaults[name]) for name, values in self.fit.to_dict().items()},
+            "views": {name: changed(made.to_dict() | {"source": ()}, recipe) for name, made in self.recipes.items()},
+            "fit": {name: changed(values, defaults[name]) for name, values in self.fit.to_dict().items()},
             "seed": self.seed,
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=list).encode()).hexdigest()
-
-
-def _changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are not defaults."""
-    return {key: value for key, value in values.items() if key not in defaults or value != defaults[key]}
 
 
 def read(path: str | Path) -> PipelineSettings:
@@ -322,15 +329,15 @@ def pipeline_schema() -> Json:
 def state_of(path: str | Path) -> Path | None:
     """The state folder of a pipeline, even if the rest of its file is wrong; None if it is not known."""
     path = Path(path).absolute()
-    state: Any = PipelineSection.state
-    try:
+    content: dict[str, Any] = {}
+    with suppress(SettingsError):
         content = read_toml(path)
-    except SettingsError:
-        usual = (path.parent / state).resolve()
-        return usual if (usual / "catalog.sqlite").is_file() else None
     section = content.get("pipeline", {})
-    state = section.get("state", state) if isinstance(section, Mapping) else None
-    return (path.parent / state).resolve() if "sources" in content and isinstance(state, str) else None
+    state = section.get("state", PipelineSection.state) if isinstance(section, Mapping) else None
+    if not isinstance(state, str):
+        return None
+    folder = (path.parent / state).resolve()
+    return folder if "sources" in content or (not content and (folder / "catalog.sqlite").is_file()) else None
 
 
 def _run_settings(content: Mapping[str, Any], path: Path) -> dict[str, Any]:

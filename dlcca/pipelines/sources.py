@@ -9,11 +9,12 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlcca.errors import SettingsError, StorageError
 from dlcca.pipelines.settings import SourceSection
@@ -21,8 +22,7 @@ from dlcca.storage.files import files_at
 from dlcca.storage.retry import with_retries
 
 
-@dataclass(frozen=True)
-class Stat:
+class Stat(NamedTuple):
     """What is known of a file without opening it."""
 
     size: int
@@ -54,16 +54,14 @@ def seen(sources: SourceSection, folder: Path, known_before: bool) -> Iterator[S
     """
     found: set[str] = set()
     for pattern in sources.files:
-        for path, main in _list(pattern, folder, known_before):
+        listed = _list_objects(pattern, known_before) if is_object(pattern) else _list(pattern, folder, known_before)
+        for path, main in listed:
             if path not in found:
                 found.add(path)
                 yield _with_companions(path, main, pattern, sources, folder)
 
 
 def _list(pattern: str, folder: Path, known_before: bool) -> Iterator[tuple[str, Stat]]:
-    if is_object(pattern):
-        yield from _list_objects(pattern, known_before)
-        return
     full = str(folder / pattern)
     _refuse_missing(_root(full), pattern, known_before)
     for path in sorted(glob.iglob(full, recursive=True)):
@@ -79,10 +77,7 @@ def _as_named(path: str, pattern: str, folder: Path) -> str:
 
 def _root(pattern: str) -> Path:
     """The folder above all wildcards."""
-    root = Path(pattern)
-    while glob.has_magic(str(root)):
-        root = root.parent
-    return root
+    return next(path for path in (Path(pattern), *Path(pattern).parents) if not glob.has_magic(str(path)))
 
 
 def closed_folders(sources: SourceSection, folder: Path) -> dict[str, str]:
@@ -99,8 +94,9 @@ def closed_folders(sources: SourceSection, folder: Path) -> dict[str, str]:
                 os.stat(f"{inner}/.")
             except OSError as error:
                 errors.append(error)
-        paths = [_as_named(error.filename.removesuffix("/."), pattern, folder) for error in errors]
-        closed |= {path: error.strerror or str(error) for path, error in zip(paths, errors, strict=True)}
+        for failure in errors:
+            path = _as_named(failure.filename.removesuffix("/."), pattern, folder)
+            closed[path] = failure.strerror or str(failure)
     return closed
 
 
@@ -109,7 +105,6 @@ def _refuse_missing(root: Path, pattern: str, known_before: bool) -> None:
         if root.is_dir():
             os.scandir(root).close()
             os.stat(f"{root}/.")  # a folder that can be listed may still not be entered
-            return
         if root.exists():
             return
     except OSError as error:
@@ -120,30 +115,22 @@ def _refuse_missing(root: Path, pattern: str, known_before: bool) -> None:
 
 
 def _with_companions(path: str, main: Stat, pattern: str, sources: SourceSection, folder: Path) -> Seen:
-    parts, stats, missing = [path], [main], ""
-    for form in (*sources.companions, *sources.sidecars):
-        parts.append(_companion(path, pattern, form))
-        found = _stat(parts[-1], folder)
-        if found is None:
-            missing = missing or parts[-1]
-        else:
-            stats.append(found)
+    place, slash, name = path.rpartition("/")
+    before, _, after = pattern.rsplit("/", 1)[-1].partition("*")
+    star = name[len(before) : len(name) - len(after)]  # what the * of the pattern stands for
+    forms = (*sources.companions, *sources.sidecars)
+    parts = (path, *(f"{place}{slash}{form.replace('*', star)}" for form in forms))
+    stats = [main, *(_stat(part, folder) for part in parts[1:])]
+    exist = [found for found in stats if found is not None]
     return Seen(
         path=path,
-        parts=tuple(parts),
+        parts=parts,
         n_read=1 + len(sources.companions),
-        size=sum(found.size for found in stats),
-        stamp=" ".join(found.stamp for found in stats),
-        changed=max((found.changed for found in stats if found.changed is not None), default=None),
-        missing=missing,
+        size=sum(found.size for found in exist),
+        stamp=" ".join(found.stamp for found in exist),
+        changed=max((found.changed for found in exist if found.changed is not None), default=None),
+        missing=next((part for part, found in zip(parts, stats, strict=True) if found is None), ""),
     )
-
-
-def _companion(path: str, pattern: str, form: str) -> str:
-    """The companion of a file: its name is ``form``, with the text that the * of the pattern stands for."""
-    before, _, after = pattern.rsplit("/", 1)[-1].partition("*")
-    folder, slash, name = path.rpartition("/")
-    return f"{folder}{slash}{form.replace('*', name[len(before) : len(name) - len(after)])}"
 
 
 def why_incomplete(found: Seen, sources: SourceSection, folder: Path, now: datetime, unchanged: bool) -> str:
@@ -173,7 +160,11 @@ def names_of(paths: Iterable[str], most: int = 3) -> str:
 
 
 def _stat(path: str, folder: Path) -> Stat | None:
-    return _stat_object(path) if is_object(path) else _stat_file(os.path.join(folder, path))
+    if not is_object(path):
+        return _stat_file(os.path.join(folder, path))
+    fs, name = _file_system(path)
+    found = _answer(f"{path} cannot be read", lambda: fs.info(name))
+    return None if found is None else _stat_of(found)
 
 
 def _stat_file(path: str) -> Stat | None:
@@ -181,7 +172,9 @@ def _stat_file(path: str) -> Stat | None:
     try:
         found = os.stat(path)
         if stat.S_ISDIR(found.st_mode):
-            return _stat_folder(path)
+            inner = [os.stat(os.path.join(where, name)) for where, _, names in os.walk(path) for name in names]
+            latest = max((max(each.st_mtime, each.st_ctime) for each in inner), default=found.st_mtime)
+            return Stat(sum(each.st_size for each in inner), f"{len(inner)}.{latest}", latest)
     except OSError:
         return None
     if not stat.S_ISREG(found.st_mode):  # opening a pipe or a device could block forever
@@ -189,12 +182,6 @@ def _stat_file(path: str) -> Stat | None:
     # ctime also changes for a copy with an old modification time.
     stamp = f"{found.st_mtime_ns}.{found.st_ctime_ns}"
     return Stat(found.st_size, stamp, max(found.st_mtime, found.st_ctime))
-
-
-def _stat_folder(path: str) -> Stat:
-    inner = [os.stat(os.path.join(where, name)) for where, _, names in os.walk(path) for name in names]
-    latest = max((max(each.st_mtime, each.st_ctime) for each in inner), default=os.stat(path).st_mtime)
-    return Stat(sum(each.st_size for each in inner), f"{len(inner)}.{latest}", latest)
 
 
 def has_stamp(parts: Sequence[str], stamp: str) -> bool:
@@ -214,30 +201,22 @@ def _digest(path: str) -> str:
     if is_object(path):
         fs, name = _file_system(path)
         return with_retries(f"{path} cannot be read", lambda: _sha256(fs.open(name, "rb")))
-    return _digest_folder(path) if os.path.isdir(path) else _digest_file(path)
-
-
-def _sha256(opened: Any) -> str:
-    with opened as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _digest_file(path: str) -> str:
+    if os.path.isdir(path):  # a recording that is a folder, such as Zarr; including the names in it
+        made = hashlib.sha256()
+        for where, folders, names in os.walk(path):
+            folders.sort()
+            for inner in (os.path.join(where, name) for name in sorted(names)):
+                made.update(f"{os.path.relpath(inner, path)} {_digest(inner)}\n".encode())
+        return made.hexdigest()
     try:
         return _sha256(open(path, "rb"))
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def _digest_folder(path: str) -> str:
-    """Of a recording that is a folder, such as Zarr, including the names in it."""
-    made = hashlib.sha256()
-    for where, folders, names in os.walk(path):
-        folders.sort()
-        for name in sorted(names):
-            inner = os.path.join(where, name)
-            made.update(f"{os.path.relpath(inner, path)} {_digest_file(inner)}\n".encode())
-    return made.hexdigest()
+def _sha256(opened: Any) -> str:
+    with opened as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def local_files(parts: Sequence[str], scratch: Path) -> list[str]:
@@ -268,56 +247,39 @@ def _file_system(address: str) -> tuple[Any, str]:
     return at.fs, at.root
 
 
+def _answer(what: str, ask: Callable[[], Any]) -> Any:
+    """The answer of a file system; None if what is asked for does not exist."""
+
+    def answer() -> Any:
+        with suppress(FileNotFoundError):
+            return ask()
+
+    return with_retries(what, answer)
+
+
 def _list_objects(pattern: str, known_before: bool) -> Iterator[tuple[str, Stat]]:
     """Objects whose names match; a prefix without wildcards stands for all objects below it.
 
     An empty prefix contains no objects; a missing bucket is an error.
     """
     protocol, _, rest = pattern.partition("://")
-    magic = glob.has_magic(pattern)
+    bucket, magic = rest.partition("/")[0], glob.has_magic(pattern)
     base = re.split(r"[*?\[]", rest, maxsplit=1)[0].rpartition("/")[0] if magic else rest.rstrip("/")
     fs, root = _file_system(f"{protocol}://{base}")
-
-    def find() -> dict[str, Any]:
-        try:
-            return dict(fs.find(root, detail=True))
-        except FileNotFoundError:
-            return {}
-
-    found = with_retries(f"the source {pattern} cannot be listed", find)
-    if not found:
-        _refuse_missing_bucket(fs, rest.partition("/")[0], pattern, known_before)
-    matches = _matcher(rest) if magic else None
+    what = f"the source {pattern} cannot be listed"
+    found = _answer(what, lambda: fs.find(root, detail=True)) or {}
+    if not found and bucket and not with_retries(what, lambda: fs.exists(bucket)):
+        if known_before:
+            raise StorageError(f"the bucket {bucket} of {pattern} no longer exists. Nothing was changed.")
+        raise SettingsError(
+            f"[sources] files = {pattern!r}: there is no bucket {bucket}. Correct the address, or make it."
+        )
+    # As for files: * does not match a /, and ** does.
+    parts = [fnmatch.translate(part)[4:-3].replace(".*", "[^/]*") for part in rest.split("**/")]
+    matches = re.compile("(?:.*/)?".join(parts)).fullmatch
     for name in sorted(found):
-        if (matches is None or matches(name)) and not name.endswith("/"):
+        if (not magic or matches(name)) and not name.endswith("/"):
             yield f"{protocol}://{name}", _stat_of(found[name])
-
-
-def _refuse_missing_bucket(fs: Any, bucket: str, pattern: str, known_before: bool) -> None:
-    if not bucket or with_retries(f"the source {pattern} cannot be listed", lambda: fs.exists(bucket)):
-        return
-    if known_before:
-        raise StorageError(f"the bucket {bucket} of {pattern} no longer exists. Nothing was changed.")
-    raise SettingsError(f"[sources] files = {pattern!r}: there is no bucket {bucket}. Correct the address, or make it.")
-
-
-def _matcher(pattern: str) -> Callable[[str], Any]:
-    """As for files: * does not match a /, and ** does."""
-    parts = [fnmatch.translate(part)[4:-3].replace(".*", "[^/]*") for part in pattern.split("**/")]
-    return re.compile("(?:.*/)?".join(parts)).fullmatch
-
-
-def _stat_object(address: str) -> Stat | None:
-    fs, name = _file_system(address)
-
-    def info() -> Any:
-        try:
-            return fs.info(name)
-        except FileNotFoundError:
-            return None
-
-    found = with_retries(f"{address} cannot be read", info)
-    return None if found is None else _stat_of(found)
 
 
 def _stat_of(info: dict[str, Any]) -> Stat:

@@ -90,8 +90,7 @@ class Summary:
 
 def status(pipeline: Pipeline) -> dict[str, Any]:
     """Counts, the model in use, the last run, and the last drift, by the catalog alone."""
-    catalog = pipeline.catalog
-    model = pipeline.current_model()
+    catalog, model = pipeline.catalog, pipeline.current_model()
     last = catalog.one("SELECT * FROM runs WHERE ended IS NOT NULL ORDER BY id DESC LIMIT 1")
     begun = catalog.one("SELECT id, verb, started, host, pid FROM runs ORDER BY id DESC LIMIT 1")
     counts = catalog.all("SELECT status, count(*) AS n FROM recordings GROUP BY status")
@@ -127,22 +126,20 @@ def status_lines(found: dict[str, Any]) -> list[str]:
     counts = ", ".join(f"{n} {status}" for status, n in found["recordings"].items()) or "none yet"
     waiting = found["files"].get("waiting", 0)
     lines = [f"{found['name']}: recordings {counts}" + (f"; {waiting} files not complete yet." if waiting else ".")]
-    model, days = found["model"], found["published"]
-    if model is None:
-        lines.append("No model is in use." if found["doubt"] else "There is no model yet.")
-    else:
+    if model := found["model"]:
         trusted = "trusted" if model["trusted"] else "not trusted"
         why = f"{model['because']}; {model['n_rows']} rows"
         lines.append(f"Model {model['version']} of {model['created'][:10]} is in use and {trusted} ({why}).")
+    else:
+        lines.append("No model is in use." if found["doubt"] else "There is no model yet.")
     if found["doubt"]:
         lines.append(found["doubt"])
-    if days["days"]:
+    if (days := found["published"])["days"]:
         many = "days are" if days["days"] != 1 else "day is"
         lines.append(f"{days['days']} {many} published, {days['first']} to {days['last']}, {days['rows']} rows.")
-    last, begun = found["last_run"], found["unfinished_run"]
-    if last is not None:
+    if last := found["last_run"]:
         lines.append(f"The last run ({last['verb']}, {last['ended'][:19]}) ended with exit code {last['exit_code']}.")
-    if begun is not None:
+    if begun := found["unfinished_run"]:
         where = f"process {begun['pid']} on {begun['host']}"
         lines.append(f"A run started at {begun['started'][:19]} ({where}): it is in progress, or was stopped.")
     return lines + [f"Drift: {row['text']}" for row in found["drift"] if row["alarm"]]
@@ -150,11 +147,11 @@ def status_lines(found: dict[str, Any]) -> list[str]:
 
 def history(catalog: Catalog, limit: int, day: str | None, file: str | None, kind: str | None) -> list[Row]:
     """The latest lines, oldest first; optionally of a day, a file (part of its path) or a kind only."""
-    filters = {"day = ?": day, "path LIKE '%' || ? || '%'": file, "kind = ?": kind}
-    given = {clause: value for clause, value in filters.items() if value is not None}
-    which = f"WHERE {' AND '.join(given)}" if given else ""
-    query = f"SELECT * FROM history {which} ORDER BY id DESC LIMIT ?"
-    return catalog.all(query, [*given.values(), limit])[::-1]
+    query = (
+        "SELECT * FROM history WHERE (:day IS NULL OR day = :day) AND (:file IS NULL OR path LIKE '%' || :file || '%') "
+        "AND (:kind IS NULL OR kind = :kind) ORDER BY id DESC LIMIT :limit"
+    )
+    return catalog.all(query, {"day": day, "file": file, "kind": kind, "limit": limit})[::-1]
 
 
 # Notifications, by a command or a webhook: limited in time, retried, and without effect on the run.
@@ -180,11 +177,11 @@ def notify(options: NotifySection, summary: Mapping[str, Any]) -> list[str]:
     if options.command:
         failures.append(_attempt(options, "the command", lambda: _run(options, content, summary)))
     address = options.webhook or os.environ.get(options.webhook_env or "", "")
-    if options.webhook_env and not address:
-        failures.append(f"the webhook was not notified: the variable {options.webhook_env} is not set.")
-    elif address:
+    if address:
         name = f"the webhook at {urlsplit(address).hostname}"
         failures.append(_attempt(options, name, lambda: _post(options, address, content)))
+    elif options.webhook_env:
+        failures.append(f"the webhook was not notified: the variable {options.webhook_env} is not set.")
     return [failure for failure in failures if failure]
 
 
@@ -194,11 +191,11 @@ def _attempt(options: NotifySection, name: str, send: Callable[[], str]) -> str:
     In a thread, which is abandoned if it hangs: timeouts of sockets start again with every byte.
     """
     errors = ["it timed out"]
+    pauses = [FIRST_PAUSE_S * 2**number for number in range(options.attempts - 1)]
 
     def work() -> None:
-        for number in range(options.attempts):
-            if number:
-                time.sleep(FIRST_PAUSE_S * 2 ** (number - 1))
+        for pause in (0.0, *pauses):
+            time.sleep(pause)
             try:
                 errors[0] = send()
             except Exception as error:
@@ -208,8 +205,7 @@ def _attempt(options: NotifySection, name: str, send: Callable[[], str]) -> str:
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    pauses = sum(FIRST_PAUSE_S * 2**number for number in range(options.attempts - 1))
-    thread.join(options.attempts * options.timeout_s + pauses + 1)
+    thread.join(options.attempts * options.timeout_s + sum(pauses) + 1)
     return f"{name} was not notified in {options.attempts} attempts: {errors[0]}." if errors[0] else ""
 
 

@@ -6,17 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dlcca.errors import SettingsError, StoreFileError
 from dlcca.pipelines.catalog import Row, iso
 from dlcca.pipelines.context import Pipeline
 from dlcca.pipelines.publish import point
 from dlcca.pipelines.settings import RefitSection
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 def remove_unfinished(pipeline: Pipeline) -> None:
@@ -29,11 +25,7 @@ def remove_unfinished(pipeline: Pipeline) -> None:
             pipeline.note("fit", f"The fit of model {row['version']} was stopped; what it had written was removed.")
     current = pipeline.current_model()
     if current is not None:
-        _point_to(pipeline, current["version"])
-
-
-def _point_to(pipeline: Pipeline, version: int) -> None:
-    point(pipeline, pipeline.settings.models / "current.zarr", Path(places(pipeline, version)["address"].name))
+        point(pipeline, pipeline.settings.models / "current.zarr", Path(Path(current["address"]).name))
 
 
 def unusable(pipeline: Pipeline) -> str:
@@ -62,13 +54,13 @@ def places(pipeline: Pipeline, version: int) -> dict[str, Path]:
     return {key: folder / f"v{version:04d}{ending}.zarr" for key, ending in names.items()}
 
 
-def begin(pipeline: Pipeline, because: str, parent: Mapping[str, Any] | None) -> int:
-    """Insert a new version, which is being fitted; its number."""
+def begin(pipeline: Pipeline, because: str, parent: int | None = None) -> int:
+    """Insert a new version, which is being fitted; its number. ``parent`` is the version that it refits."""
     version = int(pipeline.catalog.value("SELECT max(version) FROM models") or 0) + 1
     alarms = pipeline.catalog.value("SELECT max(id) FROM drift") or 0
     with pipeline.catalog.change():
         row = {"version": version, "generation": pipeline.generation, "status": "fitting", "because": because}
-        row |= {"parent": None if parent is None else parent["version"], "created": iso(pipeline.now)}
+        row |= {"parent": parent, "created": iso(pipeline.now)}
         pipeline.catalog.insert("models", {**row, "settings": pipeline.settings.fingerprint(), "last_drift": alarms})
     return version
 
@@ -80,39 +72,35 @@ def settle(
     measures: dict[str, Any],
     numbers: Sequence[int],
     objections: Sequence[str] = (),
-    parent: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Use a new model, or keep it without using it if there are ``objections``, in one transaction; the outcome."""
     from dlcca.storage.formats import plain
 
-    catalog, why = pipeline.catalog, "; ".join(objections)
-    row = {**stored, "address": places(pipeline, version)["address"], "reason": why or None}
+    catalog, why, address = pipeline.catalog, "; ".join(objections), places(pipeline, version)["address"]
+    row = {**stored, "status": "rejected" if why else "current", "address": address, "reason": why or None}
+    row["measures"] = json.dumps(plain(measures), default=str)
     with catalog.change():
         if not why:
             catalog.update("models", {"status": "kept"}, status="current")
-        row |= {"status": "rejected" if why else "current", "measures": json.dumps(plain(measures), default=str)}
         catalog.update("models", pipeline.relative(row), version=version)
         catalog.do_many("INSERT OR IGNORE INTO training VALUES (?, ?)", [[version, number] for number in numbers])
         if why:
             pipeline.note("rejected", f"Model {version} was fitted, and is not used: {why.rstrip('.')}.")
         else:
-            if parent is not None:
-                query = "INSERT OR IGNORE INTO training SELECT ?, recording FROM training WHERE model = ?"
-                catalog.do(query, [version, parent["version"]])
-            pipeline.note("promoted", _promotion(version, stored["n_rows"], measures.get("comparison")))
+            of_parent = "SELECT ?, recording FROM training WHERE model = (SELECT parent FROM models WHERE version = ?)"
+            catalog.do(f"INSERT OR IGNORE INTO training {of_parent}", [version, version])
+            text = f"Model {version} is in use, fitted to {stored['n_rows']} rows."
+            if compared := measures.get("comparison"):
+                new, old = compared["new"]["outside"], compared["old"]["outside"]
+                axes = ", ".join(f"{r:.2f}" for r in compared["axes"])
+                text += (
+                    f" Of the held-out rows {new:.1%} are outside ({old:.1%} before); correlations of its axes with "
+                    f"those before: {axes}."
+                )
+            pipeline.note("promoted", text)
     if not why:
-        _point_to(pipeline, version)
+        point(pipeline, pipeline.settings.models / "current.zarr", Path(address.name))
     return {"version": version, "promoted": not why, "objections": list(objections)}
-
-
-def _promotion(version: int, n_rows: int, compared: Mapping[str, Any] | None) -> str:
-    text = f"Model {version} is in use, fitted to {n_rows} rows."
-    if compared is not None:
-        text += (
-            f" Of the held-out rows {compared['new']['outside']:.1%} are outside ({compared['old']['outside']:.1%} "
-            f"before); correlations of its axes with those before: {', '.join(f'{r:.2f}' for r in compared['axes'])}."
-        )
-    return text
 
 
 def due(pipeline: Pipeline) -> str:
@@ -138,14 +126,13 @@ def due(pipeline: Pipeline) -> str:
 
 
 def new_recordings(pipeline: Pipeline, *versions: int) -> list[Row]:
-    """Finished recordings with views that none of these versions was fitted to, the latest first."""
-    marks = ", ".join("?" * len(versions))
-    query = (
-        "SELECT * FROM recordings WHERE status = 'done' AND views IS NOT NULL AND valid > 0 "
+    """Finished recordings with views that none of these versions was fitted to, in order of time."""
+    return pipeline.recordings(
+        "status = 'done' AND views IS NOT NULL AND valid > 0 "
         "AND model IN (SELECT version FROM models WHERE generation = ?) AND id NOT IN "
-        f"(SELECT recording FROM training WHERE model IN ({marks})) ORDER BY day DESC, start DESC, path DESC"
+        f"(SELECT recording FROM training WHERE model IN ({', '.join('?' * len(versions))}))",
+        *(pipeline.generation, *versions),
     )
-    return [pipeline.located(row) for row in pipeline.catalog.all(query, [pipeline.generation, *versions])]
 
 
 def rollback(pipeline: Pipeline, to: int | None = None) -> dict[str, Any]:
@@ -153,28 +140,28 @@ def rollback(pipeline: Pipeline, to: int | None = None) -> dict[str, Any]:
 
     A version that is not trusted must be given explicitly.
     """
-    current = pipeline.current_model()
+    current = pipeline.current_model() or {"version": None, "parent": None}
+    before = current["version"]
     found = pipeline.models("status IN ('kept', 'rejected') ORDER BY version DESC")
     untrusted = [row["version"] for row in found if warnings_of(row)]
     versions = [row["version"] for row in found if row["status"] == "kept" and row["version"] not in untrusted]
-    name = "no model" if current is None else f"model {current['version']}"
     if to is None:
-        parent = None if current is None else current["parent"]
-        to = parent if parent in versions else next(iter(versions), None)
+        to = current["parent"] if current["parent"] in versions else next(iter(versions), None)
     if to is None:
-        why = "there is no model yet" if current is None else f"{name} is the only one that is kept"
+        why = "there is no model yet" if before is None else f"model {before} is the only one that is kept"
         raise SettingsError(f"{why}; there is none to roll back to.")
     if to not in versions + untrusted:
         kept = ", ".join(map(str, versions)) or "none"
         kept += f"; not trusted: {', '.join(map(str, untrusted))}" if untrusted else ""
+        name = "no model" if before is None else f"model {before}"
         raise SettingsError(f"model {to} cannot be used in place of {name}; kept versions: {kept}.")
     with pipeline.catalog.change():
         pipeline.catalog.update("models", {"status": "kept"}, status="current")
         pipeline.catalog.update("models", {"status": "current", "reason": None}, version=to)
-        place = "" if current is None else f", in place of {name}"
+        place = "" if before is None else f", in place of model {before}"
         pipeline.note("rollback", f"Model {to} is in use{place}. Published days stay as they are.")
     remove_unfinished(pipeline)
-    return {"from": None if current is None else current["version"], "to": to}
+    return {"from": before, "to": to}
 
 
 # Trust. A model is not trusted if its own fit gives warnings (`dlcca.trust.quality.Quality.reasons`). It is never
@@ -198,10 +185,9 @@ def doubt(pipeline: Pipeline) -> str:
     """Why the model in use is not trusted, or why there is none, and the command that helps; "" if all is well."""
     file, current = pipeline.settings.path.name, pipeline.current_model()
     model = current or last_untrusted(pipeline)
-    warnings = [] if model is None else warnings_of(model)
-    if model is None or not warnings:
+    if model is None or not warnings_of(model):
         return ""
-    reasons = " ".join(f"{warning.rstrip('.')}." for warning in warnings)
+    reasons = " ".join(f"{warning.rstrip('.')}." for warning in warnings_of(model))
     if current is not None:
         return (
             f"Model {model['version']} is in use and not trusted: {reasons} To fit another model to all recordings and "
@@ -217,95 +203,30 @@ def doubt(pipeline: Pipeline) -> str:
 
 # Comparison of a new model with the old one, on rows that neither was fitted to.
 
-#: Maximum number of rows that are compared, evenly spaced.
-COMPARED_ROWS = 20_000
-
 
 @dataclass(frozen=True)
 class Standing:
     """How well a model does on held-out rows."""
 
     outside: float  # share of them
-    agreement: float | None  # of the views, see `agreement`
+    agreement: float | None  # of the views, see `models.agreement`
     fresh: float | None = None  # the same in the new recordings alone
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Held-out rows: their views (n, d_v), and the index of the recording of each, (n,)."""
-
-    views: list[NDArray]
-    recording: NDArray[np.int64]
-    new_from: int  # the first recording that the old model was not fitted to
-
-    def part(self, new: bool) -> HeldOut:
-        """The rows of new recordings, or of old ones."""
-        which = (self.recording >= self.new_from) == new
-        return HeldOut([X[which] for X in self.views], self.recording[which], self.new_from)
-
-
-def held_out(views: Any, rows: list[int], n_new: int, names: tuple[str, ...]) -> HeldOut:
-    """At most `COMPARED_ROWS` rows of recordings with ``rows`` rows each, the last ``n_new`` of which are new."""
-    import numpy as np
-
-    n = sum(rows)
-    chosen = np.unique(np.linspace(0, n - 1, min(n, COMPARED_ROWS)).astype(np.int64))
-    of = np.repeat(np.arange(len(rows)), rows)[chosen]
-    return HeldOut([np.asarray(views[name][chosen]) for name in names], of, len(rows) - n_new)
-
-
-def standing(model: Any, held: HeldOut) -> Standing:
-    """The standing of a fitted model (`dlcca.model.Model`)."""
-    outside = float((model.distance(held.views) > 1).mean())
-    return Standing(outside, agreement(model, held), agreement(model, held.part(new=True)))
-
-
-def agreement(model: Any, held: HeldOut) -> float | None:
-    """Correlation of the coordinates predicted from one view with those from another, averaged over axes and pairs.
-
-    Coordinates that are common to all views can be predicted from each of them. The correlation is within recordings,
-    because every view sees differences between recordings. None if the model reads only one view.
-    """
-    import numpy as np
-
-    from dlcca.numerics.coordinates import change
-
-    used = model.needed
-    if len(used) < 2 or not len(held.recording):
-        return None
-    _, groups = np.unique(held.recording, return_inverse=True)
-    centered = []
-    for one in used:
-        E = model.coordinates([X if v == one else None for v, X in enumerate(held.views)])
-        sums = np.zeros((groups.max() + 1, E.shape[1]))
-        np.add.at(sums, groups, E)
-        centered.append(E - (sums / np.bincount(groups)[:, None])[groups])
-    pairs = [(a, b) for i, a in enumerate(centered) for b in centered[i + 1 :]]
-    return float(np.mean([np.nan_to_num(change(a, b).correlations) for a, b in pairs]))
 
 
 def objections(new: Standing, old: Standing, axes: list[float], warnings: list[str], rules: RefitSection) -> list[str]:
     """Why a new model must not be used; empty if it may. ``axes``: correlation of each axis with the old one."""
-    found = [f"its own fit warns: {warning}" for warning in warnings]
+    against = {}
     if new.outside > old.outside + rules.outside_gain:
-        found.append(
-            f"{new.outside:.1%} of the held-out rows are outside, {old.outside:.1%} by the old model "
-            f"([refit] outside_gain = {rules.outside_gain:g})"
+        against["outside_gain"] = (
+            f"{new.outside:.1%} of the held-out rows are outside, {old.outside:.1%} by the old model"
         )
     if new.agreement is not None and old.agreement is not None and new.agreement < old.agreement - rules.agreement_loss:
-        found.append(
-            f"the agreement of the views on held-out rows is {new.agreement:.2f}, {old.agreement:.2f} by the old model "
-            f"([refit] agreement_loss = {rules.agreement_loss:g})"
-        )
+        by = f"{new.agreement:.2f}, {old.agreement:.2f} by the old model"
+        against["agreement_loss"] = f"the agreement of the views on held-out rows is {by}"
     if new.fresh is not None and new.fresh < rules.least_agreement:
-        found.append(
-            f"in the new recordings the agreement of the views is {new.fresh:.2f} "
-            f"([refit] least_agreement = {rules.least_agreement:g})"
-        )
+        against["least_agreement"] = f"in the new recordings the agreement of the views is {new.fresh:.2f}"
     worst = min((value for value in axes if value == value), default=1.0)
     if worst < rules.least_axis_correlation:
-        found.append(
-            f"an axis has the correlation {worst:.2f} with that of the old model "
-            f"([refit] least_axis_correlation = {rules.least_axis_correlation:g})"
-        )
-    return found
+        against["least_axis_correlation"] = f"an axis has the correlation {worst:.2f} with that of the old model"
+    found = [f"{text} ([refit] {rule} = {getattr(rules, rule):g})" for rule, text in against.items()]
+    return [*(f"its own fit warns: {warning}" for warning in warnings), *found]

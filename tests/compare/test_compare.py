@@ -92,6 +92,7 @@ def test_what_is_common_is_told_and_seen_by_every_view_until_they_are_shifted(ma
     # Coordinates are means over the views of a function of each, so each view sees half even of what is not common.
     assert ours["min_view_r2_control"] < 0.6
     assert ours["gain"] == pytest.approx(ours["min_view_r2"] - ours["min_view_r2_control"])
+    assert ours["shared_bits"] > 2 > ours["shared_bits_control"]
 
 
 def test_what_one_view_alone_sees_is_not_called_common(made):

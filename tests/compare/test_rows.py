@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from dlcca.compare.comparison import shifted, shuffled
+from dlcca.compare.comparison import shared_bits, shifted, shuffled
 from dlcca.numerics.windows import chosen, unbroken
+from dlcca.trust import scores
 
 
 def test_few_rows_are_all_compared():
@@ -52,3 +53,16 @@ def test_windows_do_not_cross_a_break_in_any_view():
     gaps = np.array([0, 0, 1, 1, 1, 1, 1, 1])
     # 1|2 is a gap of the first view, 3|4 where the second begins anew, 5|6 the gap of the second
     assert unbroken(rows, gaps).tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_the_shared_bits_are_a_lower_bound_of_what_gaussian_views_know_and_nothing_without_a_common_variable():
+    rng = np.random.default_rng(0)
+    z, noise = rng.standard_normal((2000, 2)), rng.standard_normal((2, 2000, 2))
+    fold = scores.blocked_folds(2000)
+    near = [scores.held_out_neighbors(z + sigma * e, fold, 15) for sigma, e in zip((0.2, 0.3), noise, strict=True)]
+    known = 2 * 0.5 * np.log2(1 + 1 / 0.3**2)  # of the view with more noise, for two coordinates
+    assert 0.8 * known < shared_bits(z, near) < known
+    mixed = z @ np.array([[3.0, 0.5], [0.0, 0.1]])  # correlated coordinates are not counted twice
+    assert abs(shared_bits(mixed, near) - shared_bits(z, near)) < 0.1 * known
+    assert shared_bits(np.column_stack([z, z[:, :1]]), near) < known
+    assert shared_bits(rng.standard_normal((2000, 2)), near) == 0

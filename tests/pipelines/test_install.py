@@ -141,7 +141,7 @@ def test_the_command_of_cron_does_as_it_says_in_a_shell(tmp_path, exits):
     told = f"dlcca pipeline laboratory ended with exit code {exits}\n" if exits else ""
     assert (done.stdout, done.stderr) == (told, "")
     log = made.log.read_text()
-    assert log == f"{made.folder} https://example.org/hook {[str(exits), str(made.file)]}\n"
+    assert log == f"{made.file.parent} https://example.org/hook {[str(exits), str(made.file)]}\n"
 
 
 LINES = st.lists(st.sampled_from(["# mine\n", "5 4 * * * sleep 1\n", "\n", "MAILTO=me\n"]), max_size=6).map("".join)

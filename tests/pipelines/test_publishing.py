@@ -39,6 +39,7 @@ def test_a_day_is_read_by_everyday_tools(tmp_path):
     assert run_night(file, 1).published == [day_of(1)]  # both are of one night
     place = tmp_path / "published" / "zarr" / f"{day_of(1)}.zarr"
     assert dlcca("verify", place).exit_code == 0
+    assert (place / "reason" / "c" / "0").is_file()  # also a chunk of zeros, so that a lost one is noticed
     assert json.loads(dlcca("status", place, "--json").stdout)["samples"] == 1280
     made = to_xarray(place)
     assert made.time.values[0] == np.datetime64(start_of(1).replace(tzinfo=None))
