@@ -14,7 +14,7 @@ from dlcca.engine.work import OnProgress
 from dlcca.errors import StaleStage
 from dlcca.recordings import extract_windows, scaling, validity
 from dlcca.recordings.formats.recording import Recording
-from dlcca.recordings.ingest_job import IngestJob, make_job
+from dlcca.recordings.ingest_job import IngestJob, WindowedView, make_job
 from dlcca.recordings.timeline import File, Opener, Timeline, found
 from dlcca.settings.recipe import ViewRecipe
 from dlcca.storage import lock, places
@@ -70,8 +70,8 @@ def run(job: IngestJob, line: Timeline, client: Any = None, on_progress: OnProgr
                 stage(job, client, on_progress)
             with storing(f"the header of {job.address}"):
                 _seal(job, line)
-        for v in job.scaled_later:  # as large as the views; also if it was stopped between the seal and this
-            files_at(job.address).remove(job.stage("drafts").path(job.place_of_drafts(v)))
+        for view in job.scaled_later:  # as large as the views; also if it was stopped between the seal and this
+            files_at(job.address).remove(job.stage("drafts").path(view.drafts))
         return store.describe(job.address)
 
 
@@ -111,7 +111,7 @@ def _seal(job: IngestJob, line: Timeline) -> None:
         "segments": int(clock.read("/segment", 0).max()) + 1,
         "reasons": {reason.name.lower(): counts.get(reason.value, 0) for reason in Reason},
         "reason_codes": {reason.name.lower(): reason.value for reason in Reason},
-        "views": {view.name: _described(job, v) for v, view in enumerate(job.views)},
+        "views": {view.name: _described(view, clock) for view in job.views},
         "files": _files(job),
         "annotations": [list(mark) for mark in line.marks[:MOST_ANNOTATIONS]],
         "notes": [*line.notes, *_ignored(job)],
@@ -121,31 +121,27 @@ def _seal(job: IngestJob, line: Timeline) -> None:
     seal(group, store.FORM, plain(content))
 
 
-def _described(job: IngestJob, v: int) -> dict[str, Any]:
+def _described(view: WindowedView, clock: Blocks) -> dict[str, Any]:
     """The header of a view."""
-    view, clock = job.views[v], job.stage("clock")
     channels = [channel for track in view.tracks for channel in track.channels]
+    names: list[str] = []
+    if view.width <= MOST_NAMES:
+        components = [f"principal component {number + 1}" for number in range(view.recipe.pca_components)]
+        names = components or [name for track in view.tracks for name in track.feature.names(track.names)]
     return {
         "channels": [channel.name for channel in channels],
         "units": [channel.unit for channel in channels],
         "kinds": [channel.kind for channel in channels],
         "rates": [track.rate for track in view.tracks for _ in track.channels],
         "features": view.recipe.features.to_dict(),
-        "width": job.width(v),
-        "feature_names": _feature_names(job, v) if job.width(v) <= MOST_NAMES else [],
+        "width": view.width,
+        "feature_names": names,
         "recipe": view.recipe.to_dict(),
         "scaling": view.recipe.scaling,
-        "finished": not job.is_scaled_when_read(v),
-        "center": clock.read(job.place_of_scaling(v, "center"), 0).tolist(),
-        "scale": clock.read(job.place_of_scaling(v, "scale"), 0).tolist(),
+        "finished": not view.is_scaled_when_read,
+        "center": clock.read(view.scaling("center"), 0).tolist(),
+        "scale": clock.read(view.scaling("scale"), 0).tolist(),
     }
-
-
-def _feature_names(job: IngestJob, v: int) -> list[str]:
-    view = job.views[v]
-    if view.recipe.pca_components:
-        return [f"principal component {number}" for number in range(1, view.recipe.pca_components + 1)]
-    return [name for track, f in zip(view.tracks, job.features[v], strict=True) for name in f.names(track.names)]
 
 
 def _ignored(job: IngestJob) -> list[str]:
@@ -157,7 +153,7 @@ def _ignored(job: IngestJob) -> list[str]:
 def _files(job: IngestJob) -> list[dict[str, Any]]:
     """Every file once: what it holds, and when it began on the clock."""
     files: dict[str, dict[str, Any]] = {}
-    for _v, _k, track in job.tracks:
+    for track in job.tracks:
         for piece in track.pieces:
             recording = piece.file.open(job.opener)
             signal = recording.signals[piece.signal]
