@@ -278,7 +278,7 @@ def _day_and_span(pipeline: Pipeline, recording: Row) -> dict[str, str | None]:
 
 def _span(pipeline: Pipeline, recording: Row) -> tuple[datetime | None, datetime | None]:
     """When a recording begins and ends, by the headers of its files; None if they do not say."""
-    from dlcca.recordings import ingest
+    from dlcca.recordings.formats.registry import open_recording
     from dlcca.recordings.timeline import File
 
     parts, n_read, _stamp = files_of(pipeline, recording)
@@ -288,7 +288,7 @@ def _span(pipeline: Pipeline, recording: Row) -> tuple[datetime | None, datetime
         for path in sources.local_files(parts[:n_read], scratch):
             # The options of the first view that may be in this file.
             options = (r.reader_options for r in pipeline.settings.recipes.values() if path in files_for(r, [path]))
-            opened = File.at(path, next(options, {})).open(ingest.opener())
+            opened = File.at(path, next(options, {})).open(open_recording)
             if opened.start is not None:
                 start = opened.start if opened.start.tzinfo else opened.start.replace(tzinfo=UTC)
                 lasts = max((signal.start_s + signal.duration_s for signal in opened.signals), default=0.0)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 from dlcca.engine.work import OnProgress, do_missing
 from dlcca.errors import DataError, DlccaError, StaleStage
 from dlcca.recordings import input_integrity, validity, windows
-from dlcca.recordings.features import Feature
 from dlcca.recordings.formats.recording import Signal
 from dlcca.recordings.ingest_job import IngestJob, WindowedTrack, packed
 from dlcca.recordings.scaling import Ranks, ranks_of, summary_of_block
@@ -78,20 +76,14 @@ def compute(job: IngestJob, stage: Blocks, block: int) -> None:
             reason = validity.worse(reason, of_track)
             pieces.append(piece)
             features += computed
-        F = _side_by_side((last - first, view.features), view.stored_as, features)
-        if F is not None:
+        if features:
+            F, shape = features[0][1], (last - first, view.features)
+            if F.shape != shape:  # several tracks or pieces, or windows without samples
+                F = np.full(shape, blank(view.stored_as), view.stored_as)
+                for place, some in features:
+                    F[place] = some
             arrays[view.drafts] = (first, F)
     stage.write(block, arrays, facts | {"reason": packed(reason), "piece": packed(np.stack(pieces, axis=1))})
-
-
-def _side_by_side(shape: tuple[int, int], dtype: np.dtype, features: Sequence[Features]) -> NDArray | None:
-    """The features (w, d) of all tracks of a view, blank where there are no samples; None if there are none at all."""
-    if not features or features[0][1].shape == shape:
-        return features[0][1] if features else None
-    whole = np.full(shape, blank(dtype), dtype)
-    for place, F in features:
-        whole[place] = F
-    return whole
 
 
 def _extract(
@@ -104,28 +96,30 @@ def _extract(
     features: list[Features] = []
     facts: dict[str, Any] = {"suspects": [], "edges": []}
     good: list[NDArray] = []
-    ranks = None
+    ranks: Ranks | None = None
     for part in parts:
         read, own = samples[part.signal], slice(part.own[0] - part.low, part.own[1] - part.low)
-        X, top_bottom = read.of(part), read.extremes(part)
+        at = _places(part.piece.columns, read.columns)
+        X, top_bottom = read.X[part.low - read.low : part.high - read.low, at], read.extremes[:, at]
         reason[part.rows], pieces[part.rows] = Reason.VALID, part.number
         is_finite = bool(np.isfinite(top_bottom).all())
         if not is_finite:
             X, reason[part.rows] = _without_missing(X, part.spans - part.low)
             top_bottom = np.stack([np.fmax.reduce(X, axis=0), np.fmin.reduce(X, axis=0)])
         extremes = np.stack([np.fmax(extremes[0], top_bottom[0]), np.fmin(extremes[1], top_bottom[1])])
-        overlapping, spans = _overlapping(job, part)
+        overlapping, spans = part.overlapping
         found, steady = validity.suspect_runs(X, read.may_have_runs(part), track, spans - part.low, overlapping)
         facts["suspects"] += found
         if len(part.windows):
             features.append(((part.rows, track.columns), _features(job, read if is_finite else None, part, X)))
         if part.own[1] > part.own[0]:
-            if (edge := validity.edges(X[own], track)) is not None:
-                facts["edges"].append({"piece": part.number, "own": list(part.own), **edge})
+            if any(validity.least_runs(track)):
+                facts["edges"].append({"piece": part.number, "own": list(part.own), **validity.edges(X[own], track)})
             unmarked = _unmarked(job, part, steady[own])
             is_as_read = is_finite and steady is X and len(unmarked) == part.own[1] - part.own[0]
             good.append(unmarked)
-            ranks = partial(read.ranks, part, job.n_blocks) if is_as_read else None
+            if is_as_read and len(parts) == 1 and track.recipe.scaling == "robust":
+                ranks = read.ranks(part, job.n_blocks)
     facts |= {"extremes": packed(extremes), **summary_of_block(track, good, job.n_blocks, ranks)}
     return reason, pieces, features, facts
 
@@ -136,16 +130,6 @@ def _without_missing(X: NDArray, spans: NDArray[np.int64]) -> tuple[NDArray, NDA
     upto = np.concatenate([[0], np.cumsum(~finite.all(axis=1))])
     touched = upto[spans[:, 1]] > upto[spans[:, 0]]
     return np.where(finite, X, np.float32(np.nan)), np.where(touched, Reason.MISSING, Reason.VALID).astype(np.uint8)
-
-
-def _overlapping(job: IngestJob, part: Part) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The windows that overlap a part and their samples: its own, and those of earlier blocks that reach into it.
-
-    An earlier block may see too little of a run that begins in its last windows to find it.
-    """
-    before = max(0, part.first - int(np.ceil(job.window_s / job.step_s)) - 1)
-    earlier, spans = job.spans(part.track, part.number, before, part.first)
-    return np.concatenate([earlier, part.windows]), np.concatenate([spans, part.spans])
 
 
 def _unmarked(job: IngestJob, part: Part, X: NDArray) -> NDArray:
@@ -170,7 +154,7 @@ def _features(job: IngestJob, read: Samples | None, part: Part, X: NDArray) -> N
     batch, computed = max(1, BATCH_BYTES // (4 * s * X.shape[1])), []
     for i in range(0, len(ends), batch):
         some = part.windows[i : i + batch]
-        at = windows.positions(some, job.step_s, s, track.rate, piece.start_s, piece.period_s)
+        at = windows.positions(some, job.step_s, np.arange(s), track.rate, piece.start_s, piece.period_s)
         computed.append(track.feature.unscaled(windows.taken(X, at - part.low, between=track.between), gain))
     return np.concatenate(computed)
 
@@ -184,27 +168,15 @@ class Part:
 
     track: WindowedTrack
     number: int  # of the piece
-    first: int  # window of the block
+    piece: Piece
+    signal: Hashable  # what is read together, for all tracks
+    rows: slice  # where its windows are among those of the block
     windows: NDArray[np.int64]  # (w,), consecutive
     spans: NDArray[np.int64]  # (w, 2) samples of the piece: from, to
+    overlapping: tuple[NDArray, NDArray]  # both also of windows of earlier blocks, which may reach into this one
     own: tuple[int, int]  # samples that belong to this block and to no other: from, to
     low: int  # samples that are read: from, to
     high: int
-
-    @property
-    def piece(self) -> Piece:
-        return self.track.pieces[self.number]
-
-    @property
-    def signal(self) -> Hashable:
-        """What is read together, for all tracks."""
-        return self.piece.file, self.piece.signal, self.track.digital is not None
-
-    @property
-    def rows(self) -> slice:
-        """Where its windows are among those of the block."""
-        begin = int(self.windows[0]) - self.first if len(self.windows) else 0
-        return slice(begin, begin + len(self.windows))
 
 
 def parts_of(job: IngestJob, track: WindowedTrack, first: int, last: int) -> Iterator[Part]:
@@ -213,13 +185,20 @@ def parts_of(job: IngestJob, track: WindowedTrack, first: int, last: int) -> Ite
     for number, piece in enumerate(track.pieces):
         if not (piece.start_s < end + piece.period_s and piece.end_s > begin - piece.period_s):
             continue
-        here, spans = job.spans(track, number, first, last)
-        at = windows.ends(np.array([first, last]), job.step_s, 1, track.rate, piece.start_s, piece.period_s)[:, 0]
+        # An earlier block may see too little of a run that begins in its last windows to find it.
+        before = max(0, first - int(np.ceil(job.window_s / job.step_s)) - 1)
+        here, spans = overlapping = job.spans(track, number, before, last)
+        here, spans = here[here >= first], spans[here >= first]
+        limits = np.array([first, last])
+        at = windows.positions(limits, job.step_s, [0], track.rate, piece.start_s, piece.period_s)[:, 0]
         begins, after = windows.nearest(at).clip(0, piece.n).tolist()  # here, and in the next block
         own = 0 if first == 0 else begins, piece.n if last == job.n else after
         low, high = min([own[0], *spans[:1, 0].tolist()]), max([own[1], *spans[-1:, 1].tolist()])
         if high > low:
-            yield Part(track, number, first, here, spans, own, low, high)
+            signal = piece.file, piece.signal, track.digital is not None
+            row = int(here[0]) - first if len(here) else 0
+            rows = slice(row, row + len(here))
+            yield Part(track, number, piece, signal, rows, here, spans, overlapping, own, low, high)
 
 
 class Samples:
@@ -237,16 +216,8 @@ class Samples:
         signal = piece.file.open(job.opener).signals[piece.signal]
         self.digital = signal.digital.of(self.columns) if as_integers and signal.digital is not None else None
         self.X = _read(piece.file.path, signal, self.low, high, self.columns, as_integers=as_integers)
+        self.extremes = np.stack(validity.extremes(self.X, self.digital))  # the largest and the smallest values, (2, c)
         self._computed: dict[Hashable, Any] = {}
-
-    def of(self, part: Part) -> NDArray:
-        """The samples of a part, of its channels."""
-        return self.X[part.low - self.low : part.high - self.low, _places(part.piece.columns, self.columns)]
-
-    def extremes(self, part: Part) -> NDArray:
-        """The largest and the smallest value of each channel of a part, (2, c)."""
-        ends = self._once("extremes", lambda: np.stack(validity.extremes(self.X, self.digital)))
-        return ends[:, _places(part.piece.columns, self.columns)]
 
     def may_have_runs(self, part: Part) -> NDArray[np.bool_]:
         """Which channels of a part may have a run of equal samples that matters, (c,)."""
@@ -268,16 +239,16 @@ class Samples:
         feature, s = part.track.feature, part.track.samples
         same = [other for other in self.parts if other.track.feature == feature and not other.track.between]
         columns = list(dict.fromkeys(column for other in same for column in other.piece.columns))
-        F = self._once(("features", feature), lambda: self._features(feature, columns, ends - self.low, s))
-        return F[..., _places(part.piece.columns, columns)].reshape(len(F), -1)
 
-    def _features(self, feature: Feature, columns: list[int], ends: NDArray[np.int64], s: int) -> NDArray:
-        """(w, d / c, c) of some columns."""
-        here = _places(columns, self.columns)
-        even = windows.strided(self.X[:, here], ends, s)
-        assert even is not None
-        gain = None if self.digital is None else self.digital.gain[here]
-        return feature.unscaled(even, gain).reshape(len(ends), -1, len(columns))
+        def computed() -> NDArray:
+            here = _places(columns, self.columns)
+            even = windows.strided(self.X[:, here], ends - self.low, s)
+            assert even is not None
+            gain = None if self.digital is None else self.digital.gain[here]
+            return feature.unscaled(even, gain).reshape(len(ends), -1, len(columns))
+
+        F = self._once(("features", feature), computed)
+        return F[..., _places(part.piece.columns, columns)].reshape(len(F), -1)
 
     def _once(self, key: Hashable, computed: Callable[[], Any]) -> Any:
         if key not in self._computed:

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from dlcca.engine.stage import fingerprint
 from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.features import Feature, feature_of
+from dlcca.recordings.features import FEATURES, Feature
 from dlcca.recordings.formats.recording import Digital
+from dlcca.recordings.formats.registry import open_recording
 from dlcca.recordings.timeline import Opener, Piece, Timeline, Track, View, lay_out
-from dlcca.recordings.windows import rates_of, samples_of, spans_of, window_and_step
+from dlcca.recordings.windows import positions, rates_of, samples_of, spans_of, window_and_step
 from dlcca.settings.recipe import ViewRecipe
 from dlcca.storage.blocks import Blocks
 
@@ -85,8 +86,8 @@ class IngestJob:
     bad: tuple[tuple[float, float], ...]  # intervals annotated as BAD, in seconds
     inputs: str  # identity of files and recipes
     opener: Opener
-    lenient: bool = False  # channels that are flat or saturated in all windows do not make these invalid
-    scaling_from: str = ""  # a store whose scaling is used, instead of that of these recordings
+    lenient: bool  # channels that are flat or saturated in all windows do not make these invalid
+    scaling_from: str  # a store whose scaling is used, instead of that of these recordings; "" for none
 
     @property
     def n_blocks(self) -> int:
@@ -111,15 +112,27 @@ class IngestJob:
         return [view for view in self.views if not view.is_scaled_when_read]
 
     def spans(self, track: WindowedTrack, piece: int, first: int, last: int) -> tuple[NDArray, NDArray]:
-        """Those of the windows first to last (not included) that lie in a piece, and their samples: see `spans_of`."""
-        windows, at = np.arange(first, last), track.pieces[piece]
-        return spans_of(windows, self.step_s, self.window_s, track.rate, at, between=track.between)
+        """Those of the windows first to last (not included) that lie in a piece, and their samples (w, 2): from, to."""
+        windows, of = np.arange(first, last), track.pieces[piece]
+        ends = positions(windows, self.step_s, (0, track.samples - 1), track.rate, of.start_s, of.period_s)
+        here, spans = spans_of(ends, of.n, between=track.between)
+        return windows[here], spans
 
 
-def make_job(
-    address: str, recipes: Mapping[str, ViewRecipe], opener: Opener, scaling_from: str = ""
+def prepared(
+    address: str,
+    recipes: Mapping[str, ViewRecipe],
+    opener: Opener | None = None,
+    *,
+    lenient: bool = False,
+    scaling_from: str = "",
 ) -> tuple[IngestJob, Timeline]:
-    """The job, from the headers of all files and a few samples."""
+    """The job and the files on their clock; reads headers and a few samples.
+
+    ``lenient`` ignores channels that are flat or saturated throughout; ``scaling_from`` is a store of views whose
+    scaling is used, instead of that of these recordings.
+    """
+    opener = opener or open_recording
     line = lay_out(recipes, opener)
     window_s, step_s = window_and_step(line.views)
     end, fastest = max(view.span[1] for view in line.views), max(rates_of(line.views))
@@ -136,8 +149,9 @@ def make_job(
     bad = tuple((first, last) for first, last, text in line.marks if text.strip().lower().startswith("bad"))
     without_files = {name: recipe.to_dict() | {"source": None} for name, recipe in recipes.items()}
     inputs = fingerprint(without_files, window_s, step_s, _contents(line, opener), line.marks, scaling_from)
+    inputs = fingerprint(inputs, "lenient") if lenient else inputs
     rows = _windows_of_block(views, n, window_s, step_s)
-    return IngestJob(address, views, window_s, step_s, n, rows, bad, inputs, opener, scaling_from=scaling_from), line
+    return IngestJob(address, views, window_s, step_s, n, rows, bad, inputs, opener, lenient, scaling_from), line
 
 
 def _windowed(v: int, view: View, window_s: float, opener: Opener) -> WindowedView:
@@ -149,15 +163,16 @@ def _windowed(v: int, view: View, window_s: float, opener: Opener) -> WindowedVi
             f"{where}: features = 'covariance' needs channels that were sampled together, these were not: {rates}. "
             "Choose the channels of one rate."
         )
-    samples = [samples_of(window_s, track.rate) for track in view.tracks]
-    features = [
-        feature_of(recipe.features, s, track.rate, where) for s, track in zip(samples, view.tracks, strict=True)
-    ]
+    kind, samples = recipe.features.kind, [samples_of(window_s, track.rate) for track in view.tracks]
+    try:
+        features = [FEATURES[kind](recipe.features, s, t.rate) for s, t in zip(samples, view.tracks, strict=True)]
+    except ValueError as error:
+        raise SettingsError(f"{where}: features = {kind!r}: {error}.") from error
     one = np.ones(1)
     is_scaled_when_read = not recipe.pca_components and all(f.columns(one, one) is not None for f in features)
     digital = [_digital(track, recipe, opener) for track in view.tracks]
     stored_as = np.dtype(np.float32)
-    if recipe.features.kind in ("raw", "delay"):  # raw samples are stored as integers if all are of one dtype
+    if kind in ("raw", "delay"):  # raw samples are stored as integers if all are of one dtype
         kinds = {numbers.dtype for numbers in digital if numbers is not None}
         if is_scaled_when_read and len(kinds) == 1 and None not in digital:
             (stored_as,) = kinds

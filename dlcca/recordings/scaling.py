@@ -6,8 +6,7 @@ principal components of features, are computed here instead, in the stages `pca`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from dlcca.engine.work import OnProgress, collect, do_missing
 from dlcca.errors import DataError
 from dlcca.numerics.streaming import Moments, Scatter, Sketches, combined, principal, robust_scaling, summary
-from dlcca.recordings.features import Columns, side_by_side
+from dlcca.recordings.features import Columns, of_integers
 from dlcca.recordings.formats.recording import Digital, values_of
 from dlcca.recordings.ingest_job import IngestJob, WindowedTrack, WindowedView, packed, unpacked
 from dlcca.storage.blocks import Blocks
@@ -37,13 +36,11 @@ def ranks_of(X: NDArray, digital: Digital | None, blocks: int) -> Ranks:
     return summary(X, blocks, partial(values_of, digital=digital))
 
 
-def summary_of_block(
-    track: WindowedTrack, good: Sequence[NDArray], blocks: int, ranks: Callable[[], Ranks] | None
-) -> dict[str, Any]:
+def summary_of_block(track: WindowedTrack, good: Sequence[NDArray], blocks: int, ranks: Ranks | None) -> dict[str, Any]:
     """Facts of a block of a track for its scaling: values at ranks, or means and squares.
 
     ``good`` are its samples, (n, c) of each piece, values or integers: those annotated as BAD are left out, flat ones
-    are NaN. ``ranks`` are those of the last piece, if they can be computed in less time.
+    are NaN. ``ranks`` are those of the only piece, where they were computed with those of other tracks.
     """
     if track.recipe.scaling == "none" or not sum(map(len, good)):
         return {}
@@ -51,7 +48,7 @@ def summary_of_block(
         if len(good) > 1:
             values, counts = summary(np.concatenate([values_of(X, track.digital) for X in good]), blocks)
         else:
-            values, counts = ranks() if ranks is not None else ranks_of(good[0], track.digital, blocks)
+            values, counts = ranks or ranks_of(good[0], track.digital, blocks)
         return {"values": packed(values), "counts": packed(counts)}
     batch, parts = max(1, BATCH_BYTES // (4 * len(track.channels))), []
     for some in (X[i : i + batch] for X in good for i in range(0, len(X), batch)):
@@ -65,12 +62,12 @@ def summary_of_block(
     return {"rows": moments.count, "moments": packed(np.stack([moments.mean, moments.squares]))}
 
 
-@dataclass
 class Summaries:
     """The summaries of all blocks of a track."""
 
-    sketches: Sketches = field(default_factory=Sketches)
-    moments: list[Moments] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.sketches = Sketches()
+        self.moments: list[Moments] = []
 
     def add(self, facts: dict[str, Any]) -> None:
         """Those of the next block, from what `summary_of_block` returned."""
@@ -94,28 +91,22 @@ def scaling_arrays(job: IngestJob, summaries: Mapping[str, Summaries]) -> dict[s
     """The arrays of the stage `clock` that say how each view is scaled; ``summaries`` by the keys of tracks."""
     arrays: dict[str, NDArray] = {}
     for view in job.views:
-        if job.scaling_from:
-            center, scale = _given_scaling(job, view)
+        if job.scaling_from:  # so that new recordings are scaled as the old ones
+            center, scale = read_arrays(job.scaling_from, [view.scaling(part)[1:] for part in ("center", "scale")])
+            c = view.tracks[-1].at.stop
+            if len(center) != c:
+                raise DataError(
+                    f"view {view.name!r} has {c} channels, but {len(center)} in {job.scaling_from}, whose scaling is "
+                    "used; select the same channels."
+                )
         else:
             each = [summaries[track.key].center_and_scale(track) for track in view.tracks]
             center, scale = (np.concatenate(parts) for parts in zip(*each, strict=True))
         arrays |= {view.scaling("center"): center, view.scaling("scale"): scale}
         if view.is_scaled_when_read:
             columns = [_columns(view, track, center[track.at], scale[track.at]) for track in view.tracks]
-            arrays[f"/columns/{view.name}"] = side_by_side(columns).as_array()
+            arrays[f"/columns/{view.name}"] = np.concatenate(columns, axis=1)
     return arrays
-
-
-def _given_scaling(job: IngestJob, view: WindowedView) -> list[NDArray]:
-    """Center and scale from another store, so that new recordings are scaled as the old ones."""
-    center, scale = read_arrays(job.scaling_from, [view.scaling(part)[1:] for part in ("center", "scale")])
-    c = view.tracks[-1].at.stop
-    if len(center) != c:
-        raise DataError(
-            f"view {view.name!r} has {c} channels, but {len(center)} in {job.scaling_from}, whose scaling is used; "
-            "select the same channels."
-        )
-    return [center, scale]
 
 
 def _columns(view: WindowedView, track: WindowedTrack, center: NDArray, scale: NDArray) -> Columns:
@@ -124,7 +115,7 @@ def _columns(view: WindowedView, track: WindowedTrack, center: NDArray, scale: N
     assert columns is not None
     if digital is None or view.stored_as.kind == "f":
         return columns
-    return columns.of_integers(digital.gain, digital.bias)
+    return of_integers(columns, digital.gain, digital.bias)
 
 
 def run(job: IngestJob, client: Any = None, on_progress: OnProgress | None = None) -> None:
@@ -178,21 +169,15 @@ def features(job: IngestJob, view: WindowedView, block: int) -> tuple[NDArray[np
 def _run_pca(job: IngestJob, client: Any, on_progress: OnProgress | None) -> None:
     """Principal components of the views whose recipe has them: their covariance is summed block by block."""
     views = [view for view in job.views if view.recipe.pca_components]
-    stage = job.stage("pca")
-    if not views or not stage.missing():
+    if not views or not job.stage("pca").missing():
         return
-    arrays: dict[str, Any] = {}
     for view in views:
-        d, q = view.features, view.width
-        if d > MOST_FEATURES:
+        if view.features > MOST_FEATURES:
             raise DataError(
-                f"view {view.name!r} has {d} features; a PCA is for at most {MOST_FEATURES}. Choose a shorter window, "
-                "fewer channels or other features."
+                f"view {view.name!r} has {view.features} features; a PCA is for at most {MOST_FEATURES}. Choose a "
+                "shorter window, fewer channels or other features."
             )
-        for name, shape in (("mean", (d,)), ("components", (d, q)), ("variances", (q,))):
-            arrays[view.scaling(name)] = (shape, "float64", shape[0])
-    stage = stage.prepare(arrays, says="principal components")
-    parts: dict[str, tuple[int, NDArray]] = {}
+    arrays: dict[str, NDArray] = {}
     for view in views:
         places = [view.scaling(name) for name in ("mean", "components", "variances")]
         found: Sequence[NDArray]
@@ -201,9 +186,15 @@ def _run_pca(job: IngestJob, client: Any, on_progress: OnProgress | None) -> Non
         else:
             blocks = collect(_scatter, job, job.n_blocks, client, on_progress, (view,), name="pca")
             found = principal(blocks, view.width)
-        parts |= {place: (0, X) for place, X in zip(places, found, strict=True)}
-    stage.write(0, parts, {})
+        arrays |= dict(zip(places, found, strict=True))
+    write_at_once(job.stage("pca"), arrays, "principal components", {})
 
 
 def _scatter(job: IngestJob, block: int, view: WindowedView) -> Scatter:
     return Scatter.of(features(job, view, block)[1])
+
+
+def write_at_once(stage: Blocks, arrays: Mapping[str, NDArray], says: str, facts: dict[str, Any]) -> None:
+    """Make and write all arrays of a stage of one block."""
+    stage = stage.prepare({name: (X.shape, X.dtype, len(X)) for name, X in arrays.items()}, says=says)
+    stage.write(0, {name: (0, X) for name, X in arrays.items()}, facts)

@@ -7,7 +7,6 @@ block, and a run may continue in the next one; so the stage `clock` decides, fro
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from dlcca.engine.work import OnProgress
 from dlcca.errors import DataError
 from dlcca.recordings.formats.recording import Digital, values_of
 from dlcca.recordings.ingest_job import IngestJob, WindowedTrack, packed, unpacked
-from dlcca.recordings.scaling import Summaries, scaling_arrays
+from dlcca.recordings.scaling import Summaries, scaling_arrays, write_at_once
 from dlcca.storage.views import Reason
 
 #: A run of fewer samples than this is chance, whatever the rate.
@@ -161,12 +160,9 @@ def touched_windows(runs: list[Run], spans: NDArray, windows: NDArray) -> list[l
     return [[int(a), int(b)] for a, b in zip(at[np.r_[0, cuts + 1]], at[np.r_[cuts, len(at) - 1]], strict=True)]
 
 
-def edges(X: NDArray, track: WindowedTrack) -> dict[str, Any] | None:
-    """The runs at both ends of X (n, c), as long as they may matter; None if they do not."""
-    most = max(least_runs(track))
-    if not most:
-        return None
-    lengths = np.stack(ends_of_runs(X, most)).astype(np.int32)
+def edges(X: NDArray, track: WindowedTrack) -> dict[str, Any]:
+    """The runs at both ends of X (n, c), as long as they may matter."""
+    lengths = np.stack(ends_of_runs(X, max(least_runs(track)))).astype(np.int32)
     return {"values": packed(values_of(X[[0, -1]], track.digital)), "lengths": packed(lengths)}
 
 
@@ -252,14 +248,14 @@ class TrackFacts:
 
     def faults(self, job: IngestJob) -> list[Fault]:
         """Runs that are flat, or saturated: at the largest or smallest value that the channel ever has."""
-        flat, saturated = least_runs(self.track)
+        names, (flat, saturated) = self.track.names, least_runs(self.track)
         runs = [(found["channel"], found["value"], found["kind"], found["windows"]) for found in self.suspects]
         for run in self.joined.found:
             length, windows = run.last - run.first, self._touched(job, run)
             kinds = ["flat"] * (0 < flat <= length) + ["extreme"] * (0 < saturated <= length)
             runs += [(run.channel, run.value, kind, windows) for kind in kinds if windows]
         return [
-            Fault(self.track.names[c], Reason.FLAT if kind == "flat" else Reason.SATURATED, windows)
+            Fault(names[c], Reason.FLAT if kind == "flat" else Reason.SATURATED, windows)
             for c, value, kind, windows in runs
             # A value that is the only one of its channel is no end of its range.
             if kind == "flat" or (value in (self.top[c], self.bottom[c]) and self.top[c] > self.bottom[c])
@@ -302,16 +298,17 @@ def run(job: IngestJob, client: Any = None, on_progress: OnProgress | None = Non
     rows = np.flatnonzero(reason == Reason.VALID)
     if not len(rows):
         raise _none_valid(job, faults, reason)
-    parts: dict[str, NDArray] = {
+    segment = np.full(job.n, -1, np.int64)
+    broken = (np.diff(rows) > 1) | (np.diff(piece[rows], axis=0) != 0).any(axis=1)
+    segment[rows] = np.concatenate([[0], np.cumsum(broken)])
+    arrays = {
         "/time": np.arange(job.n) * job.step_s,
         "/reason": reason,
-        "/segment": _segments(rows, piece[rows], job.n),
+        "/segment": segment,
         "/rows": rows,
         **scaling_arrays(job, {of_track.track.key: of_track.summaries for of_track in tracks}),
     }
-    arrays: Mapping[str, Any] = {name: (X.shape, X.dtype, len(X)) for name, X in parts.items()}
-    stage = stage.prepare(arrays, says=f"{job.n} windows, {len(rows)} of them valid")
-    stage.write(0, {name: (0, X) for name, X in parts.items()}, {"overlooked": overlooked})
+    write_at_once(stage, arrays, f"{job.n} windows, {len(rows)} of them valid", {"overlooked": overlooked})
     if on_progress is not None:
         on_progress(stage.name, 1, 1)
 
@@ -323,14 +320,6 @@ def _always_faulty(faults: list[Fault], has_samples: NDArray[np.bool_]) -> list[
         for first, last in windows:
             hits.setdefault(channel, np.zeros(len(has_samples), bool))[first : last + 1] = True
     return [channel for channel, hit in hits.items() if hit[has_samples].all()]
-
-
-def _segments(rows: NDArray[np.int64], piece: NDArray[np.int32], n: int) -> NDArray[np.int64]:
-    """The number of the unbroken segment that each of n windows belongs to, -1 for those not in ``rows``."""
-    segment = np.full(n, -1, np.int64)
-    broken = (np.diff(rows) > 1) | (np.diff(piece, axis=0) != 0).any(axis=1)
-    segment[rows] = np.concatenate([[0], np.cumsum(broken)])
-    return segment
 
 
 def _none_valid(job: IngestJob, faults: list[Fault], reason: NDArray[np.uint8]) -> DataError:
