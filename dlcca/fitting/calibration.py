@@ -121,6 +121,7 @@ def _copied(source: Source, n: int, rows: int, place: Path) -> Source:
 
 def _compressors(array: Any) -> Any:
     """Those of a Zarr array of the third format; the usual ones for the second, whose do not fit."""
+    array = getattr(array, "array", array)  # of a view of recordings, its own
     return list(array.compressors) if array.metadata.zarr_format == 3 else "auto"
 
 

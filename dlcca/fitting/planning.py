@@ -152,7 +152,7 @@ def job_to_ingest(
     ``store`` is that of the run, ``place`` that of its views.
     """
     made, _ = ingest.prepared(place, recipes, opener)
-    dims = tuple(made.width(v) for v in range(len(made.views)))
+    dims = tuple(view.width for view in made.views)
     sources = tuple(
         PlannedSource(view.name, f"{place}/views/{view.name}", shape=(made.n, d), chunks=(made.rows, d))
         for view, d in zip(made.views, dims, strict=True)
@@ -166,11 +166,11 @@ def job_to_ingest(
 
 
 def _ingest_plan(job: IngestJob, dims: tuple[int, ...]) -> IngestPlan:
-    samples = sum(piece.n * len(track.channels) for _, _, track in job.tracks for piece in track.pieces)
-    windows = sum(job.samples(track) * len(track.channels) for _, _, track in job.tracks)
-    drafts = sum(sum(job.dims[v]) for v in job.scaled_later)  # written, and read again
-    itemsizes = [4 if v in job.scaled_later else job.stored_as(v).itemsize for v in range(len(dims))]
-    writes = float(job.n) * (sum(d * size for d, size in zip(dims, itemsizes, strict=True)) + 4 * drafts)
+    samples = sum(piece.n * len(track.channels) for track in job.tracks for piece in track.pieces)
+    windows = sum(track.samples * len(track.channels) for track in job.tracks)
+    drafts = sum(view.features for view in job.scaled_later)  # written, and read again
+    # Views that are not scaled when they are read, and their drafts, have 4 bytes for each feature.
+    writes = float(job.n) * (sum(view.width * view.stored_as.itemsize for view in job.views) + 4 * drafts)
     block = 4.0 * job.rows * max(samples / job.n, float(sum(dims)), windows / 4)
     return IngestPlan(job.n, job.n_blocks * (2 if drafts else 1) + 1, 4.0 * samples, writes, 3 * block)
 

@@ -7,9 +7,9 @@ stores as integers are read as integers, and raw ones are written as such.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,27 +18,34 @@ from numpy.typing import NDArray
 from dlcca.engine.work import OnProgress, do_missing
 from dlcca.errors import DataError, DlccaError, StaleStage
 from dlcca.recordings import input_integrity, validity, windows
-from dlcca.recordings.features import Feature
-from dlcca.recordings.formats.recording import Digital, Signal
-from dlcca.recordings.ingest_job import IngestJob, packed
-from dlcca.recordings.scaling import GoodSamples, Ranks, ranks_of, summary_of_block
-from dlcca.recordings.timeline import Piece, Track
-from dlcca.settings.recipe import ViewRecipe
+from dlcca.recordings.formats.recording import Signal
+from dlcca.recordings.ingest_job import IngestJob, WindowedTrack, packed
+from dlcca.recordings.scaling import Ranks, ranks_of, summary_of_block
+from dlcca.recordings.timeline import Piece
 from dlcca.storage.blocks import Blocks
 from dlcca.storage.views import Reason, array_of_view, blank
 
 #: Windows whose samples are not evenly spaced are copied, so many bytes at a time.
 BATCH_BYTES = 1 << 20
 
+#: Places among the windows of a block and among the columns of a view, and the features there.
+Features = tuple[tuple[slice, slice], NDArray]
+
 
 def run(job: IngestJob, client: Any = None, on_progress: OnProgress | None = None) -> None:
     """Compute every block that is not finished."""
     arrays: dict[str, Any] = {}
-    for v, dims in enumerate(job.dims):
-        more = array_of_view(job.inputs, job.stored_as(v), finished=False) if job.is_scaled_when_read(v) else {}
-        arrays[job.place_of_drafts(v)] = ((job.n, sum(dims)), job.stored_as(v), job.rows, more)
+    for view in job.views:
+        more = array_of_view(job.inputs, view.stored_as, finished=False) if view.is_scaled_when_read else {}
+        arrays[view.drafts] = ((job.n, view.features), view.stored_as, job.rows, more)
     stage = job.stage("drafts").prepare(arrays, says=f"{job.n} windows of {len(job.views)} views")
-    _refuse_other_form(job, stage)
+    for view in job.views:
+        array = stage.array(view.drafts)
+        if array.dtype != view.stored_as or array.chunks[0] != min(job.rows, job.n):
+            raise StaleStage(
+                f"the views in {job.address} were begun by another version of dlcca, with blocks of another size or "
+                "dtype. Remove them and ingest again (dlcca run: --from ingest)."
+            )
     confirm(job, begin=True)
     do_missing(compute, job, stage, client, on_progress)
     confirm(job, begin=True)  # a file may have changed in the meantime
@@ -46,73 +53,110 @@ def run(job: IngestJob, client: Any = None, on_progress: OnProgress | None = Non
 
 def confirm(job: IngestJob, *, begin: bool = False) -> None:
     """Refuse files that have changed since the first block was read."""
-    files = dict.fromkeys(piece.file for _v, _k, track in job.tracks for piece in track.pieces)
-    paths = [path for file in files for path in (file.path, *file.open(job.opener).sidecars)]
-    input_integrity.confirm_files(job.stage("drafts"), list(dict.fromkeys(paths)), begin=begin)
-
-
-def _refuse_other_form(job: IngestJob, stage: Blocks) -> None:
-    """An error if another version of dlcca began this, with blocks of another size or dtype."""
-    for v in range(len(job.views)):
-        array = stage.array(job.place_of_drafts(v))
-        if array.dtype != job.stored_as(v) or array.chunks[0] != min(job.rows, job.n):
-            raise StaleStage(
-                f"the views in {job.address} were begun by another version of dlcca, with blocks of another size or "
-                "dtype. Remove them and ingest again (dlcca run: --from ingest)."
-            )
+    files = dict.fromkeys(piece.file for track in job.tracks for piece in track.pieces)
+    paths = dict.fromkeys(path for file in files for path in (file.path, *file.open(job.opener).sidecars))
+    input_integrity.confirm_files(job.stage("drafts"), list(paths), begin=begin)
 
 
 def compute(job: IngestJob, stage: Blocks, block: int) -> None:
     """Read, compute and write one block of windows."""
     first, last = job.bounds(block)
-    tracks: dict[tuple[int, int], list[Extracted]] = {(v, k): [] for v, k, _ in job.tracks}
-    for samples in read(job, first, last):
-        for part in samples.parts:
-            tracks[part.v, part.k].append(extract(job, samples, part))
-    reason = validity.marked(job, first, last)
-    pieces = np.full((last - first, len(tracks)), -1, np.int32)  # the piece of each window; -1 without samples
+    parts = {track.key: list(parts_of(job, track, first, last)) for track in job.tracks}
+    signals: dict[Hashable, list[Part]] = defaultdict(list)
+    for part in (part for of_track in parts.values() for part in of_track):
+        signals[part.signal].append(part)
+    samples = {signal: Samples(job, of_signal) for signal, of_signal in signals.items()}
+    reason, pieces = validity.marked(job, first, last), []
     facts: dict[str, Any] = {input_integrity.CHECKSUMS: []}  # of arrays; files are compared by their sizes and times
-    for at, ((v, k), extracted) in enumerate(tracks.items()):
-        extracted.sort(key=lambda one: one.part.number)
-        of_track = np.full(last - first, Reason.GAP, np.uint8)
-        for one in extracted:
-            of_track[one.part.rows], pieces[one.part.rows, at] = one.reason, one.part.number
-        reason = validity.worse(reason, of_track)
-        facts[f"{v}_{k}"] = _facts(job, v, k, extracted)
-    parts: dict[str, tuple[int, NDArray]] = {}
-    for v in range(len(job.views)):
-        F = _side_by_side(job, v, last - first, [one for (u, _), some in tracks.items() if u == v for one in some])
-        if F is not None:
-            parts[job.place_of_drafts(v)] = (first, F)
-    stage.write(block, parts, facts | {"reason": packed(reason), "piece": packed(pieces)})
+    arrays: dict[str, tuple[int, NDArray]] = {}
+    for view in job.views:
+        features: list[Features] = []
+        for track in view.tracks:
+            of_track, piece, computed, facts[track.key] = _extract(job, track, parts[track.key], samples, last - first)
+            reason = validity.worse(reason, of_track)
+            pieces.append(piece)
+            features += computed
+        if features:
+            F, shape = features[0][1], (last - first, view.features)
+            if F.shape != shape:  # several tracks or pieces, or windows without samples
+                F = np.full(shape, blank(view.stored_as), view.stored_as)
+                for place, some in features:
+                    F[place] = some
+            arrays[view.drafts] = (first, F)
+    stage.write(block, arrays, facts | {"reason": packed(reason), "piece": packed(np.stack(pieces, axis=1))})
 
 
-def _side_by_side(job: IngestJob, v: int, w: int, extracted: Sequence[Extracted]) -> NDArray | None:
-    """The features of all tracks of a view, (w, d), blank where there are no samples; None if there are none at all."""
-    computed = [(one.part, one.features) for one in extracted if one.features is not None]
-    shape, dtype = (w, sum(job.dims[v])), job.stored_as(v)
-    if not computed or computed[0][1].shape == shape:
-        return computed[0][1] if computed else None
-    whole = np.full(shape, blank(dtype), dtype)
-    edges = np.cumsum([0, *job.dims[v]])
-    for part, F in computed:
-        whole[part.rows, edges[part.k] : edges[part.k + 1]] = F
-    return whole
+def _extract(
+    job: IngestJob, track: WindowedTrack, parts: Sequence[Part], samples: Mapping[Hashable, Samples], n: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int32], list[Features], dict[str, Any]]:
+    """Of a track in a block of n windows: why windows are not valid (n,), their pieces (n,), features, and facts."""
+    reason = np.full(n, Reason.GAP, np.uint8)
+    pieces = np.full(n, -1, np.int32)  # -1 without samples
+    extremes = np.full((2, len(track.channels)), np.nan, np.float32)
+    features: list[Features] = []
+    facts: dict[str, Any] = {"suspects": [], "edges": []}
+    good: list[NDArray] = []
+    ranks: Ranks | None = None
+    for part in parts:
+        read, own = samples[part.signal], slice(part.own[0] - part.low, part.own[1] - part.low)
+        at = _places(part.piece.columns, read.columns)
+        X, top_bottom = read.X[part.low - read.low : part.high - read.low, at], read.extremes[:, at]
+        reason[part.rows], pieces[part.rows] = Reason.VALID, part.number
+        is_finite = bool(np.isfinite(top_bottom).all())
+        if not is_finite:
+            X, reason[part.rows] = _without_missing(X, part.spans - part.low)
+            top_bottom = np.stack([np.fmax.reduce(X, axis=0), np.fmin.reduce(X, axis=0)])
+        extremes = np.stack([np.fmax(extremes[0], top_bottom[0]), np.fmin(extremes[1], top_bottom[1])])
+        overlapping, spans = part.overlapping
+        found, steady = validity.suspect_runs(X, read.may_have_runs(part), track, spans - part.low, overlapping)
+        facts["suspects"] += found
+        if len(part.windows):
+            features.append(((part.rows, track.columns), _features(job, read if is_finite else None, part, X)))
+        if part.own[1] > part.own[0]:
+            if any(validity.least_runs(track)):
+                facts["edges"].append({"piece": part.number, "own": list(part.own), **validity.edges(X[own], track)})
+            unmarked = _unmarked(job, part, steady[own])
+            is_as_read = is_finite and steady is X and len(unmarked) == part.own[1] - part.own[0]
+            good.append(unmarked)
+            if is_as_read and len(parts) == 1 and track.recipe.scaling == "robust":
+                ranks = read.ranks(part, job.n_blocks)
+    facts |= {"extremes": packed(extremes), **summary_of_block(track, good, job.n_blocks, ranks)}
+    return reason, pieces, features, facts
 
 
-def _facts(job: IngestJob, v: int, k: int, extracted: Sequence[Extracted]) -> dict[str, Any]:
-    """What later stages need of a track besides the features."""
-    channels = len(job.views[v].tracks[k].channels)
-    largest, smallest = np.full((2, channels), np.nan, np.float32)
-    for one in extracted:
-        largest, smallest = np.fmax(largest, one.extremes[0]), np.fmin(smallest, one.extremes[1])
-    good = [one.good for one in extracted if one.good is not None]
-    return {
-        "suspects": [suspect for one in extracted for suspect in one.suspects],
-        "edges": [{"piece": one.part.number, "own": list(one.part.own), **one.edges} for one in extracted if one.edges],
-        "extremes": packed(np.stack([largest, smallest])),
-        **summary_of_block(good, job.views[v].recipe.scaling, channels, job.n_blocks),
-    }
+def _without_missing(X: NDArray, spans: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.uint8]]:
+    """The samples with NaN for all that is not finite, and MISSING for the windows that hold such."""
+    finite = np.isfinite(X)
+    upto = np.concatenate([[0], np.cumsum(~finite.all(axis=1))])
+    touched = upto[spans[:, 1]] > upto[spans[:, 0]]
+    return np.where(finite, X, np.float32(np.nan)), np.where(touched, Reason.MISSING, Reason.VALID).astype(np.uint8)
+
+
+def _unmarked(job: IngestJob, part: Part, X: NDArray) -> NDArray:
+    """Those of a part's own samples X that no BAD annotation covers."""
+    kept = np.ones(len(X), bool)
+    for begin, end in job.bad:
+        low, high = ((t - part.piece.start_s) / part.piece.period_s - part.own[0] for t in (begin, end))
+        if high > 0 and low < len(X):
+            kept[max(0, int(np.ceil(low))) : max(0, int(np.ceil(high)))] = False
+    return X if kept.all() else X[kept]
+
+
+def _features(job: IngestJob, read: Samples | None, part: Part, X: NDArray) -> NDArray:
+    """Unscaled features (w, d) of the windows of a part, with samples X; ``read`` is None if X is not as read."""
+    track, piece, s = part.track, part.piece, part.track.samples
+    gain = None if track.digital is None else track.digital.gain
+    ends = part.spans - np.array([0, 1])
+    even = None if track.between else windows.strided(X, ends - part.low, s)
+    if even is not None:
+        is_by_channel = track.feature.width(2) == 2 * track.feature.width(1)
+        return read.features(part, ends) if read is not None and is_by_channel else track.feature.unscaled(even, gain)
+    batch, computed = max(1, BATCH_BYTES // (4 * s * X.shape[1])), []
+    for i in range(0, len(ends), batch):
+        some = part.windows[i : i + batch]
+        at = windows.positions(some, job.step_s, np.arange(s), track.rate, piece.start_s, piece.period_s)
+        computed.append(track.feature.unscaled(windows.taken(X, at - part.low, between=track.between), gain))
+    return np.concatenate(computed)
 
 
 # Reading.
@@ -122,77 +166,39 @@ def _facts(job: IngestJob, v: int, k: int, extracted: Sequence[Extracted]) -> di
 class Part:
     """One piece of a track in a block: its windows, and the samples that they are made of."""
 
-    v: int
-    k: int
-    track: Track
-    recipe: ViewRecipe
-    feature: Feature
-    digital: Digital | None  # None if values are read
+    track: WindowedTrack
     number: int  # of the piece
     piece: Piece
+    signal: Hashable  # what is read together, for all tracks
+    rows: slice  # where its windows are among those of the block
     windows: NDArray[np.int64]  # (w,), consecutive
     spans: NDArray[np.int64]  # (w, 2) samples of the piece: from, to
+    overlapping: tuple[NDArray, NDArray]  # both also of windows of earlier blocks, which may reach into this one
     own: tuple[int, int]  # samples that belong to this block and to no other: from, to
-    first: int  # window of the block
-
-    @property
-    def rows(self) -> slice:
-        """Where its windows are among those of the block."""
-        begin = int(self.windows[0]) - self.first if len(self.windows) else 0
-        return slice(begin, begin + len(self.windows))
-
-    @property
-    def low(self) -> int:
-        return min(self.own[0], int(self.spans[0, 0])) if len(self.spans) else self.own[0]
-
-    @property
-    def high(self) -> int:
-        return max(self.own[1], int(self.spans[-1, 1])) if len(self.spans) else self.own[1]
-
-    @property
-    def between(self) -> bool:
-        """Whether values are interpolated between samples."""
-        return self.recipe.resample == "linear"
-
-    @property
-    def is_by_channel(self) -> bool:
-        """Whether each feature is of one channel: then those of several tracks can be computed together."""
-        return self.feature.width(2) == 2 * self.feature.width(1)
+    low: int  # samples that are read: from, to
+    high: int
 
 
-def parts_of(job: IngestJob, first: int, last: int) -> Iterator[Part]:
-    """The pieces of all tracks that have samples of the windows first to last (not included)."""
+def parts_of(job: IngestJob, track: WindowedTrack, first: int, last: int) -> Iterator[Part]:
+    """The pieces of a track that have samples of the windows first to last (not included)."""
     begin, end = first * job.step_s, max((last - 1) * job.step_s + job.window_s, last * job.step_s)
-    for v, k, track in job.tracks:
-        recipe, feature, digital = job.views[v].recipe, job.features[v][k], job.digital[v][k]
-        for number, piece in enumerate(track.pieces):
-            if not (piece.start_s < end + piece.period_s and piece.end_s > begin - piece.period_s):
-                continue
-            here, spans = windows.spans_of(
-                np.arange(first, last), job.step_s, job.window_s, track.rate, piece, between=recipe.resample == "linear"
-            )
-            own = _own(job, track, piece, first, last)
-            part = Part(v, k, track, recipe, feature, digital, number, piece, here, spans, own, first)
-            if part.high > part.low:
-                yield part
-
-
-def _own(job: IngestJob, track: Track, piece: Piece, first: int, last: int) -> tuple[int, int]:
-    """The samples of a piece from the first window of a block to that of the next one."""
-    at = windows.nearest(
-        windows.ends(np.array([first, last]), job.step_s, 1, track.rate, piece.start_s, piece.period_s)[:, 0]
-    )
-    low = 0 if first == 0 else int(np.clip(at[0], 0, piece.n))
-    return low, piece.n if last == job.n else int(np.clip(at[1], 0, piece.n))
-
-
-def read(job: IngestJob, first: int, last: int) -> Iterator[Samples]:
-    """The samples of a block, one signal of a file after another, each for all tracks that have channels of it."""
-    signals: dict[Hashable, list[Part]] = {}
-    for part in parts_of(job, first, last):
-        signals.setdefault((part.piece.file, part.piece.signal, part.digital is not None), []).append(part)
-    for parts in signals.values():
-        yield Samples(job, parts)
+    for number, piece in enumerate(track.pieces):
+        if not (piece.start_s < end + piece.period_s and piece.end_s > begin - piece.period_s):
+            continue
+        # An earlier block may see too little of a run that begins in its last windows to find it.
+        before = max(0, first - int(np.ceil(job.window_s / job.step_s)) - 1)
+        here, spans = overlapping = job.spans(track, number, before, last)
+        here, spans = here[here >= first], spans[here >= first]
+        limits = np.array([first, last])
+        at = windows.positions(limits, job.step_s, [0], track.rate, piece.start_s, piece.period_s)[:, 0]
+        begins, after = windows.nearest(at).clip(0, piece.n).tolist()  # here, and in the next block
+        own = 0 if first == 0 else begins, piece.n if last == job.n else after
+        low, high = min([own[0], *spans[:1, 0].tolist()]), max([own[1], *spans[-1:, 1].tolist()])
+        if high > low:
+            signal = piece.file, piece.signal, track.digital is not None
+            row = int(here[0]) - first if len(here) else 0
+            rows = slice(row, row + len(here))
+            yield Part(track, number, piece, signal, rows, here, spans, overlapping, own, low, high)
 
 
 class Samples:
@@ -203,28 +209,19 @@ class Samples:
     """
 
     def __init__(self, job: IngestJob, parts: Sequence[Part]) -> None:
+        piece, as_integers = parts[0].piece, parts[0].track.digital is not None
         self.parts = parts
-        self.low, self.high = min(part.low for part in parts), max(part.high for part in parts)
+        self.low, high = min(part.low for part in parts), max(part.high for part in parts)
         self.columns = list(dict.fromkeys(column for part in parts for column in part.piece.columns))
-        file, as_integers = parts[0].piece.file, parts[0].digital is not None
-        signal = file.open(job.opener).signals[parts[0].piece.signal]
+        signal = piece.file.open(job.opener).signals[piece.signal]
         self.digital = signal.digital.of(self.columns) if as_integers and signal.digital is not None else None
-        self.X = _read(file.path, signal, self.low, self.high, self.columns, as_integers=as_integers)
+        self.X = _read(piece.file.path, signal, self.low, high, self.columns, as_integers=as_integers)
+        self.extremes = np.stack(validity.extremes(self.X, self.digital))  # the largest and the smallest values, (2, c)
         self._computed: dict[Hashable, Any] = {}
-
-    def of(self, part: Part, first: int, last: int) -> NDArray:
-        """Samples first to last (not included) of the channels of a part."""
-        return self.X[first - self.low : last - self.low, _places(part.piece.columns, self.columns)]
-
-    def extremes(self, part: Part) -> tuple[NDArray, NDArray]:
-        """The largest and the smallest value of each channel of a part, (c,) each."""
-        top, bottom = self._once("extremes", lambda: validity.extremes(self.X, self.digital))
-        here = _places(part.piece.columns, self.columns)
-        return top[here], bottom[here]
 
     def may_have_runs(self, part: Part) -> NDArray[np.bool_]:
         """Which channels of a part may have a run of equal samples that matters, (c,)."""
-        least = validity.least_run(part.recipe, part.track)
+        least = validity.least_run(part.track)
         if not least:
             return np.zeros(len(part.piece.columns), bool)
         found = self._once(("runs", least), lambda: validity.channels_with_runs(self.X, least))
@@ -237,20 +234,21 @@ class Samples:
         here = _places(part.piece.columns, self.columns)
         return values[:, here], counts[here]
 
-    def features(self, part: Part, ends: NDArray[np.int64], s: int) -> NDArray:
-        """Unscaled features (w, d) of evenly spaced windows of s samples, each of one channel."""
-        same = [other for other in self.parts if other.feature == part.feature and not other.between]
+    def features(self, part: Part, ends: NDArray[np.int64]) -> NDArray:
+        """Unscaled features (w, d) of evenly spaced windows, each of one channel, and the samples at their ends."""
+        feature, s = part.track.feature, part.track.samples
+        same = [other for other in self.parts if other.track.feature == feature and not other.track.between]
         columns = list(dict.fromkeys(column for other in same for column in other.piece.columns))
-        F = self._once(("features", part.feature), lambda: self._features(part.feature, columns, ends, s))
-        return F[..., _places(part.piece.columns, columns)].reshape(len(F), -1)
 
-    def _features(self, feature: Feature, columns: list[int], ends: NDArray[np.int64], s: int) -> NDArray:
-        """(w, d / c, c) of some columns."""
-        here = _places(columns, self.columns)
-        even = windows.strided(self.X[:, here], ends, s)
-        assert even is not None
-        gain = None if self.digital is None else self.digital.gain[here]
-        return feature.unscaled(even, gain).reshape(len(ends), -1, len(columns))
+        def computed() -> NDArray:
+            here = _places(columns, self.columns)
+            even = windows.strided(self.X[:, here], ends - self.low, s)
+            assert even is not None
+            gain = None if self.digital is None else self.digital.gain[here]
+            return feature.unscaled(even, gain).reshape(len(ends), -1, len(columns))
+
+        F = self._once(("features", feature), computed)
+        return F[..., _places(part.piece.columns, columns)].reshape(len(F), -1)
 
     def _once(self, key: Hashable, computed: Callable[[], Any]) -> Any:
         if key not in self._computed:
@@ -280,93 +278,3 @@ def _read(path: str, signal: Signal, low: int, high: int, columns: list[int], *,
             "its header says?"
         )
     return X
-
-
-# Computing.
-
-
-@dataclass(frozen=True)
-class Extracted:
-    """What was computed of a part."""
-
-    part: Part
-    reason: NDArray[np.uint8]  # (w,)
-    features: NDArray | None  # (w, d), unscaled; None if it has no windows
-    extremes: NDArray  # (2, c): the largest and the smallest values
-    suspects: list[dict[str, Any]]  # runs of equal values
-    edges: dict[str, Any] | None  # runs at both ends of its own samples
-    good: GoodSamples | None  # its own samples
-
-
-def extract(job: IngestJob, samples: Samples, part: Part) -> Extracted:
-    """Compute what one part of a block holds."""
-    X = samples.of(part, part.low, part.high)
-    spans, reason = part.spans - part.low, np.zeros(len(part.windows), np.uint8)
-    top, bottom = samples.extremes(part)
-    is_finite = bool(np.isfinite(top).all() and np.isfinite(bottom).all())
-    if not is_finite:
-        X, reason = _without_missing(X, spans)
-        top, bottom = np.fmax.reduce(X, axis=0), np.fmin.reduce(X, axis=0)
-    overlapping, their_spans = _overlapping(job, part)
-    suspects, good = validity.suspect_runs(
-        X, samples.may_have_runs(part), part.digital, their_spans - part.low, overlapping, part.recipe, part.track
-    )
-    features = _features(job, samples if is_finite else None, part, X) if len(part.windows) else None
-    edges, kept = None, None
-    if part.own[1] > part.own[0]:
-        own = slice(part.own[0] - part.low, part.own[1] - part.low)
-        edges = validity.edges(X[own], part.digital, part.recipe, part.track)
-        unmarked = _unmarked(job, part, good[own])
-        is_as_read = is_finite and good is X and len(unmarked) == part.own[1] - part.own[0]
-        ranks = partial(samples.ranks, part) if is_as_read else partial(ranks_of, unmarked, part.digital)
-        kept = GoodSamples(unmarked, part.digital, partial(ranks, blocks=job.n_blocks))
-    return Extracted(part, reason, features, np.stack([top, bottom]), suspects, edges, kept)
-
-
-def _overlapping(job: IngestJob, part: Part) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The windows that overlap a part and their samples: its own, and those of earlier blocks that reach into it.
-
-    An earlier block may see too little of a run that begins in its last windows to find it.
-    """
-    before = np.arange(max(0, part.first - int(np.ceil(job.window_s / job.step_s)) - 1), part.first)
-    earlier, spans = windows.spans_of(
-        before, job.step_s, job.window_s, part.track.rate, part.piece, between=part.between
-    )
-    return np.concatenate([earlier, part.windows]), np.concatenate([spans, part.spans])
-
-
-def _without_missing(X: NDArray, spans: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.uint8]]:
-    """The samples with NaN for all that is not finite, and MISSING for the windows that hold such."""
-    finite = np.isfinite(X)
-    upto = np.concatenate([[0], np.cumsum(~finite.all(axis=1))])
-    touched = upto[spans[:, 1]] > upto[spans[:, 0]]
-    return np.where(finite, X, np.float32(np.nan)), np.where(touched, Reason.MISSING, Reason.VALID).astype(np.uint8)
-
-
-def _unmarked(job: IngestJob, part: Part, X: NDArray) -> NDArray:
-    """Those of a part's own samples X that no BAD annotation covers."""
-    kept = np.ones(len(X), bool)
-    for begin, end in job.bad:
-        low, high = ((t - part.piece.start_s) / part.piece.period_s - part.own[0] for t in (begin, end))
-        if high > 0 and low < len(X):
-            kept[max(0, int(np.ceil(low))) : max(0, int(np.ceil(high)))] = False
-    return X if kept.all() else X[kept]
-
-
-def _features(job: IngestJob, samples: Samples | None, part: Part, X: NDArray) -> NDArray:
-    """Unscaled features (w, d) of the windows of a part, with samples X; ``samples`` are None if X is not as read."""
-    s, gain = job.samples(part.track), None if part.digital is None else part.digital.gain
-    ends = part.spans - np.array([0, 1])
-    even = None if part.between else windows.strided(X, ends - part.low, s)
-    if even is not None and samples is not None and part.is_by_channel:
-        return samples.features(part, ends - samples.low, s)
-    if even is not None:
-        return part.feature.unscaled(even, gain)
-    F = np.empty((len(part.windows), job.dims[part.v][part.k]), job.stored_as(part.v))
-    batch = max(1, BATCH_BYTES // (4 * s * X.shape[1]))
-    for some in (slice(i, i + batch) for i in range(0, len(F), batch)):
-        at = windows.positions(
-            part.windows[some], job.step_s, s, part.track.rate, part.piece.start_s, part.piece.period_s
-        )
-        F[some] = part.feature.unscaled(windows.taken(X, at - part.low, between=part.between), gain)
-    return F

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.errors import SettingsError
 from dlcca.recordings.power import computed_in, frequencies, log, squares, sums
 from dlcca.settings.recipe import FeatureRecipe
 
@@ -48,7 +48,7 @@ class Feature(ABC):
         """The features (w, d) of ``(X - center) / scale``, from what `unscaled` returned; center and scale (c,)."""
         columns = self.columns(center, scale)
         assert columns is not None
-        return columns.scaled(F.copy())
+        return scaled(F.copy(), columns)
 
     @abstractmethod
     def width(self, channels: int) -> int:
@@ -59,69 +59,36 @@ class Feature(ABC):
         """What each of the d features is, in words."""
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Scaling of each column by itself, (d,) each: ``max((F - center) / scale, minimum)``.
-
-    F may be stored as integers N; then it is ``gain * N + bias``.
-    """
-
-    center: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    minimum: NDArray[np.float64]  # -inf where there is none
-    gain: NDArray[np.float64] | None = None  # of integers
-    bias: NDArray[np.float64] | None = None
-
-    @classmethod
-    def of(cls, center: NDArray, scale: NDArray, minimum: float = -np.inf) -> Columns:
-        return cls(np.asarray(center, float), np.asarray(scale, float), np.full(len(center), minimum))
-
-    @classmethod
-    def from_array(cls, numbers: NDArray) -> Columns:
-        """From what `as_array` returned."""
-        return cls(*np.asarray(numbers, dtype=np.float64))
-
-    def of_integers(self, gain: NDArray, bias: NDArray) -> Columns:
-        """The same for integers; gain and bias (c,) of channels, which vary fastest along the columns."""
-        times = len(self.center) // len(gain)
-        return replace(self, gain=np.tile(gain, times), bias=np.tile(bias, times))
-
-    def as_array(self) -> NDArray[np.float64]:
-        """(3, d): center, scale, minimum; or (5, d) with gain and bias."""
-        rows = (self.center, self.scale, self.minimum, self.gain, self.bias)
-        return np.stack([row for row in rows if row is not None])
-
-    def scaled(self, F: NDArray) -> NDArray:
-        """Scaled features (w, d): floats in place, in their dtype; integers become float32."""
-        out = F if self.gain is None else np.empty(F.shape, np.float32)
-        center, scale, minimum = (x.astype(out.dtype) for x in (self.center, self.scale, self.minimum))
-        has_center, has_scale, has_minimum = center.any(), (scale != 1).any(), np.isfinite(minimum).any()
-        batch = max(1, BATCH_BYTES // max(1, out[:1].nbytes))
-        for rows in (slice(i, i + batch) for i in range(0, len(F), batch)):
-            some = out[rows]
-            if self.gain is not None:
-                self._values_into(some, F[rows])
-            if has_center:
-                some -= center
-            if has_scale:
-                some /= scale
-            if has_minimum:
-                np.maximum(some, minimum, out=some)
-        return out
-
-    def _values_into(self, out: NDArray[np.float32], numbers: NDArray[np.integer]) -> None:
-        assert self.gain is not None
-        assert self.bias is not None
-        if (self.gain == 1).all() and not self.bias.any():
-            out[...] = numbers
-            return
-        np.multiply(numbers, self.gain.astype(out.dtype), out=out, dtype=out.dtype)
-        out += self.bias.astype(out.dtype)
+#: How each column is scaled by itself, (3, d) of center, scale, minimum (-inf for none): max((F - center) / scale,
+#: minimum). (5, d) with gain and bias if F may be integers N: it is then gain * N + bias.
+Columns = NDArray[np.float64]
+#: The steps of scaling: row of `Columns`, operation, and the number with which it changes nothing.
+STEPS = (3, np.multiply, np.nan), (4, np.add, 0), (0, np.subtract, 0), (1, np.divide, 1), (2, np.maximum, -np.inf)
 
 
-def side_by_side(parts: Sequence[Columns]) -> Columns:
-    """The scaling of features that lie side by side."""
-    return Columns.from_array(np.concatenate([part.as_array() for part in parts], axis=1))
+def columns_of(center: NDArray, scale: NDArray, minimum: float = -np.inf) -> Columns:
+    return np.stack([center, scale, np.full(len(center), minimum)]).astype(np.float64)
+
+
+def of_integers(columns: Columns, gain: NDArray, bias: NDArray) -> Columns:
+    """The same for integers; gain and bias (c,) of channels, which vary fastest along the columns."""
+    return np.concatenate([columns, np.tile([gain, bias], columns.shape[1] // len(gain))])
+
+
+def scaled(F: NDArray, columns: Columns) -> NDArray:
+    """Scaled features (w, d): floats in place, in their dtype; integers become float32."""
+    out = F if len(columns) == 3 else np.empty(F.shape, np.float32)
+    steps = [
+        (step, columns[row].astype(out.dtype))
+        for row, step, neutral in STEPS
+        if row < len(columns) and (columns[row] != neutral).any()
+    ]
+    batch = max(1, BATCH_BYTES // max(1, out[:1].nbytes))
+    for rows in (slice(i, i + batch) for i in range(0, len(F), batch)):
+        some = F[rows]
+        for step, x in steps:
+            some = step(some, x, out=out[rows], dtype=out.dtype)
+    return out
 
 
 @dataclass(frozen=True)
@@ -132,50 +99,42 @@ class RawSamples(Feature):
     of the window, they are a delay embedding :math:`x(t), x(t - τ), x(t - 2τ), ...`.
     """
 
-    places: tuple[int, ...]
+    places: range
     rate: float
 
     @classmethod
     def all_of(cls, samples: int, rate: float) -> RawSamples:
         """Raw windows."""
-        return cls(tuple(range(samples)), rate)
+        return cls(range(samples), rate)
 
     @classmethod
-    def delayed(cls, samples: int, rate: float, lag: int, count: int) -> RawSamples:
-        """The last sample of a window, and those 1, 2, ..., count - 1 lags before it."""
-        if lag < 1 or count < 1 or (count - 1) * lag >= samples:
-            raise ValueError(f"{count} samples {lag} apart do not fit a window of {samples}")
-        return cls(tuple(samples - 1 - lag * i for i in range(count)), rate)
+    def delayed(cls, samples: int, rate: float, lag: int, count: int | None = None) -> RawSamples:
+        """The last sample of a window, and those 1, 2, ..., count - 1 lags before it; by default all that fit."""
+        most = (samples - 1) // lag + 1 if lag > 0 else 0
+        count = most if count is None else count
+        if not 1 <= count <= most:
+            raise ValueError(
+                f"n_delays = {count} with delay_s = {lag / rate:g} reach back {(count - 1) * lag / rate:g} s, beyond "
+                f"the window of {samples / rate:g} s; lengthen window_s, or use at most {most} delays"
+            )
+        return cls(range(samples - 1, samples - 1 - lag * count, -lag), rate)
 
     @classmethod
     def delays(cls, recipe: FeatureRecipe, samples: int, rate: float) -> RawSamples:
         lag = 1 if recipe.delay_s is None else round(recipe.delay_s * rate)
         if lag < 1:
             raise ValueError(f"delay_s = {recipe.delay_s:g} is less than half a sample of {rate:g} Hz")
-        count = recipe.n_delays if recipe.n_delays is not None else (samples - 1) // lag + 1
-        if (count - 1) * lag >= samples:
-            raise ValueError(
-                f"n_delays = {count} with delay_s = {lag / rate:g} reach back {(count - 1) * lag / rate:g} s, beyond "
-                f"the window of {samples / rate:g} s; lengthen window_s, or use at most "
-                f"{(samples - 1) // lag + 1} delays"
-            )
-        return cls.delayed(samples, rate, lag, count)
+        return cls.delayed(samples, rate, lag, recipe.n_delays)
 
     def unscaled(self, X: NDArray, gain: NDArray | None = None) -> NDArray:
         """(w, s, c) -> (w, places * c), in the dtype of X; a view of X where possible."""
-        return X[:, self._slice(X.shape[1])].reshape(len(X), len(self.places) * X.shape[2])
-
-    def _slice(self, samples: int) -> slice:
-        """The places as a slice, which needs no copy: they are all, or equally far apart and going back."""
-        if self.places[0] == 0 and len(self.places) == samples:
-            return slice(None)
-        lag = self.places[0] - self.places[1] if len(self.places) > 1 else 1
-        stop = self.places[-1] - lag
-        return slice(self.places[0], stop if stop >= 0 else None, -lag)
+        stop = self.places.stop if self.places.stop >= 0 else None  # a range ends before 0 at -1, a slice at None
+        kept = X[:, self.places.start : stop : self.places.step]
+        return kept.reshape(len(X), len(self.places) * X.shape[2])
 
     def columns(self, center: NDArray, scale: NDArray) -> Columns:
         times = len(self.places)
-        return Columns.of(np.tile(center, times), np.tile(scale, times))
+        return columns_of(np.tile(center, times), np.tile(scale, times))
 
     def width(self, channels: int) -> int:
         return len(self.places) * channels
@@ -184,8 +143,16 @@ class RawSamples(Feature):
         return [f"{channel} at {place / self.rate:.6g} s" for place in self.places for channel in channels]
 
 
+class LogPower(Feature):
+    """Log powers of channels, the channels varying fastest."""
+
+    def columns(self, center: NDArray, scale: NDArray) -> Columns:
+        center = np.tile(2 * np.log(scale), self.width(1))  # of a channel that is divided by its scale: log(P / scale²)
+        return columns_of(center, np.ones(len(center)), np.log(MIN_POWER))
+
+
 @dataclass(frozen=True)
-class BandPower(Feature):
+class BandPower(LogPower):
     """The logarithm of the power of each channel in each band, in units squared."""
 
     rate: float
@@ -210,24 +177,12 @@ class BandPower(Feature):
         P *= (unit * (self.rate / X.shape[1])).astype(P.dtype)  # the width of a frequency bin
         return log(P).reshape(len(X), -1)
 
-    def columns(self, center: NDArray, scale: NDArray) -> Columns:
-        return _of_log_power(scale, len(self.bands))
-
     def width(self, channels: int) -> int:
         return len(self.bands) * channels
 
     def names(self, channels: Sequence[str]) -> list[str]:
-        return [
-            f"log power of {channel}, {band} {low:g}-{high:g} Hz"
-            for band, low, high in self.bands
-            for channel in channels
-        ]
-
-
-def _of_log_power(scale: NDArray, times: int) -> Columns:
-    """Log powers of channels that are divided by their scale: log(P / scale²), the channels varying fastest."""
-    center = np.tile(2 * np.log(scale), times)
-    return Columns.of(center, np.ones(len(center)), np.log(MIN_POWER))
+        bands = [f"{band} {low:g}-{high:g} Hz" for band, low, high in self.bands]
+        return [f"log power of {channel}, {band}" for band in bands for channel in channels]
 
 
 def _within(f: NDArray, low: float, high: float) -> NDArray[np.bool_]:
@@ -250,10 +205,8 @@ def given_bands(bands: Mapping[str, Sequence[float]], samples: int, rate: float)
     made = []
     for name, (low, high) in bands.items():
         if not 0 <= low < high <= rate / 2 + 1e-9:
-            raise ValueError(
-                f"band {name!r} from {low:g} to {high:g} Hz; 0 <= from < to <= {rate / 2:g} Hz, half the "
-                f"rate, is needed"
-            )
+            half = f"{rate / 2:g} Hz, half the rate, is needed"
+            raise ValueError(f"band {name!r} from {low:g} to {high:g} Hz; 0 <= from < to <= {half}")
         if _is_empty(samples, rate, low, high):
             raise ValueError(
                 f"band {name!r} from {low:g} to {high:g} Hz holds none of the frequencies of a window of "
@@ -264,7 +217,7 @@ def given_bands(bands: Mapping[str, Sequence[float]], samples: int, rate: float)
 
 
 @dataclass(frozen=True)
-class Spectrogram(Feature):
+class Spectrogram(LogPower):
     """The logarithm of the spectral density in segments of a window, each half a segment after the one before.
 
     The zero frequency is left out: it is the mean of a segment, which is subtracted first.
@@ -291,41 +244,33 @@ class Spectrogram(Feature):
             )
         return cls(rate, samples, segment, most)
 
-    def _starts(self) -> list[int]:
-        return list(range(0, self.samples - self.segment + 1, max(1, self.segment // 2)))
+    def _starts(self) -> range:
+        return range(0, self.samples - self.segment + 1, max(1, self.segment // 2))
 
-    def _kept(self) -> NDArray[np.bool_]:
-        f = frequencies(self.segment, self.rate)
-        return (f > 0) & (f <= self.most_hz + 1e-9)
+    def _kept(self) -> range:
+        """The numbers of the frequencies."""
+        return range(1, int((frequencies(self.segment, self.rate) <= self.most_hz + 1e-9).sum()))
 
     def unscaled(self, X: NDArray, gain: NDArray | None = None) -> NDArray:
         """(w, s, c) -> (w, segments * frequencies * c)."""
-        first, last = np.flatnonzero(self._kept())[[0, -1]] + [0, 1]
-        starts = self._starts()
-        F = np.empty((len(X), len(starts), last - first, X.shape[2]), computed_in(X.dtype))
+        starts, kept = self._starts(), self._kept()
+        F = np.empty((len(X), len(starts), len(kept), X.shape[2]), computed_in(X.dtype))
         unit = None if gain is None or (gain == 1).all() else np.square(gain).astype(F.dtype)
         for part, start in enumerate(starts):
-            for some, Z in squares(X[:, start : start + self.segment], self.rate, first, last):
+            for some, Z in squares(X[:, start : start + self.segment], self.rate, kept.start, kept.stop):
                 P = np.add(Z[0], Z[1], out=Z[0])
                 if unit is not None:
                     P *= unit
                 log(P, out=F[some, part].swapaxes(0, 1))
         return F.reshape(len(X), -1)
 
-    def columns(self, center: NDArray, scale: NDArray) -> Columns:
-        return _of_log_power(scale, self.width(1))
-
     def width(self, channels: int) -> int:
-        return len(self._starts()) * int(self._kept().sum()) * channels
+        return len(self._starts()) * len(self._kept()) * channels
 
     def names(self, channels: Sequence[str]) -> list[str]:
-        f = frequencies(self.segment, self.rate)[self._kept()]
-        return [
-            f"log power of {channel}, {hz:.4g} Hz at {start / self.rate:.4g} s"
-            for start in self._starts()
-            for hz in f
-            for channel in channels
-        ]
+        f = frequencies(self.segment, self.rate)[list(self._kept())]
+        places = [f"{hz:.4g} Hz at {start / self.rate:.4g} s" for start in self._starts() for hz in f]
+        return [f"log power of {channel}, {place}" for place in places for channel in channels]
 
 
 @dataclass(frozen=True)
@@ -366,8 +311,7 @@ class Covariances(Feature):
         return channels * (channels + 1) // 2
 
     def names(self, channels: Sequence[str]) -> list[str]:
-        pairs = [(a, b) for a in range(len(channels)) for b in range(a, len(channels))]
-        return [f"log covariance of {channels[a]} and {channels[b]}" for a, b in pairs]
+        return [f"log covariance of {a} and {b}" for a, b in combinations_with_replacement(channels, 2)]
 
 
 #: Kind of features in a recipe -> the feature of windows of so many samples, or a ValueError.
@@ -378,11 +322,3 @@ FEATURES: dict[str, Callable[[FeatureRecipe, int, float], Feature]] = {
     "spectrogram": Spectrogram.from_recipe,
     "covariance": lambda recipe, samples, rate: Covariances(recipe.ridge),
 }
-
-
-def feature_of(recipe: FeatureRecipe, samples: int, rate: float, where: str) -> Feature:
-    """The feature of a recipe, or an error that says why windows of this length cannot have it."""
-    try:
-        return FEATURES[recipe.kind](recipe, samples, rate)
-    except ValueError as error:
-        raise SettingsError(f"{where}: features = {recipe.kind!r}: {error}.") from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,10 @@ from dlcca.engine.work import OnProgress
 from dlcca.errors import StaleStage
 from dlcca.recordings import extract_windows, scaling, validity
 from dlcca.recordings.formats.recording import Recording
-from dlcca.recordings.ingest_job import IngestJob, make_job
+from dlcca.recordings.formats.registry import open_recording
+from dlcca.recordings.ingest_job import IngestJob, WindowedView
+from dlcca.recordings.ingest_job import prepared as prepared
 from dlcca.recordings.timeline import File, Opener, Timeline, found
-from dlcca.settings.recipe import ViewRecipe
 from dlcca.storage import lock, places
 from dlcca.storage import run as run_store
 from dlcca.storage import views as store
@@ -33,32 +33,6 @@ ON_DISK = ("drafts", "clock", "pca", "views")
 MOST_ANNOTATIONS, MOST_NAMES = 20_000, 2048
 
 
-def opener() -> Opener:
-    """The function that opens recordings of every known format."""
-    from dlcca.recordings.formats.registry import open_recording
-
-    return open_recording
-
-
-def prepared(
-    address: str,
-    recipes: Mapping[str, ViewRecipe],
-    open_recording: Opener | None = None,
-    *,
-    lenient: bool = False,
-    scaling_from: str = "",
-) -> tuple[IngestJob, Timeline]:
-    """The job and the files on their clock; reads headers and a few samples.
-
-    ``lenient`` ignores channels that are flat or saturated throughout; ``scaling_from`` is a store of views whose
-    scaling is used, instead of that of these recordings.
-    """
-    job, line = make_job(address, recipes, open_recording or opener(), scaling_from)
-    if lenient:
-        job = replace(job, lenient=True, inputs=fingerprint(job.inputs, "lenient"))
-    return job, line
-
-
 def run(job: IngestJob, line: Timeline, client: Any = None, on_progress: OnProgress | None = None) -> dict[str, Any]:
     """Compute what is missing and seal the store; return its header. A finished store is left as it is."""
     _refuse_other(job)
@@ -70,8 +44,8 @@ def run(job: IngestJob, line: Timeline, client: Any = None, on_progress: OnProgr
                 stage(job, client, on_progress)
             with storing(f"the header of {job.address}"):
                 _seal(job, line)
-        for v in job.scaled_later:  # as large as the views; also if it was stopped between the seal and this
-            files_at(job.address).remove(job.stage("drafts").path(job.place_of_drafts(v)))
+        for view in job.scaled_later:  # as large as the views; also if it was stopped between the seal and this
+            files_at(job.address).remove(job.stage("drafts").path(view.drafts))
         return store.describe(job.address)
 
 
@@ -79,13 +53,9 @@ def _refuse_other(job: IngestJob) -> None:
     """An error if the store was made from other files or settings, or is none of views."""
     places.refuse_store(job.address, store.FORM, setting="store")
     begun = known_stage(job.address, "drafts") or known_stage(job.address, "clock")
-    if begun is not None:
-        known = begun["fingerprint"]
-    elif store.is_views(job.address):
-        known = store.describe(job.address)["fingerprint"]
-    else:
-        return
-    if known != job.inputs:
+    if begun is None and store.is_views(job.address):
+        begun = store.describe(job.address)
+    if begun is not None and begun["fingerprint"] != job.inputs:
         raise StaleStage(
             f"{job.address} was made from other files, or with other settings. Give another store, or remove this one "
             "(dlcca run: --from ingest)."
@@ -99,7 +69,9 @@ def _seal(job: IngestJob, line: Timeline) -> None:
     group = zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
     clock = job.stage("clock")
     counts = Counter(clock.read("/reason", 0).tolist())
-    rows = clock.read("/rows", 0)
+    names = clock.facts(0)["overlooked"]
+    listed = f"{', '.join(names[:10])}{' and more' if len(names) > 10 else ''}"
+    ignored = [f"flat or saturated throughout, and used all the same: {listed}."] if names else []
     content = {
         "start": None if line.start is None else line.start.isoformat(),
         "time_unit": "s",
@@ -107,57 +79,47 @@ def _seal(job: IngestJob, line: Timeline) -> None:
         "window_s": job.window_s,
         "step_s": job.step_s,
         "windows": job.n,
-        "rows": len(rows),
+        "rows": len(clock.read("/rows", 0)),
         "segments": int(clock.read("/segment", 0).max()) + 1,
         "reasons": {reason.name.lower(): counts.get(reason.value, 0) for reason in Reason},
         "reason_codes": {reason.name.lower(): reason.value for reason in Reason},
-        "views": {view.name: _described(job, v) for v, view in enumerate(job.views)},
+        "views": {view.name: _described(view, clock) for view in job.views},
         "files": _files(job),
         "annotations": [list(mark) for mark in line.marks[:MOST_ANNOTATIONS]],
-        "notes": [*line.notes, *_ignored(job)],
+        "notes": [*line.notes, *ignored],
         "fingerprint": job.inputs,
         "versions": run_store.versions(),
     }
     seal(group, store.FORM, plain(content))
 
 
-def _described(job: IngestJob, v: int) -> dict[str, Any]:
+def _described(view: WindowedView, clock: Blocks) -> dict[str, Any]:
     """The header of a view."""
-    view, clock = job.views[v], job.stage("clock")
     channels = [channel for track in view.tracks for channel in track.channels]
+    names: list[str] = []
+    if view.width <= MOST_NAMES:
+        components = [f"principal component {number + 1}" for number in range(view.recipe.pca_components)]
+        names = components or [name for track in view.tracks for name in track.feature.names(track.names)]
     return {
         "channels": [channel.name for channel in channels],
         "units": [channel.unit for channel in channels],
         "kinds": [channel.kind for channel in channels],
         "rates": [track.rate for track in view.tracks for _ in track.channels],
         "features": view.recipe.features.to_dict(),
-        "width": job.width(v),
-        "feature_names": _feature_names(job, v) if job.width(v) <= MOST_NAMES else [],
+        "width": view.width,
+        "feature_names": names,
         "recipe": view.recipe.to_dict(),
         "scaling": view.recipe.scaling,
-        "finished": not job.is_scaled_when_read(v),
-        "center": clock.read(job.place_of_scaling(v, "center"), 0).tolist(),
-        "scale": clock.read(job.place_of_scaling(v, "scale"), 0).tolist(),
+        "finished": not view.is_scaled_when_read,
+        "center": clock.read(view.scaling("center"), 0).tolist(),
+        "scale": clock.read(view.scaling("scale"), 0).tolist(),
     }
-
-
-def _feature_names(job: IngestJob, v: int) -> list[str]:
-    view = job.views[v]
-    if view.recipe.pca_components:
-        return [f"principal component {number}" for number in range(1, view.recipe.pca_components + 1)]
-    return [name for track, f in zip(view.tracks, job.features[v], strict=True) for name in f.names(track.names)]
-
-
-def _ignored(job: IngestJob) -> list[str]:
-    names = job.stage("clock").facts(0)["overlooked"]
-    listed = f"{', '.join(names[:10])}{' and more' if len(names) > 10 else ''}"
-    return [f"flat or saturated throughout, and used all the same: {listed}."] if names else []
 
 
 def _files(job: IngestJob) -> list[dict[str, Any]]:
     """Every file once: what it holds, and when it began on the clock."""
     files: dict[str, dict[str, Any]] = {}
-    for _v, _k, track in job.tracks:
+    for track in job.tracks:
         for piece in track.pieces:
             recording = piece.file.open(job.opener)
             signal = recording.signals[piece.signal]
@@ -186,11 +148,10 @@ def _file(recording: Recording, start_s: float) -> dict[str, Any]:
     }
 
 
-def only_annotations(address: str, files: Sequence[str], open_recording: Opener | None = None) -> dict[str, Any]:
+def only_annotations(address: str, files: Sequence[str], opener: Opener = open_recording) -> dict[str, Any]:
     """A store without views, for files that hold annotations and nothing else; its header."""
     import zarr
 
-    opening = open_recording or opener()
     held = [File.at(path, {}) for path in found(files, "the command line")]
     inputs = fingerprint("annotations", [[file.path, file.stamp] for file in held])
     places.refuse_store(address, store.FORM, inputs=[file.path for file in held], setting="--out")
@@ -198,7 +159,7 @@ def only_annotations(address: str, files: Sequence[str], open_recording: Opener 
         if store.describe(address)["fingerprint"] != inputs:
             raise StaleStage(f"{address} was made from other files. Give another store, or remove this one.")
         return store.describe(address)
-    recordings = [file.open(opening) for file in held]
+    recordings = [file.open(opener) for file in held]
     starts = [recording.start for recording in recordings if recording.start is not None]
     marks = [[m.onset_s, m.onset_s + m.duration_s, m.text] for recording in recordings for m in recording.annotations]
     content = {
@@ -234,10 +195,8 @@ def summary(header: Mapping[str, Any]) -> list[str]:
     ]
     for name, view in header["views"].items():
         rates = ", ".join(f"{rate:g}" for rate in sorted(set(view["rates"])))
-        lines.append(
-            f"  {name}: {len(view['channels'])} channels at {rates} Hz, {view['width']} features a row "
-            f"({view['features']['kind']})"
-        )
+        features = f"{view['width']} features a row ({view['features']['kind']})"
+        lines.append(f"  {name}: {len(view['channels'])} channels at {rates} Hz, {features}")
     return lines + [f"  note: {note}" for note in header["notes"]]
 
 
@@ -249,12 +208,6 @@ def begun(address: str) -> list[Blocks]:
 def progress(address: str) -> list[Progress]:
     """The stages that have been begun, each with its finished blocks."""
     return progress_of(begun(address))
-
-
-def damages(address: str) -> list[str]:
-    """What is wrong with the finished blocks of a store of views, a line each; every array is read."""
-    finished = store.is_views(address)
-    return [problem for stage in begun(address) for problem in stage.check(whole=finished, gone=gone(finished))]
 
 
 def gone(finished: bool) -> Callable[[str], bool]:

@@ -11,8 +11,7 @@ import base64
 import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,11 @@ from numpy.typing import NDArray
 
 from dlcca.engine.stage import fingerprint
 from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.features import Feature, feature_of
+from dlcca.recordings.features import FEATURES, Feature
 from dlcca.recordings.formats.recording import Digital
-from dlcca.recordings.timeline import File, Opener, Timeline, Track, View, lay_out
-from dlcca.recordings.windows import rates_of, samples_of, window_and_step
+from dlcca.recordings.formats.registry import open_recording
+from dlcca.recordings.timeline import Opener, Piece, Timeline, Track, View, lay_out
+from dlcca.recordings.windows import positions, rates_of, samples_of, spans_of, window_and_step
 from dlcca.settings.recipe import ViewRecipe
 from dlcca.storage.blocks import Blocks
 
@@ -35,12 +35,50 @@ MOST_WINDOWS = 65_536
 MOST_ON_CLOCK = 2_000_000_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class WindowedTrack(Track):
+    """A track of a view, and how features of its windows are computed."""
+
+    key: str  # of its facts: the numbers of its view, and of itself within it
+    recipe: ViewRecipe  # of its view
+    samples: int  # of a window
+    feature: Feature
+    digital: Digital | None  # the integers that its samples are read as; None if values are read
+    at: slice  # its channels among those of the view
+    columns: slice  # its features among those of the view
+
+    @property
+    def between(self) -> bool:
+        """Whether values are interpolated between samples."""
+        return self.recipe.resample == "linear"
+
+
+@dataclass(frozen=True, eq=False)
+class WindowedView(View):
+    """A view, and how its features are stored."""
+
+    tracks: tuple[WindowedTrack, ...]
+    features: int  # in a row, before the PCA
+    stored_as: np.dtype  # of the unscaled features
+    is_scaled_when_read: bool  # whether it is stored unscaled, and scaled whenever rows of it are read
+    drafts: str  # the array of the unscaled features: the view itself, if they are scaled when it is read
+
+    @property
+    def width(self) -> int:
+        """Features in a row."""
+        return self.recipe.pca_components or self.features
+
+    def scaling(self, array: str) -> str:
+        """The place of an array of its scaling."""
+        return f"/scaling/{self.name}/{array}"
+
+
+@dataclass(frozen=True, eq=False)
 class IngestJob:
     """Views of n windows on one clock, to be written to a store."""
 
     address: str
-    views: tuple[View, ...]
+    views: tuple[WindowedView, ...]
     window_s: float
     step_s: float
     n: int  # windows on the clock
@@ -48,8 +86,8 @@ class IngestJob:
     bad: tuple[tuple[float, float], ...]  # intervals annotated as BAD, in seconds
     inputs: str  # identity of files and recipes
     opener: Opener
-    lenient: bool = False  # channels that are flat or saturated in all windows do not make these invalid
-    scaling_from: str = ""  # a store whose scaling is used, instead of that of these recordings
+    lenient: bool  # channels that are flat or saturated in all windows do not make these invalid
+    scaling_from: str  # a store whose scaling is used, instead of that of these recordings; "" for none
 
     @property
     def n_blocks(self) -> int:
@@ -63,79 +101,38 @@ class IngestJob:
         """The blocks of "drafts", "clock", "pca" or "views"."""
         return Blocks(self.address, name, self.inputs, 1 if name in ("clock", "pca") else self.n_blocks)
 
-    def place_of_drafts(self, v: int) -> str:
-        """The array of the unscaled features of a view: the view itself, if they are scaled when it is read."""
-        return f"/views/{self.views[v].name}" if self.is_scaled_when_read(v) else f"draft_{v}"
-
-    def place_of_scaling(self, v: int, array: str) -> str:
-        """An array of the scaling of a view."""
-        return f"/scaling/{self.views[v].name}/{array}"
+    @property
+    def tracks(self) -> list[WindowedTrack]:
+        """The tracks of all views."""
+        return [track for view in self.views for track in view.tracks]
 
     @property
-    def tracks(self) -> list[tuple[int, int, Track]]:
-        """All tracks, each with the numbers of its view and of itself within it."""
-        return [(v, k, track) for v, view in enumerate(self.views) for k, track in enumerate(view.tracks)]
-
-    def samples(self, track: Track) -> int:
-        """Samples of a window."""
-        return samples_of(self.window_s, track.rate)
-
-    @cached_property
-    def features(self) -> list[list[Feature]]:
-        """For each view, the features of its tracks."""
-        return [_features(view, self.window_s) for view in self.views]
-
-    @cached_property
-    def dims(self) -> list[list[int]]:
-        """For each view, how many features its tracks have."""
-        return [
-            [feature.width(len(track.channels)) for feature, track in zip(features, view.tracks, strict=True)]
-            for view, features in zip(self.views, self.features, strict=True)
-        ]
-
-    def width(self, v: int) -> int:
-        """Features in a row of a view."""
-        return self.views[v].recipe.pca_components or sum(self.dims[v])
-
-    @property
-    def scaled_later(self) -> list[int]:
+    def scaled_later(self) -> list[WindowedView]:
         """The views that the stages after `clock` write."""
-        return [v for v in range(len(self.views)) if not self.is_scaled_when_read(v)]
+        return [view for view in self.views if not view.is_scaled_when_read]
 
-    def is_scaled_when_read(self, v: int) -> bool:
-        """Whether a view is stored unscaled, and scaled whenever rows of it are read."""
-        if self.views[v].recipe.pca_components:
-            return False
-        ones = [np.ones(len(track.channels)) for track in self.views[v].tracks]
-        return all(feature.columns(one, one) is not None for feature, one in zip(self.features[v], ones, strict=True))
-
-    @cached_property
-    def digital(self) -> list[list[Digital | None]]:
-        """For each view, the integers that the samples of its tracks are read as; None where values are read."""
-        every = [[_digital(track, view.recipe, self.opener) for track in view.tracks] for view in self.views]
-        return [[None] * len(held) if self._needs_values(v, held) else held for v, held in enumerate(every)]
-
-    def _needs_values(self, v: int, held: list[Digital | None]) -> bool:
-        """Whether raw samples have to be written as values: only integers of one dtype can be written as such."""
-        is_raw = self.views[v].recipe.features.kind in ("raw", "delay")
-        kinds = {None if digital is None else digital.dtype for digital in held}
-        return is_raw and (None in kinds or len(kinds) > 1 or not self.is_scaled_when_read(v))
-
-    def stored_as(self, v: int) -> np.dtype:
-        """The dtype in which the unscaled features of a view are stored."""
-        is_raw = self.views[v].recipe.features.kind in ("raw", "delay")
-        digital = self.digital[v][0]
-        return digital.dtype if is_raw and digital is not None else np.dtype(np.float32)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what is derived from the rest."""
-        return {key: value for key, value in self.__dict__.items() if key not in ("features", "dims", "digital")}
+    def spans(self, track: WindowedTrack, piece: int, first: int, last: int) -> tuple[NDArray, NDArray]:
+        """Those of the windows first to last (not included) that lie in a piece, and their samples (w, 2): from, to."""
+        windows, of = np.arange(first, last), track.pieces[piece]
+        ends = positions(windows, self.step_s, (0, track.samples - 1), track.rate, of.start_s, of.period_s)
+        here, spans = spans_of(ends, of.n, between=track.between)
+        return windows[here], spans
 
 
-def make_job(
-    address: str, recipes: Mapping[str, ViewRecipe], opener: Opener, scaling_from: str = ""
+def prepared(
+    address: str,
+    recipes: Mapping[str, ViewRecipe],
+    opener: Opener | None = None,
+    *,
+    lenient: bool = False,
+    scaling_from: str = "",
 ) -> tuple[IngestJob, Timeline]:
-    """The job, from the headers of all files and a few samples."""
+    """The job and the files on their clock; reads headers and a few samples.
+
+    ``lenient`` ignores channels that are flat or saturated throughout; ``scaling_from`` is a store of views whose
+    scaling is used, instead of that of these recordings.
+    """
+    opener = opener or open_recording
     line = lay_out(recipes, opener)
     window_s, step_s = window_and_step(line.views)
     end, fastest = max(view.span[1] for view in line.views), max(rates_of(line.views))
@@ -148,104 +145,92 @@ def make_job(
         raise DataError(
             f"the files span {end / 86400:.0f} days, which is {n} windows of {step_s:g} s; do their start times agree?"
         )
+    views = tuple(_windowed(v, view, window_s, opener) for v, view in enumerate(line.views))
     bad = tuple((first, last) for first, last, text in line.marks if text.strip().lower().startswith("bad"))
-    job = IngestJob(
-        address=address,
-        views=line.views,
-        window_s=window_s,
-        step_s=step_s,
-        n=n,
-        rows=n,
-        bad=bad,
-        inputs=_identity(line, recipes, window_s, step_s, opener, scaling_from),
-        opener=opener,
-        scaling_from=scaling_from,
-    )
-    for view, dims in zip(job.views, job.dims, strict=True):
-        if view.recipe.pca_components > sum(dims):
-            raise SettingsError(
-                f"view {view.name!r}: pca_components = {view.recipe.pca_components}, but it has {sum(dims)} features; "
-                f"at most {sum(dims)} are possible."
-            )
-    return replace(job, rows=_windows_of_block(job)), line
+    without_files = {name: recipe.to_dict() | {"source": None} for name, recipe in recipes.items()}
+    inputs = fingerprint(without_files, window_s, step_s, _contents(line, opener), line.marks, scaling_from)
+    inputs = fingerprint(inputs, "lenient") if lenient else inputs
+    rows = _windows_of_block(views, n, window_s, step_s)
+    return IngestJob(address, views, window_s, step_s, n, rows, bad, inputs, opener, lenient, scaling_from), line
 
 
-def _features(view: View, window_s: float) -> list[Feature]:
-    where = f"view {view.name!r}"
-    if view.recipe.features.kind == "covariance" and len(view.tracks) > 1:
+def _windowed(v: int, view: View, window_s: float, opener: Opener) -> WindowedView:
+    """A view with the features of its windows; an error if they cannot be computed."""
+    recipe, where = view.recipe, f"view {view.name!r}"
+    if recipe.features.kind == "covariance" and len(view.tracks) > 1:
         rates = "; ".join(f"{', '.join(track.names[:3])} at {track.rate:g} Hz" for track in view.tracks)
         raise SettingsError(
             f"{where}: features = 'covariance' needs channels that were sampled together, these were not: {rates}. "
             "Choose the channels of one rate."
         )
-    return [
-        feature_of(view.recipe.features, samples_of(window_s, track.rate), track.rate, where) for track in view.tracks
-    ]
+    kind, samples = recipe.features.kind, [samples_of(window_s, track.rate) for track in view.tracks]
+    try:
+        features = [FEATURES[kind](recipe.features, s, t.rate) for s, t in zip(samples, view.tracks, strict=True)]
+    except ValueError as error:
+        raise SettingsError(f"{where}: features = {kind!r}: {error}.") from error
+    one = np.ones(1)
+    is_scaled_when_read = not recipe.pca_components and all(f.columns(one, one) is not None for f in features)
+    digital = [_digital(track, recipe, opener) for track in view.tracks]
+    stored_as = np.dtype(np.float32)
+    if kind in ("raw", "delay"):  # raw samples are stored as integers if all are of one dtype
+        kinds = {numbers.dtype for numbers in digital if numbers is not None}
+        if is_scaled_when_read and len(kinds) == 1 and None not in digital:
+            (stored_as,) = kinds
+        else:
+            digital = [None] * len(digital)
+    tracks: list[WindowedTrack] = []
+    c = d = 0
+    for k, track in enumerate(view.tracks):
+        at = slice(c, c + len(track.channels))
+        columns = slice(d, d + features[k].width(len(track.channels)))
+        more = f"{v}_{k}", recipe, samples[k], features[k], digital[k], at, columns
+        tracks.append(WindowedTrack(track.channels, track.rate, track.pieces, *more))
+        c, d = at.stop, columns.stop
+    if recipe.pca_components > d:
+        raise SettingsError(
+            f"{where}: pca_components = {recipe.pca_components}, but it has {d} features; at most {d} are possible."
+        )
+    drafts = f"/views/{view.name}" if is_scaled_when_read else f"draft_{v}"
+    return WindowedView(view.name, recipe, tuple(tracks), d, stored_as, is_scaled_when_read, drafts)
 
 
-def _windows_of_block(job: IngestJob) -> int:
+def _windows_of_block(views: Sequence[WindowedView], n: int, window_s: float, step_s: float) -> int:
     """Windows of a block: 16 MiB of samples or of features, and much longer than the overlap of two blocks."""
     held = written = copied = 0.0  # bytes for each window
-    for v, k, track in job.tracks:
-        c, digital = len(track.channels), job.digital[v][k]
-        held += track.rate * job.step_s * c * (4 if digital is None else digital.dtype.itemsize)
-        copied += job.samples(track) * c
-        written += job.dims[v][k] * job.stored_as(v).itemsize
+    for view in views:
+        written += view.features * view.stored_as.itemsize
+        for track in view.tracks:
+            held += track.rate * step_s * len(track.channels) * (track.digital.dtype.itemsize if track.digital else 4)
+            copied += track.samples * len(track.channels)
     rows = min(int(BLOCK_BYTES // max(held, copied, written, 1.0)), MOST_WINDOWS)
-    rows = min(job.n, max(1, rows, min(64, int(2 * job.window_s / job.step_s))))
-    return -(-job.n // -(-job.n // rows))  # blocks of about the same size, the last one too
+    rows = min(n, max(1, rows, min(64, int(2 * window_s / step_s))))
+    return -(-n // -(-n // rows))  # blocks of about the same size, the last one too
 
 
 def _digital(track: Track, recipe: ViewRecipe, opener: Opener) -> Digital | None:
     """The integers that a track is in all of its files; None if it is not, or if values are interpolated."""
-    if recipe.resample == "linear":
-        return None
     every = [piece.file.open(opener).signals[piece.signal].digital for piece in track.pieces]
-    first, *others = (
-        None if digital is None else digital.of(piece.columns)
-        for digital, piece in zip(every, track.pieces, strict=True)
-    )
-    usable = first is not None and first.is_exact and all(first.is_like(other) for other in others)
-    return first if usable else None
+    if recipe.resample == "linear" or None in every:
+        return None
+    first, *others = (numbers.of(piece.columns) for numbers, piece in zip(every, track.pieces, strict=True) if numbers)
+    return first if first.is_exact and all(first.is_like(other) for other in others) else None
 
 
-def _identity(
-    line: Timeline,
-    recipes: Mapping[str, ViewRecipe],
-    window_s: float,
-    step_s: float,
-    opener: Opener,
-    scaling_from: str,
-) -> str:
-    """The identity of the views: recipes, files with their sizes and dates, and some of their samples."""
-    tracks = [(view, track) for view in line.views for track in view.tracks]
-    wanted: dict[tuple[File, int], set[int]] = {}
-    for _, track in tracks:
-        for piece in track.pieces:
-            wanted.setdefault((piece.file, piece.signal), set()).update(piece.columns)
-    samples = {place: _sampled(*place, sorted(columns), opener) for place, columns in wanted.items()}
-    pieces = [
+def _contents(line: Timeline, opener: Opener) -> list[list[Any]]:
+    """What identifies the pieces of the views: files with their sizes and dates, and some of their samples."""
+    return [
         [view.name, piece.file.path, piece.file.stamp, piece.signal, piece.columns, piece.start_s, piece.period_s,
-         piece.n, _digest(samples[piece.file, piece.signal], piece.columns)]
-        for view, track in tracks for piece in track.pieces
+         piece.n, _digest(piece, opener)]
+        for view in line.views for track in view.tracks for piece in track.pieces
     ]  # fmt: skip
-    without_files = {name: recipe.to_dict() | {"source": None} for name, recipe in recipes.items()}
-    return fingerprint(without_files, window_s, step_s, pieces, line.marks, scaling_from)
 
 
-def _sampled(file: File, number: int, columns: list[int], opener: Opener) -> dict[int, list[NDArray]]:
-    """A few samples of each of some channels: at the beginning, in the middle and at the end."""
-    signal = file.open(opener).signals[number]
+def _digest(piece: Piece, opener: Opener) -> str:
+    """Of a few samples: at the beginning, in the middle and at the end."""
+    signal = piece.file.open(opener).signals[piece.signal]
     firsts = sorted({0, signal.n // 2, max(0, signal.n - 4)})
-    parts = [signal.read(first, min(signal.n, first + 4), columns) for first in firsts]
-    return {column: [np.asarray(X[:, at], dtype=np.float64) for X in parts] for at, column in enumerate(columns)}
-
-
-def _digest(samples: Mapping[int, list[NDArray]], columns: Sequence[int]) -> str:
-    made = hashlib.sha256()
-    for parts in zip(*(samples[column] for column in columns), strict=True):
-        made.update(np.stack(parts, axis=1).tobytes())
-    return made.hexdigest()
+    parts = [signal.read(first, min(signal.n, first + 4), piece.columns) for first in firsts]
+    return hashlib.sha256(b"".join(np.asarray(X, np.float64).tobytes() for X in parts)).hexdigest()
 
 
 def packed(X: NDArray) -> dict[str, Any]:

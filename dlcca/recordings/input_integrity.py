@@ -4,13 +4,17 @@ A run reads its views many times, and may be resumed days later. When a block is
 is stored with it. The signature of its chunks (size and time, or ETag) is stored beside the blocks. Where that has
 changed since, finished blocks are read again and compared with their checksums: if they are equal, the chunks were only
 copied or touched; one that differs is an error, because results of two inputs would be mixed.
+
+A job that reads views, `Job` or `TransformJob`, has the stage that reads every block first and keeps its checksums
+(``first_read``), the sources by the names of their views (``present``), and for each block its rows (``rows_read``) and
+their values in each view (``views_read``).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -30,36 +34,20 @@ CHECKSUMS = "crc32c"
 FIRST = ("scan", "transform", "drafts")
 
 
-class Reader(Protocol):
-    """A job that reads views block by block: a `Job` or a `TransformJob`."""
-
-    @property
-    def address(self) -> str: ...
-    @property
-    def first_read(self) -> Blocks:
-        """The stage that reads every block first, and keeps its checksums."""
-
-    @property
-    def present(self) -> Mapping[str, Any]: ...
-    def rows_read(self, block: int) -> tuple[int, int]: ...
-    def views_read(self, block: int) -> list[NDArray]: ...
-
-
 def checksums(views: Sequence[NDArray]) -> dict[str, list[int]]:
     """Facts of a block: the checksums of the views that it was computed from."""
     return {CHECKSUMS: [crc32c(X) for X in views]}
 
 
-def confirm(job: Reader, client: Any = None, on_progress: OnProgress | None = None) -> None:
+def confirm(job: Any, client: Any = None, on_progress: OnProgress | None = None) -> None:
     """Refuse an input of which a finished block has changed since it was read; the first time, record signatures."""
     stage, now = job.first_read, _signatures(job)
     before = recorded(stage)
     if before == now:
         return
     if before is not None:
-        missing, n = set(stage.missing()), stage.n_blocks
-        differ = [b for b in range(n) if any(now[name][b] != before.get(name, [""] * n)[b] for name in now)]
-        again = [block for block in differ if block not in missing]
+        finished, n = set(range(stage.n_blocks)) - set(stage.missing()), stage.n_blocks
+        again = [b for b in sorted(finished) if any(now[name][b] != before.get(name, [""] * n)[b] for name in now)]
         found = collect(_changed, job, len(again), client, on_progress, (again,), name=f"{stage.name}/inputs")
         for block, name in zip(again, found, strict=True):
             if name:
@@ -104,10 +92,8 @@ def changed(stage: Blocks, view: str, first: int, last: int) -> DataError:
 
 def recorded(stage: Blocks) -> dict[str, Any] | None:
     """The recorded signatures of the input; None if there are none."""
-    found = files_at(stage.address).get(f"{stage.folder}/{FILE}")
-    return (
-        None if found is None else open_record(found, f"{FILE} of stage {stage.name!r} in {stage.address}", stage.name)
-    )
+    found, what = files_at(stage.address).get(f"{stage.folder}/{FILE}"), f"{FILE} of stage {stage.name!r}"
+    return None if found is None else open_record(found, f"{what} in {stage.address}", stage.name)
 
 
 def record(stage: Blocks, content: Mapping[str, Any]) -> None:
@@ -115,7 +101,7 @@ def record(stage: Blocks, content: Mapping[str, Any]) -> None:
     files_at(stage.address).put(f"{stage.folder}/{FILE}", sealed(content))
 
 
-def _signatures(job: Reader) -> dict[str, list[str]]:
+def _signatures(job: Any) -> dict[str, list[str]]:
     """For each view, the signature of the chunks of every block."""
     rows = [job.rows_read(block) for block in range(job.first_read.n_blocks)]
     made = {}
@@ -127,7 +113,7 @@ def _signatures(job: Reader) -> dict[str, list[str]]:
     return made
 
 
-def _changed(job: Reader, number: int, blocks: Sequence[int]) -> str:
+def _changed(job: Any, number: int, blocks: Sequence[int]) -> str:
     """The first view of a block that is not what was read before; "" if none has changed."""
     block = blocks[number]
     known, now = job.first_read.facts(block)[CHECKSUMS], checksums(job.views_read(block))[CHECKSUMS]

@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from dlcca.errors import DataError, SettingsError
 from dlcca.model import Recordings
 from dlcca.recordings import ingest
+from dlcca.recordings.formats.registry import open_recording
 from dlcca.recordings.ingest_job import IngestJob
 from dlcca.recordings.timeline import File, Opener, Timeline, found
 from dlcca.settings.recipe import ViewRecipe
@@ -19,49 +22,43 @@ SAME_RATE = 1e-6
 
 
 def prepared(
-    address: str, model: str, made: Recordings, files: Sequence[str], opener: Opener | None = None
+    address: str, model: str, made: Recordings, files: Sequence[str], opener: Opener = open_recording
 ) -> tuple[IngestJob, Timeline]:
     """A job that makes the views of new files, scaled as those of the model at the address ``model``."""
-    opener = opener or ingest.opener()
     recipes = recipes_of(made, files, opener)
     job, line = ingest.prepared(address, recipes, opener, scaling_from=model)
     for view in job.views:
-        channels = [channel for track in view.tracks for channel in track.channels]
-        rates = [track.rate for track in view.tracks for _ in track.channels]
-        _refuse_other_channels(view.name, [c.name for c in channels], [c.unit for c in channels], rates, made)
+        channels = [(c.name, c.unit, track.rate) for track in view.tracks for c in track.channels]
+        names, units, rates = (list(of_each) for of_each in zip(*channels, strict=True))
+        _refuse_other_channels(view.name, {"channels": names, "units": units, "rates": rates}, made)
     return job, line
 
 
 def recipes_of(made: Recordings, files: Sequence[str], opener: Opener) -> dict[str, ViewRecipe]:
     """The model's recipes for new files; a view none of whose channels is in any file is left out."""
     paths = found(files, "the command line")
-    recipes, used = {}, set()
-    lacking: dict[str, list[str]] = {}
+    recipes: dict[str, ViewRecipe] = {}
+    unused = list(paths)
     for name, view in made.facts["views"].items():
         recipe = ViewRecipe.of(view["recipe"], f"view {name!r} of the model:")
         there = {path: set(view["channels"]) & _names(path, recipe, opener) for path in paths}
-        holding = [path for path, names in there.items() if names]
-        lacking[name] = [c for c in view["channels"] if not any(c in names for names in there.values())]
-        used.update(holding)
-        if holding and lacking[name]:
+        holding = [path for path in paths if there[path]]
+        every = set().union(*there.values())
+        lacking = [channel for channel in view["channels"] if channel not in every]
+        if holding and lacking:
             raise DataError(
-                f"view {name!r} of the model has the channels {_told(view['channels'])}; {_told(lacking[name])} "
-                f"{'is' if len(lacking[name]) == 1 else 'are'} not in {', '.join(paths)}. Give files that have all."
+                f"view {name!r} of the model has the channels {_told(view['channels'])}; {_told(lacking)} "
+                f"{'is' if len(lacking) == 1 else 'are'} not in {', '.join(paths)}. Give files that have all."
             )
         if holding:
-            recipes[name] = replace(
-                recipe,
-                source=tuple(holding),
-                channels=tuple(view["channels"]),
-                window_s=made.facts["window_s"],
-                step_s=made.facts["step_s"],
-            )
+            windows = {key: made.facts[key] for key in ("window_s", "step_s")}
+            recipes[name] = replace(recipe, source=tuple(holding), channels=tuple(view["channels"]), **windows)
+        unused = [path for path in unused if path not in holding]
     if not recipes:
         wanted = "; ".join(f"{name}: {_told(view['channels'])}" for name, view in made.facts["views"].items())
         raise DataError(f"{', '.join(paths)}: none of the model's channels is there ({wanted}).")
-    for path in paths:
-        if path not in used:
-            raise DataError(f"{path} has no channel of the model; leave it out.")
+    if unused:
+        raise DataError(f"{unused[0]} has no channel of the model; leave it out.")
     return recipes
 
 
@@ -80,15 +77,16 @@ def _told(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _refuse_other_channels(view: str, names: list[str], units: list[str], rates: list[float], made: Recordings) -> None:
+def _refuse_other_channels(view: str, given: Mapping[str, Any], made: Recordings) -> None:
     """An error if channels come in another order, at another rate or in another unit than the model's."""
     known = made.facts["views"][view]
-    if names != known["channels"]:
+    if given["channels"] != known["channels"]:
         raise DataError(
-            f"view {view!r}: the channels come as {_told(names)}, and the model has {_told(known['channels'])}; "
-            "they were not sampled together as those of the model were."
+            f"view {view!r}: the channels come as {_told(given['channels'])}, and the model has "
+            f"{_told(known['channels'])}; they were not sampled together as those of the model were."
         )
-    for name, unit, rate, old_unit, old_rate in zip(names, units, rates, known["units"], known["rates"], strict=True):
+    each = zip(*(facts[key] for key in ("units", "rates") for facts in (given, known)), strict=True)
+    for name, (unit, old_unit, rate, old_rate) in zip(known["channels"], each, strict=True):
         if abs(rate - old_rate) > SAME_RATE * old_rate:
             raise DataError(
                 f"view {view!r}: channel {name!r} has {rate:g} Hz, and the model was fitted at {old_rate:g} Hz; "
@@ -118,24 +116,14 @@ def refuse_other_views(address: str, made: Recordings | None) -> None:
         known = made.facts["views"].get(name)
         if known is None:
             continue  # not a view of the model: reported where views are matched by name
-        _refuse_other_channels(name, view["channels"], view["units"], view["rates"], made)
+        _refuse_other_channels(name, view, made)
         if view["recipe"]["features"] != known["recipe"]["features"]:
             raise DataError(
                 f"view {name!r} of {address} has the features {view['recipe']['features']}, and the model "
                 f"{known['recipe']['features']}. {again}"
             )
-        _refuse_other_scaling(address, name, given, made, again)
-
-
-def _refuse_other_scaling(address: str, view: str, given: Recordings, made: Recordings, again: str) -> None:
-    import numpy as np
-
-    for array in (array for array in made.scaling if array.startswith(f"scaling/{view}/")):
-        here = given.scaling.get(array)
-        if here is None or here.shape != made.scaling[array].shape or not np.allclose(here, made.scaling[array]):
-            raise DataError(f"view {view!r} of {address} was not scaled as the views of the model. {again}")
-
-
-def missing_views(made: Recordings, recipes: Mapping[str, Any]) -> list[str]:
-    """The model's views that the files do not have."""
-    return [name for name in made.facts["views"] if name not in recipes]
+        for array, old in made.scaling.items():
+            here = given.scaling.get(array)
+            is_same = here is not None and here.shape == old.shape and np.allclose(here, old)
+            if array.startswith(f"scaling/{name}/") and not is_same:
+                raise DataError(f"view {name!r} of {address} was not scaled as the views of the model. {again}")

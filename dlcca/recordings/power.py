@@ -17,39 +17,18 @@ MOST_BY_PRODUCTS = 128
 BATCH_BYTES = 1 << 19
 _TINY = {4: 1e-35, 8: 1e-290}
 
-#: Some windows, by their places, and the two squares whose sum is their power, (2, frequencies, windows, channels).
+#: Some windows, by their places, and the two squares whose sum is their power, (2, frequencies, windows, channels), in
+#: units of the channel squared per Hz.
 Squares = Iterator[tuple[slice, NDArray]]
 
 
 def frequencies(samples: int, rate: float) -> NDArray[np.float64]:
-    """The frequencies of `power` in Hz, (samples // 2 + 1,)."""
+    """The frequencies of a window in Hz, (samples // 2 + 1,)."""
     return np.arange(samples // 2 + 1, dtype=np.float64) * float(rate / samples)
 
 
-def power(X: NDArray, rate: float) -> NDArray:
-    r"""Power spectral density of each window by Welch's recipe for one segment.
-
-    With :math:`h` the periodic Hann window and :math:`\bar x` the mean of the window,
-    :math:`P(f) = \frac{2}{r \sum h^2} |\sum_j h_j (x_j - \bar x) e^{-2 \pi i f j / r}|^2`; without the 2 at zero and
-    at the Nyquist frequency, which have no counterpart at a negative frequency.
-
-    Parameters
-    ----------
-    X : (w, s, c)
-    rate : r, samples per second
-
-    Returns
-    -------
-    P : (w, s // 2 + 1, c), in units of the channel squared per Hz
-    """
-    P = np.empty((len(X), X.shape[1] // 2 + 1, X.shape[2]), computed_in(X.dtype))
-    for some, Z in squares(X, rate, 0, P.shape[1]):
-        np.add(Z[0], Z[1], out=P[some].swapaxes(0, 1))
-    return P
-
-
 def sums(X: NDArray, rate: float, spans: Sequence[tuple[int, int]]) -> NDArray:
-    """`power` added up over the frequencies of each span (first, one after the last), (w, spans, c)."""
+    """The power (see `squares`) added up over each span of frequencies (first, one after the last), (w, spans, c)."""
     first, last = min(a for a, _ in spans), max(b for _, b in spans)
     (w, _, c), dtype = X.shape, computed_in(X.dtype)
     members = np.zeros((len(spans), 2, last - first), dtype)
@@ -70,7 +49,19 @@ def computed_in(dtype: np.dtype) -> np.dtype:
 
 
 def squares(X: NDArray, rate: float, first: int, last: int) -> Squares:
-    """The two parts of `power` at some of the frequencies, a few windows at a time, in memory that is reused."""
+    r"""The power of each window at some of its frequencies, a few windows at a time, in memory that is reused.
+
+    The power spectral density is that of Welch's recipe for one segment. With :math:`h` the periodic Hann window and
+    :math:`\bar x` the mean of the window,
+    :math:`P(f) = \frac{2}{r \sum h^2} |\sum_j h_j (x_j - \bar x) e^{-2 \pi i f j / r}|^2`; without the 2 at zero and
+    at the Nyquist frequency, which have no counterpart at a negative frequency.
+
+    Parameters
+    ----------
+    X : (w, s, c)
+    rate : r, samples per second
+    first, last : the numbers of the frequencies, last not included, of 0 to s // 2
+    """
     by_products = last - first <= MOST_BY_PRODUCTS
     return _by_products(X, rate, first, last) if by_products else _by_transform(X, rate, first, last)
 

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from dlcca.errors import DataError, SettingsError, StoreFileError
 from dlcca.model import Recordings
 from dlcca.recordings import ingest, new_recordings
 from dlcca.recordings.formats import fif
-from dlcca.recordings.formats.recording import Recording, Signal
+from dlcca.recordings.formats.recording import Recording
 from dlcca.recordings.timeline import File, Opener, found
 from dlcca.recordings.view_array import view_array
 from dlcca.settings.recipe import ViewRecipe
@@ -110,40 +111,35 @@ def from_mne(
     """
     if (views is None) == (model is None):
         raise SettingsError("from_mne needs either views, as {'eeg': 'eeg', 'ecg': ['ECG1']}, or a fitted model.")
+    if views is not None and not views:
+        raise SettingsError("from_mne was given no views; name at least one, usually two, each with its channels.")
     fif.check_raw(raw)
-    scratch = None if out is not None else tempfile.mkdtemp(prefix="dlcca-views-")
-    place = str(out) if scratch is None else f"{scratch}/views.zarr"
-    try:
-        if scratch is None:
+    with ExitStack() as scratch:
+        if out is None:
+            folder = tempfile.mkdtemp(prefix="dlcca-views-")
+            scratch.callback(shutil.rmtree, folder, ignore_errors=True)
+            place = f"{folder}/views.zarr"
+        else:
+            place = str(out)
             places.refuse_store(place, store.FORM, inputs=[file for file in raw.filenames if file], setting="out")
         opener = partial(_open_raw, raw)
         if model is None:
-            job, line = ingest.prepared(place, _recipes(raw, views or {}, recipe), opener)
+            recipes = {}
+            for name, picks in (views or {}).items():
+                said = {"source": ["raw"], **recipe, "channels": _channels(raw, picks, name)}
+                recipes[name] = ViewRecipe.of(said, f"view {name!r}:")
+            job, line = ingest.prepared(place, recipes, opener)
         else:
             job, line = _like(model, place, recipe, opener)
         ingest.run(job, line, client)
         made = open_views(place)
-    except BaseException:
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
-        raise
-    if scratch is not None:
-        weakref.finalize(made, shutil.rmtree, scratch, ignore_errors=True)
+        weakref.finalize(made, scratch.pop_all().close)  # kept until then
     return made
 
 
 def _open_raw(raw: Any, path: str, **_: Any) -> Recording:
     """Opens the one recording that there is."""
     return fif.recording_of_raw(raw, path=path)
-
-
-def _recipes(raw: Any, views: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, ViewRecipe]:
-    if not views:
-        raise SettingsError("from_mne was given no views; name at least one, usually two, each with its channels.")
-    return {
-        name: ViewRecipe.of({"source": ["raw"], **options, "channels": _channels(raw, picks, name)}, f"view {name!r}:")
-        for name, picks in views.items()
-    }
 
 
 def _channels(raw: Any, picks: Any, view: str) -> list[str]:
@@ -196,14 +192,11 @@ def default_views(files: Sequence[str], recipe: ViewRecipe, opener: Opener) -> d
     for number, (channels, signal) in enumerate(groups.items(), start=1):
         # All channels of a file may be many.
         wanted = ("*",) if len(groups) == 1 else tuple(dict.fromkeys(channels))
-        made[_name(signal, number, made)] = replace(recipe, source=tuple(paths), channels=wanted)
+        kinds = {channel.kind for channel in signal.channels}
+        kind = re.sub(r"\W+", "_", kinds.pop()) if len(kinds) == 1 else ""
+        name = kind if kind and kind not in made else f"signal{number}"
+        made[name] = replace(recipe, source=tuple(paths), channels=wanted)
     return made
-
-
-def _name(signal: Signal, number: int, taken: Mapping[str, ViewRecipe]) -> str:
-    kinds = {channel.kind for channel in signal.channels}
-    kind = re.sub(r"\W+", "_", kinds.pop()) if len(kinds) == 1 else ""
-    return kind if kind and kind not in taken else f"signal{number}"
 
 
 def views_from_arguments(arguments: Sequence[str], files: Sequence[str], recipe: ViewRecipe) -> dict[str, ViewRecipe]:

@@ -6,8 +6,7 @@ principal components of features, are computed here instead, in the stages `pca`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,19 +15,10 @@ from numpy.typing import NDArray
 
 from dlcca.engine.work import OnProgress, collect, do_missing
 from dlcca.errors import DataError
-from dlcca.numerics.streaming import (
-    RANKS,
-    Moments,
-    Scatter,
-    Sketches,
-    combined,
-    principal,
-    robust_scaling,
-    summary,
-)
-from dlcca.recordings.features import Columns, side_by_side
+from dlcca.numerics.streaming import Moments, Scatter, Sketches, combined, principal, robust_scaling, summary
+from dlcca.recordings.features import Columns, of_integers
 from dlcca.recordings.formats.recording import Digital, values_of
-from dlcca.recordings.ingest_job import IngestJob, packed, unpacked
+from dlcca.recordings.ingest_job import IngestJob, WindowedTrack, WindowedView, packed, unpacked
 from dlcca.storage.blocks import Blocks
 from dlcca.storage.views import array_of_view, read_arrays
 
@@ -41,58 +31,43 @@ MOST_FEATURES = 4096
 Ranks = tuple[NDArray, NDArray]
 
 
-@dataclass(frozen=True)
-class GoodSamples:
-    """Samples of a piece in a block that count for the scaling: those annotated as BAD are left out, flat ones NaN."""
-
-    X: NDArray  # (n, c), values or integers
-    digital: Digital | None
-    ranks: Callable[[], Ranks]  # of X
-
-    @property
-    def values(self) -> NDArray[np.float32]:
-        return values_of(self.X, self.digital)
-
-
 def ranks_of(X: NDArray, digital: Digital | None, blocks: int) -> Ranks:
     """Values of each channel of X (n, c) at evenly spaced ranks; ``blocks`` is how many of this size there are."""
     return summary(X, blocks, partial(values_of, digital=digital))
 
 
-def summary_of_block(good: Sequence[GoodSamples], scaling: str, channels: int, blocks: int) -> dict[str, Any]:
-    """Facts of a block of a track for its scaling: values at ranks, or means and squares."""
-    if scaling == "none" or not sum(len(some.X) for some in good):
+def summary_of_block(track: WindowedTrack, good: Sequence[NDArray], blocks: int, ranks: Ranks | None) -> dict[str, Any]:
+    """Facts of a block of a track for its scaling: values at ranks, or means and squares.
+
+    ``good`` are its samples, (n, c) of each piece, values or integers: those annotated as BAD are left out, flat ones
+    are NaN. ``ranks`` are those of the only piece, where they were computed with those of other tracks.
+    """
+    if track.recipe.scaling == "none" or not sum(map(len, good)):
         return {}
-    if scaling == "robust":
-        values, counts = (
-            good[0].ranks() if len(good) == 1 else summary(np.concatenate([some.values for some in good]), blocks)
-        )
-        return {"values": packed(values.reshape(RANKS, channels)), "counts": packed(counts)}
-    moments = _moments(good)
-    if moments is None:
+    if track.recipe.scaling == "robust":
+        if len(good) > 1:
+            values, counts = summary(np.concatenate([values_of(X, track.digital) for X in good]), blocks)
+        else:
+            values, counts = ranks or ranks_of(good[0], track.digital, blocks)
+        return {"values": packed(values), "counts": packed(counts)}
+    batch, parts = max(1, BATCH_BYTES // (4 * len(track.channels))), []
+    for some in (X[i : i + batch] for X in good for i in range(0, len(X), batch)):
+        values = values_of(some, track.digital)
+        finite = values[np.isfinite(values).all(axis=1)]
+        if len(finite):
+            parts.append(Moments.of(finite))
+    if not parts:
         return {}
+    moments = combined(parts)
     return {"rows": moments.count, "moments": packed(np.stack([moments.mean, moments.squares]))}
 
 
-def _moments(good: Sequence[GoodSamples]) -> Moments | None:
-    """Of all samples; None if none of them is finite in all channels."""
-    parts = []
-    for some in good:
-        batch = max(1, BATCH_BYTES // max(1, 4 * some.X.shape[1]))
-        for i in range(0, len(some.X), batch):
-            values = values_of(some.X[i : i + batch], some.digital)
-            finite = values[np.isfinite(values).all(axis=1)]
-            if len(finite):
-                parts.append(Moments.of(finite))
-    return combined(parts) if parts else None
-
-
-@dataclass
 class Summaries:
     """The summaries of all blocks of a track."""
 
-    sketches: Sketches = field(default_factory=Sketches)
-    moments: list[Moments] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.sketches = Sketches()
+        self.moments: list[Moments] = []
 
     def add(self, facts: dict[str, Any]) -> None:
         """Those of the next block, from what `summary_of_block` returned."""
@@ -101,58 +76,46 @@ class Summaries:
         if "moments" in facts:
             self.moments.append(Moments(facts["rows"], *unpacked(facts["moments"])))
 
-    def center_and_scale(self, how: str, channels: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        if how == "robust" and self.sketches.summaries:
+    def center_and_scale(self, track: WindowedTrack) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(c,) each, by the scaling in the recipe: the facts are those of the recipe's scaling."""
+        if self.sketches.summaries:
             return robust_scaling(self.sketches.summaries)
-        if how == "standard" and self.moments:
+        if self.moments:
             total = combined(self.moments)
             scale = np.sqrt(total.squares / total.count)
             return total.mean, np.where(scale > 0, scale, 1.0)
-        return np.zeros(channels), np.ones(channels)
+        return np.zeros(len(track.channels)), np.ones(len(track.channels))
 
 
-def scaling_arrays(job: IngestJob, summaries: dict[tuple[int, int], Summaries]) -> Iterator[tuple[str, NDArray]]:
-    """The arrays of the stage `clock` that say how each view is scaled; ``summaries`` by view and track."""
-    for v, view in enumerate(job.views):
-        if job.scaling_from:
-            center, scale = _given_scaling(job, v)
+def scaling_arrays(job: IngestJob, summaries: Mapping[str, Summaries]) -> dict[str, NDArray]:
+    """The arrays of the stage `clock` that say how each view is scaled; ``summaries`` by the keys of tracks."""
+    arrays: dict[str, NDArray] = {}
+    for view in job.views:
+        if job.scaling_from:  # so that new recordings are scaled as the old ones
+            center, scale = read_arrays(job.scaling_from, [view.scaling(part)[1:] for part in ("center", "scale")])
+            c = view.tracks[-1].at.stop
+            if len(center) != c:
+                raise DataError(
+                    f"view {view.name!r} has {c} channels, but {len(center)} in {job.scaling_from}, whose scaling is "
+                    "used; select the same channels."
+                )
         else:
-            each = [
-                summaries[v, k].center_and_scale(view.recipe.scaling, len(track.channels))
-                for k, track in enumerate(view.tracks)
-            ]
+            each = [summaries[track.key].center_and_scale(track) for track in view.tracks]
             center, scale = (np.concatenate(parts) for parts in zip(*each, strict=True))
-        yield job.place_of_scaling(v, "center"), center
-        yield job.place_of_scaling(v, "scale"), scale
-        if job.is_scaled_when_read(v):
-            yield f"/columns/{view.name}", _columns(job, v, center, scale).as_array()
+        arrays |= {view.scaling("center"): center, view.scaling("scale"): scale}
+        if view.is_scaled_when_read:
+            columns = [_columns(view, track, center[track.at], scale[track.at]) for track in view.tracks]
+            arrays[f"/columns/{view.name}"] = np.concatenate(columns, axis=1)
+    return arrays
 
 
-def _given_scaling(job: IngestJob, v: int) -> list[NDArray]:
-    """Center and scale from another store, so that new recordings are scaled as the old ones."""
-    center, scale = read_arrays(job.scaling_from, [job.place_of_scaling(v, part)[1:] for part in ("center", "scale")])
-    c = sum(len(track.channels) for track in job.views[v].tracks)
-    if len(center) != c:
-        raise DataError(
-            f"view {job.views[v].name!r} has {c} channels, but {len(center)} in {job.scaling_from}, whose scaling is "
-            "used; select the same channels."
-        )
-    return [center, scale]
-
-
-def _columns(job: IngestJob, v: int, center: NDArray, scale: NDArray) -> Columns:
-    """The scaling of the columns of a view, those of all its tracks side by side."""
-    parts, at = [], 0
-    is_stored_as_values = job.stored_as(v).kind == "f"
-    for track, feature, digital in zip(job.views[v].tracks, job.features[v], job.digital[v], strict=True):
-        channels = slice(at, at + len(track.channels))
-        columns = feature.columns(center[channels], scale[channels])
-        assert columns is not None
-        if digital is not None and not is_stored_as_values:
-            columns = columns.of_integers(digital.gain, digital.bias)
-        parts.append(columns)
-        at = channels.stop
-    return side_by_side(parts)
+def _columns(view: WindowedView, track: WindowedTrack, center: NDArray, scale: NDArray) -> Columns:
+    """The scaling of the columns of a track."""
+    columns, digital = track.feature.columns(center, scale), track.digital
+    assert columns is not None
+    if digital is None or view.stored_as.kind == "f":
+        return columns
+    return of_integers(columns, digital.gain, digital.bias)
 
 
 def run(job: IngestJob, client: Any = None, on_progress: OnProgress | None = None) -> None:
@@ -162,7 +125,7 @@ def run(job: IngestJob, client: Any = None, on_progress: OnProgress | None = Non
     _run_pca(job, client, on_progress)
     more = array_of_view(job.inputs, np.dtype(np.float32), finished=True)
     arrays: dict[str, Any] = {
-        f"/views/{job.views[v].name}": ((job.n, job.width(v)), "float32", job.rows, more) for v in job.scaled_later
+        f"/views/{view.name}": ((job.n, view.width), "float32", job.rows, more) for view in job.scaled_later
     }
     do_missing(compute, job, job.stage("views").prepare(arrays, says=f"{job.n} windows"), client, on_progress)
 
@@ -170,75 +133,68 @@ def run(job: IngestJob, client: Any = None, on_progress: OnProgress | None = Non
 def compute(job: IngestJob, stage: Blocks, block: int) -> None:
     """One block of windows of every view that is scaled here; NaN where they are not valid."""
     first, last = job.bounds(block)
-    valid = _valid(job, block)
     parts: dict[str, tuple[int, NDArray]] = {}
-    for v in job.scaled_later if len(valid) else []:
-        F = features(job, v, block)
-        if job.views[v].recipe.pca_components:
-            mean, components = (
-                job.stage("pca").read(job.place_of_scaling(v, name), 0) for name in ("mean", "components")
-            )
+    for view in job.scaled_later:
+        valid, F = features(job, view, block)
+        if not len(valid):
+            continue
+        if view.recipe.pca_components:
+            mean, components = (job.stage("pca").read(view.scaling(name), 0) for name in ("mean", "components"))
             F = (F - mean) @ components
         whole = np.full((last - first, F.shape[1]), np.nan, np.float32)
         whole[valid] = F
-        parts[f"/views/{job.views[v].name}"] = (first, whole)
+        parts[f"/views/{view.name}"] = (first, whole)
     stage.write(block, parts, {})
 
 
-def _valid(job: IngestJob, block: int) -> NDArray[np.int64]:
-    """The valid windows of a block, counted from its first."""
+def features(job: IngestJob, view: WindowedView, block: int) -> tuple[NDArray[np.int64], NDArray]:
+    """The valid windows of a block, counted from its first, and their scaled features (rows, d)."""
     first, last = job.bounds(block)
-    rows = job.stage("clock").read("/rows", 0)
-    return rows[np.searchsorted(rows, first) : np.searchsorted(rows, last)] - first
-
-
-def features(job: IngestJob, v: int, block: int) -> NDArray:
-    """The scaled features (rows, d) of the valid windows of a block."""
-    valid = _valid(job, block)
-    F = np.empty((len(valid), sum(job.dims[v])), np.float32)
+    clock = job.stage("clock")
+    rows = clock.read("/rows", 0)
+    valid = rows[np.searchsorted(rows, first) : np.searchsorted(rows, last)] - first
+    F = np.empty((len(valid), view.features), np.float32)
     if not len(valid):
-        return F
-    unscaled = job.stage("drafts").read(job.place_of_drafts(v), block)
-    center, scale = (job.stage("clock").read(job.place_of_scaling(v, part), 0) for part in ("center", "scale"))
-    batch = max(1, BATCH_BYTES // (4 * F.shape[1]))
+        return valid, F
+    unscaled = job.stage("drafts").read(view.drafts, block)
+    center, scale = (clock.read(view.scaling(part), 0) for part in ("center", "scale"))
+    batch = max(1, BATCH_BYTES // (4 * view.features))
     for some in (slice(i, i + batch) for i in range(0, len(valid), batch)):
-        at, channel = 0, 0
-        for track, feature, d in zip(job.views[v].tracks, job.features[v], job.dims[v], strict=True):
-            c = slice(channel, channel + len(track.channels))
-            F[some, at : at + d] = feature.scaled(unscaled[valid[some], at : at + d], center[c], scale[c])
-            at, channel = at + d, c.stop
-    return F
+        for track in view.tracks:
+            drafts = unscaled[valid[some], track.columns]
+            F[some, track.columns] = track.feature.scaled(drafts, center[track.at], scale[track.at])
+    return valid, F
 
 
 def _run_pca(job: IngestJob, client: Any, on_progress: OnProgress | None) -> None:
     """Principal components of the views whose recipe has them: their covariance is summed block by block."""
-    views = [v for v, view in enumerate(job.views) if view.recipe.pca_components]
-    stage = job.stage("pca")
-    if not views or not stage.missing():
+    views = [view for view in job.views if view.recipe.pca_components]
+    if not views or not job.stage("pca").missing():
         return
-    arrays: dict[str, Any] = {}
-    for v in views:
-        d, q = sum(job.dims[v]), job.views[v].recipe.pca_components
-        if d > MOST_FEATURES:
+    for view in views:
+        if view.features > MOST_FEATURES:
             raise DataError(
-                f"view {job.views[v].name!r} has {d} features; a PCA is for at most {MOST_FEATURES}. Choose "
-                "a shorter window, fewer channels or other features."
+                f"view {view.name!r} has {view.features} features; a PCA is for at most {MOST_FEATURES}. Choose a "
+                "shorter window, fewer channels or other features."
             )
-        for name, shape in (("mean", (d,)), ("components", (d, q)), ("variances", (q,))):
-            arrays[job.place_of_scaling(v, name)] = (shape, "float64", shape[0])
-    stage = stage.prepare(arrays, says="principal components")
-    parts: dict[str, tuple[int, NDArray]] = {}
-    for v in views:
-        places = [job.place_of_scaling(v, name) for name in ("mean", "components", "variances")]
+    arrays: dict[str, NDArray] = {}
+    for view in views:
+        places = [view.scaling(name) for name in ("mean", "components", "variances")]
         found: Sequence[NDArray]
         if job.scaling_from:
             found = read_arrays(job.scaling_from, [place[1:] for place in places])
         else:
-            blocks = collect(_scatter, job, job.n_blocks, client, on_progress, (v,), name="pca")
-            found = principal(blocks, job.views[v].recipe.pca_components)
-        parts |= {place: (0, X) for place, X in zip(places, found, strict=True)}
-    stage.write(0, parts, {})
+            blocks = collect(_scatter, job, job.n_blocks, client, on_progress, (view,), name="pca")
+            found = principal(blocks, view.width)
+        arrays |= dict(zip(places, found, strict=True))
+    write_at_once(job.stage("pca"), arrays, "principal components", {})
 
 
-def _scatter(job: IngestJob, block: int, v: int) -> Scatter:
-    return Scatter.of(features(job, v, block))
+def _scatter(job: IngestJob, block: int, view: WindowedView) -> Scatter:
+    return Scatter.of(features(job, view, block)[1])
+
+
+def write_at_once(stage: Blocks, arrays: Mapping[str, NDArray], says: str, facts: dict[str, Any]) -> None:
+    """Make and write all arrays of a stage of one block."""
+    stage = stage.prepare({name: (X.shape, X.dtype, len(X)) for name, X in arrays.items()}, says=says)
+    stage.write(0, {name: (0, X) for name, X in arrays.items()}, facts)

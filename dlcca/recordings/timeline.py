@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
@@ -44,15 +45,19 @@ class File:
 
     @classmethod
     def at(cls, path: str, options: Mapping[str, Any]) -> File:
-        try:
-            found = os.stat(path)
-        except OSError:  # the reader reports it, or reads from elsewhere
-            return cls(path, dict(options))
-        return cls(path, dict(options), (found.st_size, found.st_mtime_ns))
+        stamp = 0, 0
+        with suppress(OSError):  # the reader reports it, or reads from elsewhere
+            stamp = (about := os.stat(path)).st_size, about.st_mtime_ns
+        return cls(path, dict(options), stamp)
 
     def open(self, opener: Opener) -> Recording:
         """The recording, which stays open: a worker reads many blocks of one file."""
         return cache.get(("recording", opener, self), lambda: opener(self.path, **self.options), keep=OPEN_FILES)
+
+
+#: Those of each view; and where a channel is: file, number of the signal, column.
+Files = Mapping[str, list[File]]
+Place = tuple[File, int, int]
 
 
 @dataclass(frozen=True)
@@ -132,197 +137,33 @@ def lay_out(recipes: Mapping[str, ViewRecipe], opener: Opener) -> Timeline:
         name: [File.at(path, recipe.reader_options) for path in found(recipe.source, f"view {name!r}")]
         for name, recipe in recipes.items()
     }
-    starts = _one_after_another(files, recipes, _starts(files, opener, notes), opener, notes)
+    given = {file: file.open(opener).start for group in files.values() for file in group}
+    # A time without a zone is taken to be UTC, as most formats write it.
+    dated = {file: start if start.tzinfo else start.replace(tzinfo=UTC) for file, start in given.items() if start}
+    starts = _one_after_another(files, recipes, _starts(files, dated, opener, notes), opener, notes)
     views = []
     for name, recipe in recipes.items():
-        ordered = sorted(files[name], key=lambda file: starts[file])
+        ordered = sorted(files[name], key=starts.__getitem__)
         if ordered != files[name]:
-            notes.append(
-                f"view {name!r}: the files were put in the order of their starts: "
-                f"{', '.join(Path(file.path).name for file in ordered)}."
-            )
-        tracks = _tracks(name, ordered, recipe, starts, opener)
-        views.append(View(name, recipe, tuple(tracks)))
+            order = ", ".join(Path(file.path).name for file in ordered)
+            notes.append(f"view {name!r}: the files were put in the order of their starts: {order}.")
+        views.append(View(name, recipe, tuple(_tracks(name, ordered, recipe, starts, opener))))
     zero = min(view.span[0] for view in views)
     notes += [f"{file.path}: {note}" for file in starts for note in file.open(opener).notes]
-    _refuse_apart(views)
-    marks = sorted(
-        {
-            (mark.onset_s + start - zero, mark.onset_s + mark.duration_s + start - zero, mark.text)
-            for file, start in starts.items()
-            for mark in file.open(opener).annotations
-        }
-    )
-    known = next((file for file in starts if file.open(opener).start is not None), None)
-    begin = None
-    if known is not None:
-        begin = _aware(known.open(opener).start) + timedelta(seconds=zero - starts[known])
-    return Timeline(tuple(_moved(view, zero) for view in views), begin, tuple(marks), tuple(dict.fromkeys(notes)))
-
-
-def _aware(start: datetime | None) -> datetime:
-    """A time without a zone is taken to be UTC, as most formats write it."""
-    assert start is not None
-    return start.replace(tzinfo=UTC) if start.tzinfo is None else start
-
-
-def _starts(files: Mapping[str, list[File]], opener: Opener, notes: list[str]) -> dict[File, float]:
-    """Seconds from the start of the earliest file to that of each."""
-    every = list(dict.fromkeys(file for group in files.values() for file in group))
-    given = {file: file.open(opener).start for file in every}
-    known = [_aware(start) for start in given.values() if start is not None]
-    first = min(known) if known else None
-    starts: dict[File, float] = {}
-    for name, group in files.items():
-        undated = [file for file in group if given[file] is None]
-        if undated and len(undated) < len(group):
-            raise DataError(
-                f"view {name!r}: {undated[0].path} has no start time, others do; they cannot be put "
-                "in order. Give files that all have a start time, or none."
-            )
-        end = 0.0
-        for file in group:
-            start = (_aware(given[file]) - first).total_seconds() if first is not None and not undated else end
-            if starts.setdefault(file, start) != start:
-                raise DataError(
-                    f"{file.path} has no start time, and its place among the files of view "
-                    f"{name!r} is another than in the view before. Give both views the same files."
-                )
-            end = start + file.open(opener).end_s
-        if undated and (len(group) > 1 or known):
-            notes.append(
-                f"view {name!r}: {undated[0].path} has no start time; "
-                + (
-                    "the files were put one after another, as named."
-                    if len(group) > 1
-                    else "it is taken to begin with the earliest of the others."
-                )
-            )
-    return starts
-
-
-def _one_after_another(
-    files: Mapping[str, list[File]],
-    recipes: Mapping[str, ViewRecipe],
-    starts: dict[File, float],
-    opener: Opener,
-    notes: list[str],
-) -> dict[File, float]:
-    """The starts, moved where a file overlaps the one before by no more than the rounding of start times.
-
-    A file is moved once, to the end of the one before, for all views that have it.
-    """
-    moved = dict(starts)
-    for name, group in files.items():
-        for one, other in pairwise(sorted(group, key=lambda file: starts[file])):
-            over = moved[one] + one.open(opener).end_s - moved[other]
-            most = _most_overlap(recipes[name], one.open(opener), other.open(opener))
-            if not _is_rounding(over, one.open(opener), most):
-                continue
-            moved[other] += over
-            notes.append(
-                f"view {name!r}: {other.path} begins {over:g} s before {one.path} ends, by their start times; it was "
-                f"taken to follow at once (overlap_s = {most:g})."
-            )
-    return moved
-
-
-def _most_overlap(recipe: ViewRecipe, one: Recording, other: Recording) -> float:
-    """Seconds by which start times may be wrong: as given, or the rounding to whole seconds."""
-    if recipe.overlap_s is not None:
-        return recipe.overlap_s
-    return float(all(file.start is not None and file.start.microsecond == 0 for file in (one, other)))
-
-
-def _is_rounding(over: float, one: Recording, most: float) -> bool:
-    """Whether files overlap by a sample or more, and by less than is allowed."""
-    fastest = max((signal.rate for signal in one.signals), default=0.0)
-    return fastest > 0 and 1 / fastest < over < min(most, one.end_s)
-
-
-def _tracks(
-    name: str, files: list[File], recipe: ViewRecipe, starts: Mapping[File, float], opener: Opener
-) -> list[Track]:
-    """The channels of a view in groups that were sampled together, with their pieces in the order of time."""
-    holding = [file for file in files if file.open(opener).signals]  # a file may hold nothing but annotations
-    known: dict[str, Channel] = {}
-    for channel in (channel for file in holding for channel in file.open(opener).channels):
-        known.setdefault(channel.name, channel)
-    names = chosen(list(known.values()), recipe.channels, f"view {name!r}")
-    where = {channel: _found_in(channel, holding, opener) for channel in names}
-    for file in holding:
-        lacking = [channel for channel, places in where.items() if not any(f == file for f, _, _ in places)]
-        if lacking:
-            others = next(f.path for f, _, _ in where[lacking[0]])
-            there = there_are(file.open(opener).channels)
-            raise DataError(
-                f"view {name!r}: {file.path} lacks channel{'s' * (len(lacking) > 1)} "
-                f"{', '.join(map(repr, lacking))}, which {others} has. {there} Choose channels that all "
-                "files have, or leave this file out."
-            )
-    groups = grouped(where, lambda channel: tuple((file, signal) for file, signal, _ in where[channel]))
-    return [_track(name, members, where, known, starts, opener) for members in groups]
-
-
-def _found_in(channel: str, files: list[File], opener: Opener) -> list[tuple[File, int, int]]:
-    """Where a channel is: file, number of the signal, column."""
-    return [
-        (file, number, signal.names.index(channel))
-        for file in files
-        for number, signal in enumerate(file.open(opener).signals)
-        if channel in signal.names
-    ]
-
-
-def _track(
-    view: str,
-    members: list[str],
-    where: Mapping[str, list[tuple[File, int, int]]],
-    known: Mapping[str, Channel],
-    starts: Mapping[File, float],
-    opener: Opener,
-) -> Track:
-    pieces, rates = [], {}
-    for place, (file, number, _) in enumerate(where[members[0]]):
-        signal: Signal = file.open(opener).signals[number]
-        rates[float(signal.rate)] = file.path
-        columns = tuple(where[channel][place][2] for channel in members)
-        period = (1 + signal.drift_ppm * 1e-6) / signal.rate
-        pieces.append(Piece(file, number, columns, starts[file] + signal.start_s, period, signal.n))
-    if len(rates) > 1:
-        each = ", ".join(f"{rate:g} Hz in {path}" for rate, path in rates.items())
-        raise DataError(f"view {view!r}: channel {members[0]!r} has different rates: {each}. Give files of one rate.")
-    pieces = sorted((piece for piece in pieces if piece.n), key=lambda piece: piece.start_s)
-    if not pieces:
-        raise DataError(f"view {view!r}: channel {members[0]!r} has no samples in any file.")
-    for one, other in pairwise(pieces):
-        if other.start_s < one.end_s - one.period_s:
-            _refuse_overlap(view, members[0], one, other)
-    return Track(tuple(known[channel] for channel in members), next(iter(rates)), tuple(pieces))
-
-
-def _refuse_overlap(view: str, channel: str, one: Piece, other: Piece) -> None:
-    if one.file == other.file:
-        raise DataError(
-            f"view {view!r}: channel {channel!r} is twice in {one.file.path}, at the same time. Choose "
-            "channels whose names are unique."
-        )
-    raise DataError(
-        f"view {view!r}: {other.file.path} begins {one.end_s - other.start_s:g} s before "
-        f"{one.file.path} ends; files of one recording must follow each other. Leave one of them out, "
-        "correct their start times, or raise overlap_s if these are less exact."
-    )
-
-
-def _refuse_apart(views: Sequence[View]) -> None:
-    latest = max(views, key=lambda view: view.span[0])
-    earliest = min(views, key=lambda view: view.span[1])
+    latest, earliest = max(views, key=lambda view: view.span[0]), min(views, key=lambda view: view.span[1])
     if latest.span[0] >= earliest.span[1]:
         raise DataError(
-            f"view {earliest.name!r} ends {latest.span[0] - earliest.span[1]:g} s before view "
-            f"{latest.name!r} begins; views must be of the same time. Do the start times in the files "
-            "agree?"
+            f"view {earliest.name!r} ends {latest.span[0] - earliest.span[1]:g} s before view {latest.name!r} begins; "
+            "views must be of the same time. Do the start times in the files agree?"
         )
+    marks = {
+        (mark.onset_s + start - zero, mark.onset_s + mark.duration_s + start - zero, mark.text)
+        for file, start in starts.items()
+        for mark in file.open(opener).annotations
+    }
+    begin = next((start + timedelta(seconds=zero - starts[file]) for file, start in dated.items()), None)
+    moved = tuple(_moved(view, zero) for view in views)
+    return Timeline(moved, begin, tuple(sorted(marks)), tuple(dict.fromkeys(notes)))
 
 
 def _moved(view: View, zero: float) -> View:
@@ -331,6 +172,122 @@ def _moved(view: View, zero: float) -> View:
         for track in view.tracks
     )
     return replace(view, tracks=tracks)
+
+
+def _starts(files: Files, dated: Mapping[File, datetime], opener: Opener, notes: list[str]) -> dict[File, float]:
+    """Seconds from the start of the earliest file to that of each."""
+    first = min(dated.values(), default=datetime.min)
+    starts: dict[File, float] = {}
+    for name, group in files.items():
+        undated = [file for file in group if file not in dated]
+        if undated and len(undated) < len(group):
+            raise DataError(
+                f"view {name!r}: {undated[0].path} has no start time, others do; they cannot be put in order. Give "
+                "files that all have a start time, or none."
+            )
+        end = 0.0
+        for file in group:
+            start = (dated[file] - first).total_seconds() if file in dated else end
+            if starts.setdefault(file, start) != start:
+                raise DataError(
+                    f"{file.path} has no start time, and its place among the files of view {name!r} is another than in "
+                    "the view before. Give both views the same files."
+                )
+            end = start + file.open(opener).end_s
+        if undated and (len(group) > 1 or dated):
+            alone = "it is taken to begin with the earliest of the others"
+            place = "the files were put one after another, as named" if len(group) > 1 else alone
+            notes.append(f"view {name!r}: {undated[0].path} has no start time; {place}.")
+    return starts
+
+
+def _one_after_another(
+    files: Files, recipes: Mapping[str, ViewRecipe], starts: dict[File, float], opener: Opener, notes: list[str]
+) -> dict[File, float]:
+    """The starts, moved where a file overlaps the one before by no more than the rounding of start times.
+
+    A file is moved once, to the end of the one before, for all views that have it.
+    """
+    moved = dict(starts)
+    for name, group in files.items():
+        for one, other in pairwise(sorted(group, key=starts.__getitem__)):
+            before, most = one.open(opener), recipes[name].overlap_s
+            if most is None:  # start times may be rounded to whole seconds
+                both = before.start, other.open(opener).start
+                most = float(all(start is not None and start.microsecond == 0 for start in both))
+            over = moved[one] + before.end_s - moved[other]
+            fastest = max((signal.rate for signal in before.signals), default=0.0)
+            if fastest > 0 and 1 / fastest < over < min(most, before.end_s):  # by a sample or more
+                moved[other] += over
+                notes.append(
+                    f"view {name!r}: {other.path} begins {over:g} s before {one.path} ends, by their start times; it "
+                    f"was taken to follow at once (overlap_s = {most:g})."
+                )
+    return moved
+
+
+def _tracks(
+    name: str, files: list[File], recipe: ViewRecipe, starts: Mapping[File, float], opener: Opener
+) -> list[Track]:
+    """The channels of a view in groups that were sampled together, with their pieces in the order of time."""
+    holding = [file for file in files if file.open(opener).signals]  # a file may hold nothing but annotations
+    known: dict[str, Channel] = {}
+    places: dict[str, list[Place]] = {}
+    for file in holding:
+        for number, signal in enumerate(file.open(opener).signals):
+            for column, channel in enumerate(signal.channels):
+                known.setdefault(channel.name, channel)
+                held = places.setdefault(channel.name, [])
+                if not held or held[-1][:2] != (file, number):  # a name that is twice in a signal means the first
+                    held.append((file, number, column))
+    where = {channel: places[channel] for channel in chosen(list(known.values()), recipe.channels, f"view {name!r}")}
+    for file in holding:
+        lacking = [channel for channel, held in where.items() if not any(f == file for f, _, _ in held)]
+        if lacking:
+            raise DataError(
+                f"view {name!r}: {file.path} lacks channel{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking))}, "
+                f"which {where[lacking[0]][0][0].path} has. {there_are(file.open(opener).channels)} Choose channels "
+                "that all files have, or leave this file out."
+            )
+    groups = grouped(where, lambda channel: tuple(place[:2] for place in where[channel]))
+    return [
+        _track(name, [known[channel] for channel in group], [where[channel] for channel in group], starts, opener)
+        for group in groups
+    ]
+
+
+def _track(
+    view: str, channels: list[Channel], where: list[list[Place]], starts: Mapping[File, float], opener: Opener
+) -> Track:
+    """Channels that are together in every file; ``where`` are the places of each."""
+    pieces, rates = [], {}
+    for places in zip(*where, strict=True):
+        file, number, _ = places[0]
+        signal: Signal = file.open(opener).signals[number]
+        rates[float(signal.rate)] = file.path
+        period = (1 + signal.drift_ppm * 1e-6) / signal.rate
+        columns = tuple(column for _, _, column in places)
+        pieces.append(Piece(file, number, columns, starts[file] + signal.start_s, period, signal.n))
+    what = f"view {view!r}: channel {channels[0].name!r}"
+    if len(rates) > 1:
+        each = ", ".join(f"{rate:g} Hz in {path}" for rate, path in rates.items())
+        raise DataError(f"{what} has different rates: {each}. Give files of one rate.")
+    pieces = sorted((piece for piece in pieces if piece.n), key=lambda piece: piece.start_s)
+    if not pieces:
+        raise DataError(f"{what} has no samples in any file.")
+    for one, other in pairwise(pieces):
+        if other.start_s >= one.end_s - one.period_s:
+            continue
+        if one.file == other.file:
+            raise DataError(
+                f"{what} is twice in {one.file.path}, at the same time. Choose channels whose names are unique."
+            )
+        raise DataError(
+            f"view {view!r}: {other.file.path} begins {one.end_s - other.start_s:g} s before {one.file.path} ends; "
+            "files of one recording must follow each other. Leave one of them out, correct their start times, or raise "
+            "overlap_s if these are less exact."
+        )
+    return Track(tuple(channels), next(iter(rates)), tuple(pieces))
 
 
 def chosen(channels: Sequence[Channel], wanted: Sequence[str], where: str) -> list[str]:
@@ -343,22 +300,19 @@ def chosen(channels: Sequence[Channel], wanted: Sequence[str], where: str) -> li
     if not wanted:
         raise SettingsError(f"{where} chooses no channels (channels = []). {there_are(channels)}")
     for pattern in wanted:
-        found = _matching(channels, pattern)
+        if any(channel.name == pattern for channel in channels):  # a name may look like a pattern: "EEG [A1]"
+            found = [pattern]
+        elif pattern.startswith("type:"):
+            kind = pattern.removeprefix("type:").strip().lower()
+            found = [channel.name for channel in channels if fnmatchcase(channel.kind.lower(), kind)]
+        else:
+            found = [channel.name for channel in channels if fnmatchcase(channel.name, pattern)]
         if not found:
             near = suggest(pattern, [channel.name for channel in channels])
             near = f"{near} " if near.startswith("did you mean") else ""
             raise SettingsError(f"{where} has no channel {pattern!r}; {near}{there_are(channels)}")
         names += found
     return list(dict.fromkeys(names))
-
-
-def _matching(channels: Sequence[Channel], pattern: str) -> list[str]:
-    if any(channel.name == pattern for channel in channels):  # a name may look like a pattern: "EEG [A1]"
-        return [pattern]
-    if pattern.startswith("type:"):
-        kind = pattern.removeprefix("type:").strip().lower()
-        return [channel.name for channel in channels if fnmatchcase(channel.kind.lower(), kind)]
-    return [channel.name for channel in channels if fnmatchcase(channel.name, pattern)]
 
 
 def there_are(channels: Sequence[Channel]) -> str:

@@ -6,10 +6,8 @@ block, and a run may continue in the next one; so the stage `clock` decides, fro
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections import Counter, defaultdict
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +15,8 @@ from numpy.typing import NDArray
 from dlcca.engine.work import OnProgress
 from dlcca.errors import DataError
 from dlcca.recordings.formats.recording import Digital, values_of
-from dlcca.recordings.ingest_job import IngestJob, packed, unpacked
-from dlcca.recordings.scaling import Summaries, scaling_arrays
-from dlcca.recordings.timeline import Track
-from dlcca.recordings.windows import spans_of
-from dlcca.settings.recipe import ViewRecipe
+from dlcca.recordings.ingest_job import IngestJob, WindowedTrack, packed, unpacked
+from dlcca.recordings.scaling import Summaries, scaling_arrays, write_at_once
 from dlcca.storage.views import Reason
 
 #: A run of fewer samples than this is chance, whatever the rate.
@@ -35,7 +30,7 @@ WIDE, CACHED_BYTES = 1152, 1 << 18
 Run = tuple[int, int]
 
 
-def worse(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def worse(one: NDArray[np.uint8], other: NDArray[np.uint8] | Reason) -> NDArray[np.uint8]:
     """Of two reasons, the one that comes first in `Reason`."""
     return np.where((one == 0) | ((other != 0) & (other < one)), other, one)
 
@@ -54,20 +49,18 @@ def marked(job: IngestJob, first: int, last: int) -> NDArray[np.uint8]:
 # Runs of equal samples in a block.
 
 
-def least_runs(recipe: ViewRecipe, track: Track) -> tuple[int, int]:
+def least_runs(track: WindowedTrack) -> list[int]:
     """Samples of a flat run, and of a saturated one; 0 where these are not looked for."""
-    flat, saturated = (
-        max(LEAST_RUN, round(s * track.rate)) if s > 0 else 0 for s in (recipe.flat_s, recipe.saturated_s)
-    )
-    return flat, saturated
+    lengths = track.recipe.flat_s, track.recipe.saturated_s
+    return [max(LEAST_RUN, round(s * track.rate)) if s > 0 else 0 for s in lengths]
 
 
-def least_run(recipe: ViewRecipe, track: Track) -> int:
+def least_run(track: WindowedTrack) -> int:
     """Samples of the shortest run that matters; 0 if none does."""
-    return min((samples for samples in least_runs(recipe, track) if samples), default=0)
+    return min((samples for samples in least_runs(track) if samples), default=0)
 
 
-def judged(track: Track) -> NDArray[np.bool_]:
+def judged(track: WindowedTrack) -> NDArray[np.bool_]:
     """Which channels are looked at for runs, (c,)."""
     return np.array([channel.kind not in NOT_JUDGED for channel in track.channels])
 
@@ -118,22 +111,16 @@ def extremes(X: NDArray, digital: Digital | None = None) -> tuple[NDArray, NDArr
 
 
 def suspect_runs(
-    X: NDArray,
-    suspected: NDArray[np.bool_],
-    digital: Digital | None,
-    spans: NDArray,
-    windows: NDArray,
-    recipe: ViewRecipe,
-    track: Track,
+    X: NDArray, suspected: NDArray[np.bool_], track: WindowedTrack, spans: NDArray, windows: NDArray
 ) -> tuple[list[dict[str, Any]], NDArray]:
     """Flat runs, and runs at the largest or smallest value of X (n, c); and X, as values with NaN in flat runs if any.
 
     ``suspected`` (c,) are the channels that may have a run; ``spans`` (w, 2) are the samples of the ``windows``, by
     their rows in X.
     """
-    found, good = [], X
+    found, good, digital = [], X, track.digital
     for c in np.flatnonzero(suspected & judged(track)).tolist():
-        for (kind, number), runs in _kinds(X[:, c], recipe, track).items():
+        for (kind, number), runs in _kinds(X[:, c], track).items():
             if kind == "flat":
                 good = (X.copy() if X.dtype.kind == "f" else values_of(X, digital)) if good is X else good
                 for begin, end in runs:
@@ -145,17 +132,17 @@ def suspect_runs(
     return found, good
 
 
-def _kinds(x: NDArray, recipe: ViewRecipe, track: Track) -> dict[tuple[str, Any], list[Run]]:
+def _kinds(x: NDArray, track: WindowedTrack) -> dict[tuple[str, Any], list[Run]]:
     """The long runs of a channel (n,), by what may be wrong and by their value."""
-    flat, saturated = least_runs(recipe, track)
+    flat, saturated = least_runs(track)
     top, bottom = np.fmax.reduce(x), np.fmin.reduce(x)
-    kinds: dict[tuple[str, Any], list[Run]] = {}
-    for run in long_runs(x, least_run(recipe, track)):
+    kinds: dict[tuple[str, Any], list[Run]] = defaultdict(list)
+    for run in long_runs(x, least_run(track)):
         value, length = x[run[0]].item(), run[1] - run[0]
         if flat and length >= flat:
-            kinds.setdefault(("flat", value), []).append(run)
+            kinds["flat", value].append(run)
         if saturated and length >= saturated and value in (top, bottom):
-            kinds.setdefault(("extreme", value), []).append(run)
+            kinds["extreme", value].append(run)
     return kinds
 
 
@@ -173,13 +160,10 @@ def touched_windows(runs: list[Run], spans: NDArray, windows: NDArray) -> list[l
     return [[int(a), int(b)] for a, b in zip(at[np.r_[0, cuts + 1]], at[np.r_[cuts, len(at) - 1]], strict=True)]
 
 
-def edges(X: NDArray, digital: Digital | None, recipe: ViewRecipe, track: Track) -> dict[str, Any] | None:
-    """The runs at both ends of X (n, c), as long as they may matter; None if they do not."""
-    most = max(least_runs(recipe, track))
-    if not most:
-        return None
-    lengths = np.stack(ends_of_runs(X, most)).astype(np.int32)
-    return {"values": packed(values_of(X[[0, -1]], digital)), "lengths": packed(lengths)}
+def edges(X: NDArray, track: WindowedTrack) -> dict[str, Any]:
+    """The runs at both ends of X (n, c), as long as they may matter."""
+    lengths = np.stack(ends_of_runs(X, max(least_runs(track)))).astype(np.int32)
+    return {"values": packed(values_of(X[[0, -1]], track.digital)), "lengths": packed(lengths)}
 
 
 def ends_of_runs(X: NDArray, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -197,8 +181,7 @@ def ends_of_runs(X: NDArray, most: int) -> tuple[NDArray[np.int64], NDArray[np.i
 # What all blocks say together.
 
 
-@dataclass(frozen=True)
-class LongRun:
+class LongRun(NamedTuple):
     """Equal samples of a channel across a border of blocks."""
 
     piece: int
@@ -236,104 +219,56 @@ class JoinedRuns:
         self._length = np.where(through, np.minimum(both, self.most), lengths[1])
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(NamedTuple):
     """Windows in which a channel is saturated or flat."""
 
-    windows: list[list[int]]  # intervals: first, last
+    channel: str
     why: Reason
-    channel: int
+    windows: list[list[int]]  # intervals: first, last
 
 
-@dataclass
 class TrackFacts:
     """What all blocks say of a track together."""
 
-    joined: JoinedRuns
-    suspects: list[dict[str, Any]] = field(default_factory=list)
-    top: NDArray | None = None  # (c,)
-    bottom: NDArray | None = None
-    summaries: Summaries = field(default_factory=Summaries)
-
-    @classmethod
-    def of(cls, recipe: ViewRecipe, track: Track) -> TrackFacts:
-        return cls(JoinedRuns(least_run(recipe, track), max(least_runs(recipe, track)), judged(track)))
+    def __init__(self, track: WindowedTrack) -> None:
+        self.track = track
+        self.joined = JoinedRuns(least_run(track), max(least_runs(track)), judged(track))
+        self.suspects: list[dict[str, Any]] = []
+        self.top, self.bottom = np.full((2, len(track.channels)), np.nan, np.float32)
+        self.summaries = Summaries()
 
     def add(self, facts: dict[str, Any]) -> None:
         """Those of the next block."""
         top, bottom = unpacked(facts["extremes"])
-        self.top = top if self.top is None else np.fmax(self.top, top)
-        self.bottom = bottom if self.bottom is None else np.fmin(self.bottom, bottom)
+        self.top, self.bottom = np.fmax(self.top, top), np.fmin(self.bottom, bottom)
         self.suspects += facts["suspects"]
         for edge in facts["edges"]:
             self.joined.add(edge["piece"], edge["own"], unpacked(edge["values"]), unpacked(edge["lengths"]))
         self.summaries.add(facts)
 
-    def is_extreme(self, c: int, value: float) -> bool:
-        """Whether a value is the largest or smallest that the channel ever has, and not the only one."""
-        assert self.top is not None
-        assert self.bottom is not None
-        return value in (self.top[c], self.bottom[c]) and self.top[c] > self.bottom[c]
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What all blocks say together: read once, for they are many."""
-
-    reason: NDArray[np.uint8]  # (n,) without what is saturated or flat
-    piece: NDArray[np.int32]  # (n, tracks)
-    tracks: dict[tuple[int, int], TrackFacts]  # by view and track
-
-    @classmethod
-    def of(cls, job: IngestJob) -> Facts:
-        """The facts of all blocks of the stage `drafts`, in their order."""
-        tracks = {(v, k): TrackFacts.of(job.views[v].recipe, track) for v, k, track in job.tracks}
-        reason, piece = np.empty(job.n, np.uint8), np.empty((job.n, len(tracks)), np.int32)
-        stage = job.stage("drafts")
-        for block in range(stage.n_blocks):
-            facts, here = stage.facts(block), slice(*job.bounds(block))
-            reason[here], piece[here] = unpacked(facts["reason"]), unpacked(facts["piece"])
-            for (v, k), track in tracks.items():
-                track.add(facts[f"{v}_{k}"])
-        return cls(reason, piece, tracks)
-
-    def faults(self, job: IngestJob, v: int, k: int) -> list[Fault]:
+    def faults(self, job: IngestJob) -> list[Fault]:
         """Runs that are flat, or saturated: at the largest or smallest value that the channel ever has."""
-        track, found = self.tracks[v, k], []
-        for suspect in track.suspects:
-            if suspect["kind"] == "flat":
-                found.append(Fault(suspect["windows"], Reason.FLAT, suspect["channel"]))
-            elif track.is_extreme(suspect["channel"], suspect["value"]):
-                found.append(Fault(suspect["windows"], Reason.SATURATED, suspect["channel"]))
-        flat, saturated = least_runs(job.views[v].recipe, job.views[v].tracks[k])
-        for run in track.joined.found:
-            length, windows = run.last - run.first, _touched(job, v, k, run)
-            if windows and flat and length >= flat:
-                found.append(Fault(windows, Reason.FLAT, run.channel))
-            if windows and saturated and length >= saturated and track.is_extreme(run.channel, run.value):
-                found.append(Fault(windows, Reason.SATURATED, run.channel))
-        return found
+        names, (flat, saturated) = self.track.names, least_runs(self.track)
+        runs = [(found["channel"], found["value"], found["kind"], found["windows"]) for found in self.suspects]
+        for run in self.joined.found:
+            length, windows = run.last - run.first, self._touched(job, run)
+            kinds = ["flat"] * (0 < flat <= length) + ["extreme"] * (0 < saturated <= length)
+            runs += [(run.channel, run.value, kind, windows) for kind in kinds if windows]
+        return [
+            Fault(names[c], Reason.FLAT if kind == "flat" else Reason.SATURATED, windows)
+            for c, value, kind, windows in runs
+            # A value that is the only one of its channel is no end of its range.
+            if kind == "flat" or (value in (self.top[c], self.bottom[c]) and self.top[c] > self.bottom[c])
+        ]
 
-    def always_faulty(self, job: IngestJob, v: int, k: int) -> list[int]:
-        """Channels that are flat or saturated in every window that has samples."""
-        has_samples = self.piece[:, list(self.tracks).index((v, k))] >= 0
-        hits: dict[int, NDArray[np.bool_]] = {}
-        for fault in self.faults(job, v, k):
-            for first, last in fault.windows:
-                hits.setdefault(fault.channel, np.zeros(job.n, bool))[first : last + 1] = True
-        return [channel for channel, hit in hits.items() if hit[has_samples].all()]
-
-
-def _touched(job: IngestJob, v: int, k: int, run: LongRun) -> list[list[int]]:
-    """The windows that a run of samples of a piece overlaps."""
-    track, recipe = job.views[v].tracks[k], job.views[v].recipe
-    piece = track.pieces[run.piece]
-    begin, end = (piece.start_s + at * piece.period_s for at in (run.first, run.last))
-    low = int(np.clip((begin - job.window_s) / job.step_s - 2, 0, job.n))
-    high = int(np.clip(end / job.step_s + 3, 0, job.n))
-    between = recipe.resample == "linear"
-    windows, spans = spans_of(np.arange(low, high), job.step_s, job.window_s, track.rate, piece, between=between)
-    return touched_windows([(run.first, run.last)], spans, windows)
+    def _touched(self, job: IngestJob, run: LongRun) -> list[list[int]]:
+        """The windows that a run of samples of a piece overlaps."""
+        piece = self.track.pieces[run.piece]
+        begin, end = (piece.start_s + at * piece.period_s for at in (run.first, run.last))
+        low = int(np.clip((begin - job.window_s) / job.step_s - 2, 0, job.n))
+        high = int(np.clip(end / job.step_s + 3, 0, job.n))
+        windows, spans = job.spans(self.track, run.piece, low, high)
+        return touched_windows([(run.first, run.last)], spans, windows)
 
 
 # The stage.
@@ -341,60 +276,61 @@ def _touched(job: IngestJob, v: int, k: int, run: LongRun) -> list[list[int]]:
 
 def run(job: IngestJob, client: Any = None, on_progress: OnProgress | None = None) -> None:
     """Stage `clock`: write the valid windows and the scaling; short, in one block, computed here."""
-    stage = job.stage("clock")
+    stage, drafts = job.stage("clock"), job.stage("drafts")
     if not stage.missing():
         return
-    facts = Facts.of(job)
-    reason, ignored = reasons(job, facts)
+    tracks = [TrackFacts(track) for track in job.tracks]
+    reason, piece = np.empty(job.n, np.uint8), np.empty((job.n, len(tracks)), np.int32)
+    for block in range(drafts.n_blocks):
+        facts, here = drafts.facts(block), slice(*job.bounds(block))
+        reason[here], piece[here] = unpacked(facts["reason"]), unpacked(facts["piece"])
+        for of_track in tracks:
+            of_track.add(facts[of_track.track.key])
+    faults, overlooked = [], []
+    for of_track, has_samples in zip(tracks, (piece >= 0).T, strict=True):
+        found = of_track.faults(job)
+        ignored = _always_faulty(found, has_samples) if job.lenient else []
+        overlooked += ignored
+        faults += [fault for fault in found if fault.channel not in ignored]
+    for fault in faults:
+        for first, last in fault.windows:
+            reason[first : last + 1] = worse(reason[first : last + 1], fault.why)
     rows = np.flatnonzero(reason == Reason.VALID)
     if not len(rows):
-        raise _none_valid(job, facts, reason)
-    parts: dict[str, NDArray] = {
+        raise _none_valid(job, faults, reason)
+    segment = np.full(job.n, -1, np.int64)
+    broken = (np.diff(rows) > 1) | (np.diff(piece[rows], axis=0) != 0).any(axis=1)
+    segment[rows] = np.concatenate([[0], np.cumsum(broken)])
+    arrays = {
         "/time": np.arange(job.n) * job.step_s,
         "/reason": reason,
-        "/segment": _segments(rows, facts.piece[rows], job.n),
+        "/segment": segment,
         "/rows": rows,
-        **dict(scaling_arrays(job, {place: track.summaries for place, track in facts.tracks.items()})),
+        **scaling_arrays(job, {of_track.track.key: of_track.summaries for of_track in tracks}),
     }
-    arrays: Mapping[str, Any] = {name: (X.shape, X.dtype, len(X)) for name, X in parts.items()}
-    stage = stage.prepare(arrays, says=f"{job.n} windows, {len(rows)} of them valid")
-    stage.write(0, {name: (0, X) for name, X in parts.items()}, {"overlooked": ignored})
+    write_at_once(stage, arrays, f"{job.n} windows, {len(rows)} of them valid", {"overlooked": overlooked})
     if on_progress is not None:
         on_progress(stage.name, 1, 1)
 
 
-def reasons(job: IngestJob, facts: Facts) -> tuple[NDArray[np.uint8], list[str]]:
-    """The reasons of all windows (n,), and the channels whose faults a lenient job ignores."""
-    reason, names = facts.reason.copy(), []
-    for v, k, track in job.tracks:
-        ignored = facts.always_faulty(job, v, k) if job.lenient else []
-        names += [track.names[c] for c in ignored]
-        for fault in (fault for fault in facts.faults(job, v, k) if fault.channel not in ignored):
-            for first, last in fault.windows:
-                part = reason[first : last + 1]
-                reason[first : last + 1] = worse(part, np.full(len(part), fault.why, np.uint8))
-    return reason, names
+def _always_faulty(faults: list[Fault], has_samples: NDArray[np.bool_]) -> list[str]:
+    """Channels of a track that are flat or saturated in every window that has samples, (n,)."""
+    hits: dict[str, NDArray[np.bool_]] = {}
+    for channel, _why, windows in faults:
+        for first, last in windows:
+            hits.setdefault(channel, np.zeros(len(has_samples), bool))[first : last + 1] = True
+    return [channel for channel, hit in hits.items() if hit[has_samples].all()]
 
 
-def _segments(rows: NDArray[np.int64], piece: NDArray[np.int32], n: int) -> NDArray[np.int64]:
-    """The number of the unbroken segment that each of n windows belongs to, -1 for those not in ``rows``."""
-    segment = np.full(n, -1, np.int64)
-    broken = (np.diff(rows) > 1) | (np.diff(piece, axis=0) != 0).any(axis=1)
-    segment[rows] = np.concatenate([[0], np.cumsum(broken)])
-    return segment
-
-
-def _none_valid(job: IngestJob, facts: Facts, reason: NDArray[np.uint8]) -> DataError:
+def _none_valid(job: IngestJob, faults: list[Fault], reason: NDArray[np.uint8]) -> DataError:
     """The error for recordings without a valid window, with the channels that have most faults."""
     counts = ", ".join(f"{count} {Reason(why).name.lower()}" for why, count in sorted(Counter(reason.tolist()).items()))
     faulty: Counter[str] = Counter()
-    for v, k, track in job.tracks:
-        for fault in facts.faults(job, v, k):
-            windows = sum(last - first + 1 for first, last in fault.windows)
-            faulty[f"{track.names[fault.channel]!r} ({fault.why.name.lower()})"] += windows
-    worst = [channel for channel, _ in faulty.most_common(5)]
-    channels = f" Most often flat or saturated: {', '.join(worst)}; leave such channels out," if worst else ""
+    for channel, why, windows in faults:
+        faulty[f"{channel!r} ({why.name.lower()})"] += sum(last - first + 1 for first, last in windows)
+    worst = ", ".join(channel for channel, _ in faulty.most_common(5))
+    channels = f" Most often flat or saturated: {worst}; leave such channels out, or" if worst else " Perhaps"
     return DataError(
-        f"none of the {job.n} windows of {job.window_s:g} s is valid ({counts}).{channels}"
-        f"{' or' if worst else ' Perhaps'} set flat_s or saturated_s to 0, or choose a shorter window_s."
+        f"none of the {job.n} windows of {job.window_s:g} s is valid ({counts}).{channels} set flat_s or saturated_s "
+        "to 0, or choose a shorter window_s."
     )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, StoreFileError
-from dlcca.recordings.features import Columns
+from dlcca.recordings.features import Columns, scaled
 from dlcca.storage import cache
 from dlcca.storage.files import files_at
 from dlcca.storage.views import FORM, MARK, blank, describe, is_views, read_arrays
@@ -24,6 +24,7 @@ class ViewArray:
     array: Any  # of all windows
     rows: NDArray[np.int64]  # the valid ones, (r,)
     columns: Columns | None  # None if the array is scaled already
+    ndim = 2
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -35,10 +36,6 @@ class ViewArray:
         return self.array.dtype if self.array.dtype.kind == "f" else np.dtype(np.float32)
 
     @property
-    def ndim(self) -> int:
-        return 2
-
-    @property
     def nbytes(self) -> int:
         return int(np.prod(self.shape)) * self.dtype.itemsize
 
@@ -46,14 +43,6 @@ class ViewArray:
     def chunks(self) -> tuple[int, int]:
         """Where no windows are left out; elsewhere a chunk has fewer rows."""
         return min(self.array.chunks[0], len(self.rows)), self.array.shape[1]
-
-    @property
-    def compressors(self) -> Any:
-        return self.array.compressors
-
-    @property
-    def metadata(self) -> Any:
-        return self.array.metadata
 
     @property
     def oindex(self) -> ViewArray:
@@ -98,7 +87,7 @@ class ViewArray:
                     f"windows {first} to {last - 1} of {self.address} are missing. Restore them, or {FORM.renew}."
                 )
             F[at[0] : at[-1] + 1] = part if last - first == len(at) else part[windows[at] - first]
-        return F if self.columns is None else self.columns.scaled(F)
+        return F if self.columns is None else scaled(F, self.columns)
 
     def _is_missing(self, row: NDArray, window: int) -> bool:
         """Whether a row is what Zarr returns for a missing chunk."""
@@ -132,4 +121,4 @@ def _opened(store: str, name: str, inputs: str) -> tuple[NDArray[np.int64], Colu
     if len(rows) != header["rows"]:
         raise StoreFileError(f"the clock of {store} is damaged or incomplete. Restore it, or {FORM.renew}.")
     finished = header["views"][name]["finished"]
-    return rows, None if finished else Columns.from_array(read_arrays(store, [f"columns/{name}"])[0])
+    return rows, None if finished else read_arrays(store, [f"columns/{name}"])[0]

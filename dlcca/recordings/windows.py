@@ -12,10 +12,10 @@ from fractions import Fraction
 from math import gcd, lcm
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dlcca.errors import SettingsError
-from dlcca.recordings.timeline import Piece, View
+from dlcca.recordings.timeline import View
 
 #: Samples by which a position may lie outside and still count as inside: rounding of times.
 SLACK = 1e-4
@@ -29,19 +29,11 @@ def samples_of(window_s: float, rate: float) -> int:
 
 
 def positions(
-    windows: NDArray[np.int64], step_s: float, samples: int, rate: float, start_s: float, period_s: float
+    windows: NDArray[np.int64], step_s: float, samples: ArrayLike, rate: float, start_s: float, period_s: float
 ) -> NDArray[np.float64]:
-    """Positions of the samples of some windows in a piece, in samples and fractions of one, (w, samples)."""
-    times = (windows * step_s - start_s)[:, None] + np.arange(samples) / rate
+    """Positions in a piece of some samples of each window, in samples and fractions of one, (w, len(samples))."""
+    times = (windows * step_s - start_s)[:, None] + np.asarray(samples) / rate
     return times / period_s
-
-
-def ends(
-    windows: NDArray[np.int64], step_s: float, samples: int, rate: float, start_s: float, period_s: float
-) -> NDArray[np.float64]:
-    """The first and the last column of `positions`, (w, 2)."""
-    first = windows * step_s - start_s
-    return np.stack([first, first + (samples - 1) / rate], axis=1) / period_s
 
 
 def nearest(position: NDArray) -> NDArray[np.int64]:
@@ -49,29 +41,19 @@ def nearest(position: NDArray) -> NDArray[np.int64]:
     return np.floor(position + 0.5 + SLACK).astype(np.int64)
 
 
-def inside(position: NDArray, n: int, *, between: bool) -> NDArray[np.bool_]:
-    """Which windows lie within n samples, (w,); ``between`` if values are interpolated between samples."""
-    if between:
-        return (position[:, 0] >= -SLACK) & (position[:, -1] <= n - 1 + SLACK)
-    whole = nearest(position[:, [0, -1]])
-    return (whole[:, 0] >= 0) & (whole[:, 1] <= n - 1)
+def spans_of(ends: NDArray, n: int, *, between: bool) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Which windows lie within n samples, (w,), by the positions of their first and last samples, (w, 2).
 
-
-def spans_of(
-    windows: NDArray[np.int64], step_s: float, window_s: float, rate: float, piece: Piece, *, between: bool
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Those of some consecutive windows that lie in a piece; and their samples of it, (w, 2): from, to (not included).
-
-    ``between`` if values are interpolated between samples.
+    And the samples of those that do, (., 2): from, to (not included). ``between`` if values are interpolated between
+    samples.
     """
-    end = ends(windows, step_s, samples_of(window_s, rate), rate, piece.start_s, piece.period_s)
-    here = inside(end, piece.n, between=between)
-    end = end[here]
     if between:
-        spans = np.stack([np.floor(end[:, 0] + SLACK), np.floor(end[:, 1]) + 2], axis=1).astype(np.int64)
+        here = (ends[:, 0] >= -SLACK) & (ends[:, 1] <= n - 1 + SLACK)
+        spans = np.stack([np.floor(ends[:, 0] + SLACK), np.floor(ends[:, 1]) + 2], axis=1).astype(np.int64)
     else:
-        spans = nearest(end) + np.array([0, 1])
-    return windows[here], np.clip(spans, 0, piece.n)
+        spans = nearest(ends) + np.array([0, 1])
+        here = (spans[:, 0] >= 0) & (spans[:, 1] <= n)
+    return here, np.clip(spans[here], 0, n)
 
 
 def strided(X: NDArray, end: NDArray[np.int64], samples: int) -> NDArray | None:
@@ -84,11 +66,9 @@ def strided(X: NDArray, end: NDArray[np.int64], samples: int) -> NDArray | None:
     step = int(first[1] - first[0]) if len(first) > 1 else samples
     if (end[:, 1] - first != samples - 1).any() or (np.diff(first) != step).any():
         return None
-    row, item = X.strides
+    (row, item), shape = X.strides, (len(first), samples, X.shape[1])
     part = X[first[0] : end[-1, 1] + 1]
-    return np.lib.stride_tricks.as_strided(
-        part, (len(first), samples, X.shape[1]), (step * row, row, item), writeable=False
-    )
+    return np.lib.stride_tricks.as_strided(part, shape, (step * row, row, item), writeable=False)
 
 
 def taken(X: NDArray, position: NDArray, *, between: bool) -> NDArray:
@@ -115,10 +95,7 @@ def fits(seconds: float, rate: float) -> bool:
 def common_period(rates: list[float]) -> Fraction:
     """The shortest duration that is a whole number of samples at every rate."""
     periods = [1 / exact(rate) for rate in rates]
-    above, below = periods[0].numerator, periods[0].denominator
-    for period in periods[1:]:
-        above, below = lcm(above, period.numerator), gcd(below, period.denominator)
-    return Fraction(above, below)
+    return Fraction(lcm(*(period.numerator for period in periods)), gcd(*(period.denominator for period in periods)))
 
 
 def fitting(seconds: float, rates: list[float]) -> list[float]:
@@ -142,8 +119,15 @@ def window_and_step(views: Sequence[View]) -> tuple[float, float]:
     step_s = window_s if step_s is None else step_s
     for option, seconds in (("window_s", window_s), ("step_s", step_s)):
         for name, rate in exact:
-            if not fits(seconds, rate):
-                _refuse_rate(option, seconds, name, rate, rates)
+            if fits(seconds, rate):
+                continue
+            here = " or ".join(f"{fit:.9g}" for fit in fitting(seconds, [rate]))
+            every = [f"{fit:.9g}" for fit in fitting(seconds, rates) if fit <= LONGEST_DEFAULT_S * max(1.0, seconds)]
+            both = f" ({' or '.join(every)} would fit all of {_listed(rates)})" if every and len(set(rates)) > 1 else ""
+            raise SettingsError(
+                f"view {name!r}: {option} = {seconds:g} is {seconds * rate:.6g} samples at {rate:g} Hz; a whole number "
+                f"is needed. {option} = {here} would fit{both}; or set resample = 'nearest' or 'linear' in this view."
+            )
     return float(window_s), float(step_s)
 
 
@@ -158,28 +142,17 @@ def _agreed(views: Sequence[View], option: str) -> float | None:
 
 def _default_window(views: Sequence[View], rates: list[float]) -> float:
     """About a second, or an eighth of a short recording, in whole samples of all rates."""
-    target = min(DEFAULT_S, min(view.span[1] - view.span[0] for view in views) / 8)
-    period = common_period(rates or rates_of(views))
+    target, every = min(DEFAULT_S, min(view.span[1] - view.span[0] for view in views) / 8), rates_of(views)
+    period = common_period(rates or every)
     seconds = float(max(1, int(target / period + 1e-6)) * period)
-    if seconds > max(LONGEST_DEFAULT_S, 1 / min(rates_of(views))):
+    if seconds > max(LONGEST_DEFAULT_S, 1 / min(every)):
         if not rates:
-            return max(target, 1 / min(rates_of(views)))
+            return max(target, 1 / min(every))
         raise SettingsError(
             f"no short window is a whole number of samples at {_listed(rates)}; give window_s and step_s, and "
             "resample = 'nearest' or 'linear' in the views that do not fit them."
         )
     return seconds
-
-
-def _refuse_rate(option: str, seconds: float, name: str, rate: float, rates: list[float]) -> None:
-    here = " or ".join(f"{fit:.9g}" for fit in fitting(seconds, [rate]))
-    every = [fit for fit in fitting(seconds, rates) if fit <= LONGEST_DEFAULT_S * max(1.0, seconds)]
-    both = f" ({' or '.join(f'{fit:.9g}' for fit in every)} would fit all of {_listed(rates)})" if every else ""
-    raise SettingsError(
-        f"view {name!r}: {option} = {seconds:g} is {seconds * rate:.6g} samples at {rate:g} Hz; a whole number is "
-        f"needed. {option} = {here} would fit{both if len(set(rates)) > 1 else ''}; or set resample = 'nearest' or "
-        "'linear' in this view."
-    )
 
 
 def _listed(rates: Sequence[float]) -> str:

@@ -11,6 +11,7 @@ import zarr
 from dlcca.fitting.job import Source
 from dlcca.recordings import ingest
 from dlcca.recordings.formats.recording import Annotation, Channel, Recording, Signal
+from dlcca.recordings.power import squares
 from dlcca.settings.recipe import ViewRecipe
 
 
@@ -56,6 +57,11 @@ def open_fake(path: str) -> Recording:
             for (on, lasts), text in zip(held["marks"], held["texts"], strict=True)
         )
     return Recording(path, "fake", tuple(signals), datetime.fromisoformat(start) if start else None, marks)
+
+
+def power(X: np.ndarray, rate: float) -> np.ndarray:
+    """The power spectral density of windows (w, s, c), (w, s // 2 + 1, c)."""
+    return np.concatenate([Z.sum(axis=0).swapaxes(0, 1) for _, Z in squares(X, rate, 0, X.shape[1] // 2 + 1)])
 
 
 def noise(n: int, channels: int, seed: int = 0) -> np.ndarray:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from dlcca.recordings import features, power
-from dlcca.recordings.features import BandPower, Columns, Covariances, RawSamples, Spectrogram, side_by_side
+from dlcca.recordings.features import BandPower, Covariances, RawSamples, Spectrogram, columns_of, of_integers, scaled
 from dlcca.recordings.power import squares, sums
+from tests.recordings import fakes
 
 GAIN, BIAS = np.array([0.25, -3.0, 17.0]), np.array([0.0, 1e3, -5.0])
 NUMBERS = np.random.default_rng(0).integers(-9000, 9000, (5, 64, 3)).astype(np.int16)
@@ -51,12 +52,11 @@ def test_raw_numbers_stay_numbers_and_columns_make_values_of_them(kind):
     feature, center, scale = KINDS[kind], np.array([1.0, -2.0, 3.0]), np.array([0.5, 2.0, 1.0])
     unscaled = feature.unscaled(NUMBERS, GAIN)
     assert unscaled.dtype == np.int16
-    columns = feature.columns(center, scale).of_integers(GAIN, BIAS)
-    again = Columns.from_array(columns.as_array())
+    columns = of_integers(feature.columns(center, scale), GAIN, BIAS)
     values = (NUMBERS * GAIN.astype(np.float32) + BIAS.astype(np.float32)).astype(np.float32)
     expected = feature.scaled(feature.unscaled(values), center, scale)
-    assert again.as_array().shape == (5, unscaled.shape[1])
-    np.testing.assert_array_equal(again.scaled(unscaled), expected)
+    assert columns.shape == (5, unscaled.shape[1])
+    np.testing.assert_array_equal(scaled(unscaled, columns), expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -79,7 +79,7 @@ def test_products_and_transform_give_the_same_power(s, monkeypatch):
 
 def test_sums_over_spans_that_overlap_are_those_of_the_power():
     X, spans = np.random.default_rng(0).standard_normal((6, 40, 2)), [(1, 4), (3, 9), (20, 21)]
-    P = power.power(X, 40.0)
+    P = fakes.power(X, 40.0)
     expected = np.stack([P[:, a:b].sum(axis=1) for a, b in spans], axis=1)
     np.testing.assert_allclose(sums(X, 40.0, spans), expected, rtol=1e-10)
 
@@ -98,15 +98,13 @@ def test_every_column_has_numbers_of_its_own(dtype, least, monkeypatch):
     rng = np.random.default_rng(0)
     F, center, scale = rng.standard_normal((23, 4)).astype(dtype), rng.standard_normal(4), rng.uniform(1, 2, 4)
     expected = [[max((F[i, j] - center[j]) / scale[j], least) for j in range(4)] for i in range(23)]
-    found = Columns.of(center, scale, least).scaled(F)
+    found = scaled(F, columns_of(center, scale, least))
     assert found is F
     assert F.dtype == dtype
     np.testing.assert_allclose(F, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_columns_side_by_side_and_back_from_an_array():
-    both = side_by_side([Columns.of(np.ones(2), np.full(2, 3.0)), Columns.of(np.zeros(1), np.ones(1), -5.0)])
-    again = Columns.from_array(both.as_array())
-    assert again.center.tolist() == [1, 1, 0]
-    assert again.scale.tolist() == [3, 3, 1]
-    assert again.minimum.tolist() == [-np.inf, -np.inf, -5]
+def test_columns_of_several_features_lie_side_by_side():
+    both = np.concatenate([columns_of(np.ones(2), np.full(2, 3.0)), columns_of(np.zeros(1), np.ones(1), -5.0)], axis=1)
+    np.testing.assert_array_equal(both, [[1, 1, 0], [3, 3, 1], [-np.inf, -np.inf, -5]])
+    np.testing.assert_allclose(scaled(np.full((1, 3), -8.0), both), [[-3, -3, -5]])

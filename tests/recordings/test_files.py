@@ -118,6 +118,10 @@ def test_a_header_that_lies_about_its_length_is_noticed(tmp_path, monkeypatch):
         ({"channels": ["type:ecg"]}, r"no channel 'type:ecg'"),
         ({"window_s": 0.5, "features": {"kind": "bandpower", "bands": {"x": [6, 8]}}}, "half the rate"),
         ({"window_s": 0.5, "features": {"kind": "delay", "n_delays": 9}}, "at most 5 delays"),
+        (
+            {"window_s": 0.5, "features": {"kind": "delay", "delay_s": 0.04}},
+            "delay_s = 0.04 is less than half a sample",
+        ),
         ({"window_s": 0.5, "features": {"kind": "spectrogram", "segment_s": 2.0}}, "segment of 20 samples"),
         ({"window_s": 0.5, "pca_components": 99}, "at most 10"),
     ],

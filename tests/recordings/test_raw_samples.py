@@ -19,9 +19,17 @@ def test_a_delay_embedding_looks_back_from_the_last_sample(lag, count):
     np.testing.assert_array_equal(RawSamples.delayed(10, 5.0, lag, count).unscaled(X), expected)
 
 
-@pytest.mark.parametrize(("lag", "count"), [(3, 5), (10, 2), (0, 2), (1, 0)])
-def test_delays_that_reach_beyond_the_window_are_refused(lag, count):
-    with pytest.raises(ValueError, match="do not fit a window of 10"):
+@pytest.mark.parametrize(
+    ("lag", "count", "message"),
+    [
+        (3, 5, "reach back 2.4 s, beyond the window of 2 s; .* at most 4 delays"),
+        (10, 2, "at most 1 delays"),
+        (0, 2, "at most 0 delays"),
+        (1, 0, "at most 10 delays"),
+    ],
+)
+def test_delays_that_reach_beyond_the_window_are_refused(lag, count, message):
+    with pytest.raises(ValueError, match=message):
         RawSamples.delayed(10, 5.0, lag, count)
 
 

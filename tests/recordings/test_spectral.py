@@ -5,7 +5,7 @@ import pytest
 import scipy.signal
 
 from dlcca.recordings.features import BandPower, Spectrogram, given_bands, usual_bands
-from dlcca.recordings.power import power
+from tests.recordings.fakes import power
 
 RATE = 64.0
 

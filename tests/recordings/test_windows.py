@@ -12,11 +12,12 @@ from dlcca.recordings import windows
 def test_every_sample_taken_lies_within_half_a_sample_of_its_moment(rate, start_s, drift_ppm):
     period = (1 + drift_ppm * 1e-6) / rate
     numbers = np.arange(100, 7200, 37)
-    place = windows.positions(numbers, 0.5, 16, rate, start_s, period)
+    place = windows.positions(numbers, 0.5, range(16), rate, start_s, period)
     taken = start_s + windows.nearest(place) * period
     meant = numbers[:, None] * 0.5 + np.arange(16) / rate
     assert np.abs(taken - meant).max() <= period * (0.5 + 1e-3)
-    np.testing.assert_allclose(windows.ends(numbers, 0.5, 16, rate, start_s, period), place[:, [0, -1]], rtol=1e-12)
+    ends = windows.positions(numbers, 0.5, [0, 15], rate, start_s, period)
+    np.testing.assert_allclose(ends, place[:, [0, -1]], rtol=1e-12)
 
 
 def test_between_samples_a_straight_line_is_followed():
@@ -27,8 +28,8 @@ def test_between_samples_a_straight_line_is_followed():
 
 def test_a_window_is_inside_when_all_of_its_samples_are():
     place = np.array([[-0.6, 2.4], [-0.4, 2.6], [0.0, 3.0], [6.4, 9.4], [6.6, 9.6]])
-    assert windows.inside(place, 10, between=False).tolist() == [False, True, True, True, False]
-    assert windows.inside(place, 10, between=True).tolist() == [False, False, True, False, False]
+    assert windows.spans_of(place, 10, between=False)[0].tolist() == [False, True, True, True, False]
+    assert windows.spans_of(place, 10, between=True)[0].tolist() == [False, False, True, False, False]
 
 
 @pytest.mark.parametrize(
