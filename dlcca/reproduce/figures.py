@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, RED, GREEN, BLACK, PINK, GREY = "#1f5fa8", "#c8261f", "#1a8a3a", "#222222", "#e0559b", "#888888"
+#: Shares over x, by name.
+Lines = Mapping[str, Sequence[Shares]]
 #: The four icons' marks, in the paper's colours.
 ICON_COLOURS = (RED, GREEN, BLACK, PINK)
 DPI = 130
@@ -39,9 +41,8 @@ def _save(figure: Figure, path: Path) -> None:
 def point_sets(path: Path, z: NDArray, X: NDArray) -> None:
     """The hidden square and what is seen of it."""
     figure, axes = _grid(1, 2, 9, 4.2)
-    for ax, points, title, name in zip(
-        axes[0], (z, X), ("(a) hidden samples z", "(b) observations x"), "zx", strict=True
-    ):
+    titles = ("(a) hidden samples z", "(b) observations x")
+    for ax, points, title, name in zip(axes[0], (z, X), titles, "zx", strict=True):
         dots = ax.scatter(*points.T, c=z[:, 0], s=12, cmap="viridis")
         ax.set(title=title, xlabel=f"${name}_1$ (no unit)", ylabel=f"${name}_2$ (no unit)")
     figure.colorbar(dots, ax=axes[0, 1], label="$z_1$ (no unit)")
@@ -115,12 +116,7 @@ def _legend_below(figure: Figure, ax: Axes, columns: int = 5) -> None:
 
 
 def shares(
-    path: Path,
-    x: Sequence[int],
-    columns: Mapping[str, Mapping[str, Sequence[Shares]]],
-    *,
-    xlabel: str,
-    bounds: Sequence[float] = (),
+    path: Path, x: Sequence[int], columns: Mapping[str, Lines], *, xlabel: str, bounds: Sequence[float] = ()
 ) -> None:
     """Shares of power at the common and the private harmonics over x, a column for each title.
 
