@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.report.rows import read_picked, which_landmarks
+from dlcca.report.rows import LANDMARKS, evenly, read_picked
 from dlcca.storage import model as model_store
 from dlcca.storage import run as run_store
 from dlcca.storage.formats import open_sealed
@@ -145,10 +145,7 @@ class ViewChannels:
 
 
 def view_channels(
-    arrays: Mapping[str, NDArray],
-    E: NDArray,
-    time: NDArray | None,
-    recorded: Mapping[str, Mapping[str, Any]] | None = None,
+    arrays: Mapping[str, NDArray], E: NDArray, time: NDArray | None, recorded: Mapping[str, Any] | None = None
 ) -> list[ViewChannels]:
     """From the channels (l, d) of each view at some landmarks.
 
@@ -170,7 +167,7 @@ def channels_in_store(store: str, E: NDArray, time: NDArray | None) -> list[View
     facts, digests = header["facts"], header["manifest"]
     arrays = {}
     for v, name in enumerate(facts["model"]["names"]):
-        kept = which_landmarks(group[f"points_{v}"].shape[0])
+        kept = evenly(group[f"points_{v}"].shape[0], LANDMARKS)
         if len(kept) != len(E):  # the model of a refit has landmarks of its own
             return []
         arrays[name] = read_picked(group, f"points_{v}", kept, digests, place, model_store.FORM)
@@ -188,7 +185,7 @@ def _view(name: str, X: NDArray, E: NDArray, fold: NDArray[np.int64], recorded: 
     d = X.shape[1]
     channels = recorded.get("channels") or ()
     labels = recorded.get("feature_names") or channels
-    kept = np.unique(np.linspace(0, d - 1, min(d, MOST_CHANNELS)).round().astype(np.int64))
+    kept = evenly(d, MOST_CHANNELS)
     X = np.asarray(X[:, kept], np.float64)
     named = [labels[i] if len(labels) == d else f"channel {i + 1}" for i in kept]
     known = np.isfinite(E).all(axis=1) & np.isfinite(X).all(axis=1)

@@ -57,11 +57,6 @@ class Overview:
         return self.rows.n
 
     @property
-    def landmark_time(self) -> NDArray[np.float64]:
-        """Times of all landmarks, (L,)."""
-        return self.rows.mark_time
-
-    @property
     def drawn_landmarks(self) -> NDArray[np.int64]:
         """Positions in the sample of the landmarks that are drawn, (l,)."""
         return self.rows.sample.at(some_landmarks(self.landmarks))
@@ -88,23 +83,24 @@ def of_store(
     facts, digests = run_store.describe(address), header["manifest"]
 
     def read(names: Mapping[str, str]) -> dict[str, NDArray]:
-        return {mine: read_array(group, name, digests[name], address, run_store.FORM) for name, mine in names.items()}
+        known = {name: digests[name] for name in names if name in digests}
+        return {names[name]: read_array(group, name, known[name], address, run_store.FORM) for name in known}
 
-    local = {name: mine for name, mine in at_landmarks.LOCAL.items() if name in digests}
-    facts |= {"start": header.get("start"), "local": read(local)}
+    facts |= {"start": header.get("start"), "local": read(at_landmarks.LOCAL)}
     blocks = result_rows.blocks_of_store(group, digests, address, run_store.FORM)
     found = _overview(blocks, group["embedding"].shape, read(SMALL), facts, also)
     sample, at = found.rows.sample, found.drawn_landmarks
     time = sample.time[at] if found.has_clock else None
+    try:
+        happened = events.read(address)
+    except ValueError:  # a damaged log is left out
+        happened = []
     return replace(
         found,
         channels=at_landmarks.channels_in_store(address, sample.embedding[at], time),
-        colorings=[
-            *result_rows.colorings(known or {}, sample.rows),
-            *result_rows.annotation_colorings(address, sample),
-        ],
+        colorings=result_rows.colorings(known or {}, sample.rows) + result_rows.annotation_colorings(address, sample),
         cost=facts["cost"],
-        events=_events(address),
+        events=happened,
         stored_bytes=facts["bytes"],
     )
 
@@ -120,21 +116,13 @@ def _overview(
     # The order of rows means nothing for nearest neighbours of counted samples.
     has_clock = facts["time_unit"] == "s" or facts["settings"].get("neighborhoods", {}).get("kind") != "knn"
     rows = summarize(blocks, n, q, picked_rows(n, landmarks, also), landmarks, has_clock=has_clock)
-    edge, several = facts["quality"].get("null_edge"), len(facts["views"]) > 1
+    measured = arrays["correlations"], facts["local"], facts["quality"].get("null_edge")
     return Overview(
         rows=rows,
         time_axis=TimeAxis(facts["time_unit"], rows.first_time, rows.last_time, facts["start"]),
         has_clock=has_clock,
         q=q,
-        strengths=strengths(rows.mark_time, arrays["correlations"], facts["local"], edge) if several else [],
+        strengths=strengths(rows.mark_time, *measured) if len(facts["views"]) > 1 else [],
         **arrays,
         **{fact: facts[fact] for fact in FACTS},
     )
-
-
-def _events(address: str) -> list[dict[str, Any]]:
-    """The log of the run; a damaged one is left out."""
-    try:
-        return events.read(address)
-    except ValueError:
-        return []

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DataError
 from dlcca.report.spectrum import Spectrum, SpectrumEstimator
+from dlcca.settings.runfile import recordings_of
 from dlcca.storage import views as view_store
 from dlcca.storage.formats import Format, read_rows
 
@@ -126,18 +127,17 @@ class RowSummary:
 
 def picked_rows(n: int, landmarks: NDArray, also: Sequence[int] | NDArray = ()) -> NDArray[np.int64]:
     """The rows that are drawn: evenly spaced ones, some landmarks, and those in ``also``."""
-    even = np.linspace(0, n - 1, min(n, POINTS)).round().astype(np.int64)
-    return np.unique(np.concatenate([even, some_landmarks(landmarks), np.asarray(also, np.int64)]))
+    return np.unique(np.concatenate([evenly(n, POINTS), some_landmarks(landmarks), np.asarray(also, np.int64)]))
 
 
 def some_landmarks(landmarks: NDArray) -> NDArray[np.int64]:
     """Row numbers of the landmarks that are drawn."""
-    return np.asarray(landmarks, np.int64)[which_landmarks(len(landmarks))]
+    return np.asarray(landmarks, np.int64)[evenly(len(landmarks), LANDMARKS)]
 
 
-def which_landmarks(count: int) -> NDArray[np.int64]:
-    """Which of so many landmarks are drawn, evenly spaced."""
-    return np.unique(np.linspace(0, count - 1, min(count, LANDMARKS)).round().astype(np.int64))
+def evenly(n: int, most: int) -> NDArray[np.int64]:
+    """Some of n things, evenly spaced, the first and the last among them; all if they are not more than ``most``."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
 
 
 def summarize(
@@ -172,9 +172,8 @@ def summarize(
         steps.take(block.time)
         if estimator is not None:
             estimator.take(E)
-    step = steps.even
-    spectrum = None if estimator is None or step is None else estimator.finished(step)
-    return RowSummary(n, sample, stretches, mark_time, spectrum, step)
+    spectrum = None if estimator is None or steps.even is None else estimator.finished(steps.even)
+    return RowSummary(n, sample, stretches, mark_time, spectrum, steps.even)
 
 
 def _copy(block: NDArray, first: int, rows: NDArray[np.int64], out: NDArray) -> None:
@@ -248,20 +247,18 @@ def colorings(known: Mapping[str, NDArray], rows: NDArray[np.int64]) -> list[Col
             raise DataError(
                 f"{name!r} has shape {values.shape}; to colour by it a value for each of {rows[-1] + 1} rows is needed."
             )
-        values = values[rows]
-        is_text = values.dtype.kind in "US"
+        is_text, values = values.dtype.kind in "US", values[rows]
         made.append(_labelled(name, values.astype(str)) if is_text else Coloring(name, values.astype(np.float64)))
     return made
 
 
 def annotation_colorings(address: str, sample: Sample) -> list[Coloring]:
     """The annotations of the recordings that a run was made of: for each row the one in force."""
-    place = f"{address.rstrip('/')}/recordings"
+    place = recordings_of(address)
     if not view_store.is_views(place):
         return []
     header = view_store.describe(place)
-    marks = header.get("annotations", [])
-    labels = _in_force(sample.time, marks, float(header.get("window_s") or 0))
+    labels = _in_force(sample.time, header.get("annotations", []), float(header.get("window_s") or 0))
     return [_labelled("annotation", labels)] if (labels != "").any() else []
 
 
