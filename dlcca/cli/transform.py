@@ -60,10 +60,8 @@ def transform(
             "use it in Python": f"zarr.open_group({out!r})['embedding']",
         }
     )
-    doubts = []
-    if outside * 2 > valid:
-        where = f"{outside / valid:.0%} of the rows are outside what the fit saw"
-        doubts = [f"{where}; are these the same sensors, in the same place?"]
+    share = f"{outside / max(valid, 1):.0%} of the rows are outside what the fit saw"
+    doubts = [f"{share}; are these the same sensors, in the same place?"] if outside * 2 > valid else []
     console.finish({"store": out, **header}, doubts)
 
 
@@ -79,7 +77,7 @@ def new_views(
     place: str,
     cluster: str | None,
     workers: int,
-    missing_chunks: str = "refuse",
+    chunks: str = "refuse",
 ) -> tuple[dict[str, Any], str]:
     """The views of new recordings by name, and the store of views that they are, if any: ``place``, if made here."""
     from dlcca.estimator import open_model
@@ -93,7 +91,7 @@ def new_views(
         new_recordings.refuse_other_views(files[0], fitted.recordings_)
         return transforming.views_of_store(files[0]), files[0]
     if fitted.recordings_ is None:
-        return transforming.named_arrays(files, fitted.model_.names, missing_chunks), ""
+        return transforming.named_arrays(files, fitted.model_.names, chunks), ""
     if any("=" in file and not Path(file).exists() for file in files):
         raise SettingsError(f"{model} was fitted to recordings: give files of recordings, not NAME=array.")
     job, line = new_recordings.prepared(place, transforming.model_address(model), fitted.recordings_, files)
@@ -142,14 +140,29 @@ def refit(
 
     from dlcca.errors import Untrusted
     from dlcca.estimator import open_model
+    from dlcca.fitting.lazy import is_lazy
+    from dlcca.storage import model as model_store
+    from dlcca.storage import places, views
+    from dlcca.storage.files import is_remote
 
     stem = out.rstrip("/").removesuffix(".zarr")
     beside = f"{stem}-views.zarr"
-    _refuse_other_place(out, beside, [model, *addresses([*files, *(old or [])])])
+    # Before anything is fitted: can the model and the new views be written there?
+    if is_remote(out):
+        raise SettingsError(f"--out {out} is not on this machine's disks; give a folder here, and copy it there.")
+    inputs = [model, *addresses([*files, *(old or [])])]
+    places.refuse_store(out, model_store.FORM, inputs=inputs, setting="--out", replace=True)
+    places.refuse_store(beside, views.FORM, setting="--out, beside which the views are written")
     fitted = open_model(model).set_params(random_state=0)
     before = _rows_of_fit(model, fitted, old, alone)
     new, clock = _new_rows(console, model, fitted, files, beside, cluster, workers)
-    large = _are_large(new, before)  # what is in memory is fitted here
+    n_new = _count(new)
+    large = any(is_lazy(X) for rows in (new, before or {}) for X in rows.values())  # what is in memory is fitted here
+    if large and before is None:
+        raise SettingsError(
+            "the new rows are too many for memory, and are refitted block by block together with the old ones: say "
+            "with --old where these are, and leave out --alone."
+        )
     wanted = client_if_worthwhile(console, cluster, workers, None) if large else nullcontext()
     console.step("fitting old and new rows together")
     with wanted as client, warnings.catch_warnings():
@@ -157,7 +170,7 @@ def refit(
         both = fitted.set_params(client=client).refit(new, before, align=align)
         console.step(f"writing {out}")
         both.save(out)
-    _print_change(console, both.change_, _count(new), alone=before is None)
+    _print_change(console, both.change_, n_new, alone=before is None)
     again = clock or ("FILE..." if files[0].endswith(".toml") else " ".join(files))
     first = "landmarks" if before is None else "old rows"
     console.next_steps(
@@ -171,7 +184,7 @@ def refit(
         "store": out,
         "model": model,
         "views": clock or None,
-        "samples_new": _count(new),
+        "samples_new": n_new,
         "samples_old": None if before is None else _count(before),
         "landmarks": len(both.landmarks_),
         "change": both.change_,
@@ -183,36 +196,21 @@ def refit(
     console.finish(document, both.warnings_)
 
 
-def _refuse_other_place(out: str, beside: str, inputs: list[str]) -> None:
-    """An error, before anything is fitted, if the model or the new views cannot be written there."""
-    from dlcca.storage import model, places, views
-    from dlcca.storage.files import is_remote
-
-    if is_remote(out):
-        raise SettingsError(f"--out {out} is not on this machine's disks; give a folder here, and copy it there.")
-    places.refuse_store(out, model.FORM, inputs=inputs, setting="--out", replace=True)
-    places.refuse_store(beside, views.FORM, setting="--out, beside which the views are written")
-
-
 def _count(views: Mapping[str, Any]) -> int:
     return int(next(iter(views.values())).shape[0])
 
 
 def _print_change(console: Console, change: Mapping[str, Any], n_new: int, *, alone: bool) -> None:
     """What was kept, what was added, and how far the old rows moved."""
-    rows = change["rows"]
-    old = f"{rows} landmarks, which stand for the old rows" if alone else f"{rows} old rows"
-    console.say(f"{n_new} new rows beside {old}.")
+    old = "landmarks, which stand for the old rows" if alone else "old rows"
     console.say(
+        f"{n_new} new rows beside {change['rows']} {old}.",
         f"{change['landmarks_kept']} landmarks kept, {change['landmarks_added']} added where new rows were outside "
-        "what the fit saw."
-    )
-    console.say(
+        "what the fit saw.",
         f"The coordinates of the {'landmarks' if alone else 'old rows'} moved by {change['relative']:.1%} (root mean "
-        f"square), at most by {change['largest']:.1%}; R² {change['r2']:.3f}."
+        f"square), at most by {change['largest']:.1%}; R² {change['r2']:.3f}.",
+        *(f"  coordinate {i}: correlation {r:.3f} with the old one" for i, r in enumerate(change["correlations"], 1)),
     )
-    for axis, correlation in enumerate(change["correlations"], start=1):
-        console.say(f"  coordinate {axis}: correlation {correlation:.3f} with the old one")
 
 
 def _new_rows(
@@ -261,19 +259,6 @@ def _rows_at(files: list[str], fitted: Any) -> Mapping[str, Any]:
     if len(files) == 1 and (within := _views_within(files[0])):
         return open_views(within)
     return _arrays(named_arrays(files, fitted.model_.names))
-
-
-def _are_large(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:
-    """Whether rows are worked through block by block, which needs the old ones."""
-    from dlcca.fitting.lazy import is_lazy
-
-    large = any(is_lazy(X) for views in (new, old or {}) for X in views.values())
-    if large and old is None:
-        raise SettingsError(
-            "the new rows are too many for memory, and are refitted block by block together with the old ones: say "
-            "with --old where these are, and leave out --alone."
-        )
-    return large
 
 
 def _views_within(store: str) -> str:
