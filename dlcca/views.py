@@ -76,17 +76,15 @@ def checked(views: Any, *, may_be_none: bool = False) -> Views:
     views = Views.of(views)
     if not views.arrays:
         raise DataError("no views were given; give at least one array of shape (samples, channels), usually two.")
-    if not views.present or (len(views.present) < len(views.arrays) and not may_be_none):
-        missing = [name for name, X in zip(views.names, views.arrays, strict=True) if X is None]
-        raise DataError(f"view {', '.join(missing)} is None; only transform may lack a view, and never all of them.")
+    missing = ", ".join(name for name, X in zip(views.names, views.arrays, strict=True) if X is None)
+    if not views.present or (missing and not may_be_none):
+        raise DataError(f"view {missing} is None; only transform may lack a view, and never all of them.")
     _check_lengths(views)
     dtype = np.result_type(*views.present)
     for name, X in zip(views.names, views.arrays, strict=True):
         if X is not None:
             refuse_masked(X, name)
-            if not in_range(X, dtype):
-                _check_finite(X, name)
-                check_largest(X, name, dtype)
+            check_largest(X, name, dtype)
     return Views(tuple(None if X is None else X.astype(dtype, copy=False) for X in views.arrays), views.names)
 
 
@@ -113,13 +111,18 @@ def in_range(X: NDArray, dtype: Any = None) -> bool:
 
 
 def check_largest(X: NDArray, name: str, dtype: Any, *, first: int = 0) -> None:
-    """Refuse finite values (n, d) that are too large for ``dtype``, if there are any; X begins with row ``first``."""
+    """Refuse values (n, d) that are not finite, or too large for ``dtype``; X begins with row ``first``."""
     if in_range(X, dtype):
         return
-    largest = LARGEST[np.dtype(dtype)]
-    large = np.abs(X) > largest
-    row, channel = (int(i) for i in np.argwhere(large)[0])
-    rows = int(large.any(axis=1).sum())
+    bad, largest = ~np.isfinite(X), LARGEST[np.dtype(dtype)]
+    if bad.any():
+        row, channel, rows = _first(bad)
+        what = "NaN" if np.isnan(X[row, channel]) else "infinity"
+        raise DataError(
+            f"view {name!r} holds {what} in row {first + row}, channel {channel} ({int(bad.sum())} such entries in "
+            f"{rows} rows); all must be finite. Remove these rows from every view."
+        )
+    row, channel, rows = _first(np.abs(X) > largest)
     power = int(np.floor(np.log10(np.abs(X).max())))
     most = rows > len(X) // 2
     advice = f"Divide the view by 1e{power}" if most else "Remove these rows from every view, or correct them"
@@ -143,13 +146,17 @@ def refuse_masked(X: Any, name: str, first: int = 0) -> None:
     """An error if values of X are masked, as those of a NumPy masked array may be; X begins with row ``first``."""
     if not np.ma.isMaskedArray(X) or not (mask := np.ma.getmaskarray(X)).any():
         return
-    mask = mask.reshape(len(mask), -1)
-    row, channel = (int(i) for i in np.argwhere(mask)[0])
-    rows = int(mask.any(axis=1).sum())
+    row, channel, rows = _first(mask.reshape(len(mask), -1))
     raise DataError(
         f"view {name!r} is masked in row {first + row}, channel {channel} ({_counted(rows)} with masked values); all "
         "values are needed. Remove these rows from every view, or fill in their values."
     )
+
+
+def _first(bad: NDArray[np.bool_]) -> tuple[int, int, int]:
+    """Row and channel of the first bad entry, and how many rows have one."""
+    row, channel = np.argwhere(bad)[0].tolist()
+    return row, channel, int(bad.any(axis=1).sum())
 
 
 def _counted(rows: int) -> str:
@@ -287,17 +294,6 @@ def _check_lengths(views: Views) -> None:
     shapes = {name: X.shape for name, X in zip(views.names, views.arrays, strict=True) if X is not None}
     if len({shape[0] for shape in shapes.values()}) > 1:
         raise DataError(differing(shapes))
-
-
-def _check_finite(X: NDArray, name: str) -> None:
-    bad = ~np.isfinite(X)
-    if bad.any():
-        row, channel = (int(i) for i in np.argwhere(bad)[0])
-        what = "NaN" if np.isnan(X[row, channel]) else "infinity"
-        raise DataError(
-            f"view {name!r} holds {what} in row {row}, channel {channel} ({int(bad.sum())} such entries in "
-            f"{int(bad.any(axis=1).sum())} rows); all must be finite. Remove these rows from every view."
-        )
 
 
 # Cross-validation of scikit-learn must split the rows of views, never the list that holds them.
