@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -60,6 +59,10 @@ def reproduce(
     """
     import warnings
 
+    from rich.console import Console as Terminal
+    from rich.table import Table
+    from rich.text import Text
+
     from dlcca import reproduce as experiments
     from dlcca.errors import Untrusted
 
@@ -67,23 +70,14 @@ def reproduce(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Untrusted)
         rows = experiments.run(out, console.step)
-    console.say(_table(rows), f"The figures are in {out}.")
-    document = [{name: getattr(row, name) for name in ("figure", "expected", "got", "met")} for row in rows]
-    missed = [f"{row.figure}: expected {row.expected}, got {row.got}" for row in rows if row.met is False]
-    console.finish({"out": str(out), "rows": document}, missed)
-
-
-def _table(rows: Sequence[Any]) -> str:
-    """The numbers beside what is expected of them."""
-    from rich.console import Console as Terminal
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table("figure", "expected", "got", "met")
     for row in rows:
-        met = {True: Text("yes", "green"), False: Text("no", "bold red")}.get(row.met, Text("reported"))
+        met = {True: Text("yes", "green"), False: Text("no", "bold red"), None: Text("reported")}[row.met]
         table.add_row(Text(str(row.figure)), Text(str(row.expected)), Text(str(row.got)), met)
     terminal = Terminal(width=None if sys.stdout.isatty() else 120)
     with terminal.capture() as text:
         terminal.print(table)
-    return text.get().rstrip("\n")
+    console.say(text.get().rstrip("\n"), f"The figures are in {out}.")
+    document = [{name: getattr(row, name) for name in ("figure", "expected", "got", "met")} for row in rows]
+    missed = [f"{row.figure}: expected {row.expected}, got {row.got}" for row in rows if row.met is False]
+    console.finish({"out": str(out), "rows": document}, missed)

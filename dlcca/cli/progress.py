@@ -152,7 +152,13 @@ class ProgressBars:
             self._show(name, done, blocks)
         elif name in self._tasks:
             self._shown.remove_task(self._tasks.pop(name))
-        self._show_all()
+        if not any(self.run.expected.values()):
+            self._shown.update(self._all, visible=False)
+            return
+        left, share = self.run.left_s(), min(self.run.share(), 1.0)
+        text = "" if left is None else f"about {format_duration(left)} left"
+        name, count = f"{'all stages':<13}", f"{share:.0%}"
+        self._shown.update(self._all, completed=share, total=1.0, description=name, count=count, left=text)
 
     def _show(self, name: str, done: int, blocks: int) -> None:
         if name not in self._tasks:
@@ -161,22 +167,9 @@ class ProgressBars:
         self._shown.update(task, completed=done, total=blocks, count=f"{done}/{blocks}")
         speed = next(shown.speed for shown in self._shown.tasks if shown.id == task)
         if speed and blocks > 1:
-            left = (blocks - done) / speed
-            self._shown.update(task, rate=self._rate(speed), left=f"{format_duration(left)} left")
-
-    def _rate(self, speed: float) -> str:
-        if self.block_s is not None:
-            return f"{speed * self.block_s:,.0f} x real time"
-        return f"{speed:.2g} blocks/s" if speed >= 0.5 else f"{1 / speed:.3g} s each"
-
-    def _show_all(self) -> None:
-        if not any(self.run.expected.values()):
-            self._shown.update(self._all, visible=False)
-            return
-        left, share = self.run.left_s(), min(self.run.share(), 1.0)
-        text = "" if left is None else f"about {format_duration(left)} left"
-        fields: dict[str, Any] = {"description": f"{'all stages':<13}", "count": f"{share:.0%}", "left": text}
-        self._shown.update(self._all, completed=share, total=1.0, **fields)
+            rate = f"{speed:.2g} blocks/s" if speed >= 0.5 else f"{1 / speed:.3g} s each"
+            rate = rate if self.block_s is None else f"{speed * self.block_s:,.0f} x real time"
+            self._shown.update(task, rate=rate, left=f"{format_duration((blocks - done) / speed)} left")
 
     def _add(self, name: str, blocks: int | None) -> Any:
         return self._shown.add_task(f"{name:<13}", total=blocks, count="", rate="", left="")

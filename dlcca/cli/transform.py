@@ -143,6 +143,7 @@ def refit(
     from dlcca.fitting.lazy import is_lazy
     from dlcca.storage import model as model_store
     from dlcca.storage import places, views
+    from dlcca.storage import run as run_store
     from dlcca.storage.files import is_remote
 
     stem = out.rstrip("/").removesuffix(".zarr")
@@ -154,7 +155,11 @@ def refit(
     places.refuse_store(out, model_store.FORM, inputs=inputs, setting="--out", replace=True)
     places.refuse_store(beside, views.FORM, setting="--out, beside which the views are written")
     fitted = open_model(model).set_params(random_state=0)
-    before = _rows_of_fit(model, fitted, old, alone)
+    if alone and old:
+        raise SettingsError("--alone does without the old rows, and --old says where they are; leave one of them out.")
+    if not (alone or old) and run_store.is_finished(model) and (within := _views_within(model)):
+        old = [within]
+    before = _rows_at(old, fitted) if old else None
     new, clock = _new_rows(console, model, fitted, files, beside, cluster, workers)
     n_new = _count(new)
     large = any(is_lazy(X) for rows in (new, before or {}) for X in rows.values())  # what is in memory is fitted here
@@ -170,9 +175,16 @@ def refit(
         both = fitted.set_params(client=client).refit(new, before, align=align)
         console.step(f"writing {out}")
         both.save(out)
-    _print_change(console, both.change_, n_new, alone=before is None)
+    change, first = both.change_, "landmarks" if before is None else "old rows"
+    console.say(
+        f"{n_new} new rows beside {change['rows']} {first}{', which stand for the old rows' * (before is None)}.",
+        f"{change['landmarks_kept']} landmarks kept, {change['landmarks_added']} added where new rows were outside "
+        "what the fit saw.",
+        f"The coordinates of the {first} moved by {change['relative']:.1%} (root mean square), at most by "
+        f"{change['largest']:.1%}; R² {change['r2']:.3f}.",
+        *(f"  coordinate {i}: correlation {r:.3f} with the old one" for i, r in enumerate(change["correlations"], 1)),
+    )
     again = clock or ("FILE..." if files[0].endswith(".toml") else " ".join(files))
-    first = "landmarks" if before is None else "old rows"
     console.next_steps(
         {
             "coordinates with times": f"dlcca transform {out} {again} --out {stem}-new.zarr",
@@ -187,7 +199,7 @@ def refit(
         "samples_new": n_new,
         "samples_old": None if before is None else _count(before),
         "landmarks": len(both.landmarks_),
-        "change": both.change_,
+        "change": change,
         "n_common": both.n_common_,
         "eigenvalues": both.eigenvalues_.tolist(),
         "quality": both.quality_,
@@ -198,19 +210,6 @@ def refit(
 
 def _count(views: Mapping[str, Any]) -> int:
     return int(next(iter(views.values())).shape[0])
-
-
-def _print_change(console: Console, change: Mapping[str, Any], n_new: int, *, alone: bool) -> None:
-    """What was kept, what was added, and how far the old rows moved."""
-    old = "landmarks, which stand for the old rows" if alone else "old rows"
-    console.say(
-        f"{n_new} new rows beside {change['rows']} {old}.",
-        f"{change['landmarks_kept']} landmarks kept, {change['landmarks_added']} added where new rows were outside "
-        "what the fit saw.",
-        f"The coordinates of the {'landmarks' if alone else 'old rows'} moved by {change['relative']:.1%} (root mean "
-        f"square), at most by {change['largest']:.1%}; R² {change['r2']:.3f}.",
-        *(f"  coordinate {i}: correlation {r:.3f} with the old one" for i, r in enumerate(change["correlations"], 1)),
-    )
 
 
 def _new_rows(
@@ -230,18 +229,6 @@ def _new_rows(
         files = [_views_within(files[0]) or files[0]]
     sources, clock = new_views(console, model, files, place, cluster, workers)
     return (open_views(clock) if clock else _arrays(sources)), clock
-
-
-def _rows_of_fit(model: str, fitted: Any, old: list[str] | None, alone: bool) -> Mapping[str, Any] | None:
-    """The views that a model was fitted to: those of --old, or those that the run holds; None to do without."""
-    from dlcca.storage import run as run_store
-
-    if alone and old:
-        raise SettingsError("--alone does without the old rows, and --old says where they are; leave one of them out.")
-    if old:
-        return _rows_at(old, fitted)
-    within = _views_within(model) if not alone and run_store.is_finished(model) else ""
-    return _rows_at([within], fitted) if within else None
 
 
 def _rows_at(files: list[str], fitted: Any) -> Mapping[str, Any]:

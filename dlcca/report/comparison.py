@@ -59,8 +59,15 @@ def description(facts: Mapping[str, Any]) -> str:
 def section(made: Comparison, time: NDArray) -> str:
     """The comparison as a part of a page; ``time`` of the compared rows colours them where no truth is known."""
     lead = f'<p class="lead">{escape(description(made.facts))}</p>'
-    shown = figures.figures_html(panel for panel in (bars(made), pictures(made, time)) if panel is not None)
-    return f'<h2>Beside other methods</h2>\n{lead}\n{_table(made)}\n<div class="panels">\n{shown}\n</div>'
+    shown = columns(made)
+    heads = ["method", *(f'<span title="{escape(why)}">{escape(heading)}</span>' for _, heading, why in shown), "note"]
+    cells = [[cell(entry[key]) for key, _, _ in shown] for entry in made.table]
+    rows = [(escape(e["method"]), *line, escape(e["note"])) for e, line in zip(made.table, cells, strict=True)]
+    table = figures.table_html(heads, rows, range(1, len(shown) + 1))
+    means = "".join(f"<li>{escape(heading)}: {escape(why)}</li>" for _, heading, why in shown)
+    drawn = figures.figures_html(each for each in (bars(made), pictures(made, time)) if each is not None)
+    body = f'{lead}\n{table}\n<ul>{means}</ul>\n<div class="panels">\n{drawn}\n</div>'
+    return f"<h2>Beside other methods</h2>\n{body}"
 
 
 def bars(made: Comparison) -> Panel | None:
@@ -120,12 +127,3 @@ def _range(x: NDArray) -> tuple[float, float]:
     low, high = np.quantile(x, [0.01, 0.99])
     room = 0.1 * (high - low) or 1.0
     return float(low - room), float(high + room)
-
-
-def _table(made: Comparison) -> str:
-    shown = columns(made)
-    heads = ["method", *(f'<span title="{escape(why)}">{escape(heading)}</span>' for _, heading, why in shown), "note"]
-    cells = [[cell(entry[key]) for key, _, _ in shown] for entry in made.table]
-    rows = [(escape(e["method"]), *line, escape(e["note"])) for e, line in zip(made.table, cells, strict=True)]
-    means = "".join(f"<li>{escape(heading)}: {escape(why)}</li>" for _, heading, why in shown)
-    return f"{figures.table_html(heads, rows, range(1, len(shown) + 1))}\n<ul>{means}</ul>"

@@ -116,10 +116,11 @@ def _overview(
     # The order of rows means nothing for nearest neighbours of counted samples.
     has_clock = facts["time_unit"] == "s" or facts["settings"].get("neighborhoods", {}).get("kind") != "knn"
     rows = summarize(blocks, n, q, picked_rows(n, landmarks, also), landmarks, has_clock=has_clock)
+    first, last = float(rows.stretches.begin[0]), float(rows.stretches.end[-1])
     measured = arrays["correlations"], facts["local"], facts["quality"].get("null_edge")
     return Overview(
         rows=rows,
-        time_axis=TimeAxis(facts["time_unit"], rows.first_time, rows.last_time, facts["start"]),
+        time_axis=TimeAxis(facts["time_unit"], first, last, facts["start"]),
         has_clock=has_clock,
         q=q,
         strengths=strengths(rows.mark_time, *measured) if len(facts["views"]) > 1 else [],

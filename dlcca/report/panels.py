@@ -64,7 +64,10 @@ def embedding(found: Overview) -> Panel | None:
         axes = [figure.add_subplot(1, min(q - 1, 2), 1)]
         if q > 2:
             axes.append(figure.add_subplot(1, 2, 2, projection="3d"))
-            _hide_panes(axes[1])
+            axes[1].tick_params(labelsize=8, pad=0)
+            for axis in (axes[1].xaxis, axes[1].yaxis, axes[1].zaxis):
+                axis.pane.set_visible(False)  # it would hide the page
+                axis._axinfo["grid"].update(color="#88888850", linewidth=0.6)
         for ax in axes:
             points = figures.draw_embedding(ax, E, time, coordinates=(0, 1, 2))
         if len(shares) > 1:
@@ -87,18 +90,10 @@ def embedding(found: Overview) -> Panel | None:
     return panel(title, caption, paint, label="Embedding, coloured by time", size=(NARROW[0], 3.9), still=True)
 
 
-def _hide_panes(ax: Any) -> None:
-    """No panes behind a plot in 3-D: they would hide the page."""
-    for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
-        axis.pane.set_visible(False)
-        axis._axinfo["grid"].update(color="#88888850", linewidth=0.6)
-    ax.tick_params(labelsize=8, pad=0)
-
-
 def coordinates(found: Overview) -> Panel:
     """Every coordinate over time, one below the other."""
-    count = min(found.rows.sample.embedding.shape[1], MOST_COORDINATES)
-    runs = found.rows.stretches
+    sample, runs = found.rows.sample, found.rows.stretches
+    count, few = min(sample.embedding.shape[1], MOST_COORDINATES), len(sample.rows) <= figures.VECTOR_POINTS
 
     def paint(figure: Any) -> None:
         axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
@@ -108,8 +103,6 @@ def coordinates(found: Overview) -> Panel:
                 y = np.column_stack([runs.low[:, i], runs.high[:, i]]).ravel()
                 ax.plot(x, y, color=COLORS[i], linewidth=1.1)
             else:
-                sample = found.rows.sample
-                few = len(sample.rows) <= 3000
                 look = {"markersize": 4 if few else 1.5, "rasterized": not few}
                 ax.plot(sample.time, sample.embedding[:, i], ".", color=COLORS[i], **look)
             ax.set_ylabel(f"coord. {i + 1}")
@@ -263,36 +256,28 @@ def coverage(found: Overview) -> Panel | None:
     def paint(figure: Any) -> None:
         axes = figure.subplots(1, 2, width_ratios=(1, 1.25)) if wide else [None, figure.subplots()]
         if wide:
-            _landmarks_on_rows(axes[0], found)
+            E = found.rows.sample.embedding
+            marks = E[found.drawn_landmarks]
+            look = {"linewidths": 0, "rasterized": len(marks) > 600, "s": 7 if len(marks) < 600 else 3}
+            axes[0].scatter(E[:, 0], E[:, 1], s=4, color=INK, alpha=0.16, linewidths=0, rasterized=True)
+            axes[0].scatter(marks[:, 0], marks[:, 1], color=COLORS[0], **look)
+            axes[0].set(xlabel="coordinate 1", ylabel="coordinate 2")
         _landmarks_over_time(axes[1], found)
         figure.legend(*axes[1].get_legend_handles_labels(), loc="outside upper right", ncols=5)
 
-    return panel("Landmarks and coverage", coverage_text(found), paint)
-
-
-def coverage_text(found: Overview) -> str:
-    """How many rows a landmark represents, and which rows were left out."""
+    # How many rows a landmark represents, and which rows were left out.
     each, landmarks = found.n / max(1, len(found.landmarks)), counted(len(found.landmarks), "landmark")
     text = f"{landmarks} represent {number(found.n)} rows, one for {number(each)} of them."
     text = "Every row is a landmark." if each <= 1 else text
     if found.has_clock and len(found.landmarks) > 1 and found.time_axis.span > 0 and each > 1:
         away = float(np.diff(np.sort(found.rows.mark_time)).max()) / found.time_axis.span
         text += f" The longest stretch without one is {percent(away)} of the recording."
-    counts = found.rows.stretches.reasons.sum(axis=0)
-    left_out = counts[1:].sum()
-    if not left_out:
-        return f"{text} No row was left out."
-    parts = [f"{percent(counts[code] / found.n)} {REASON_NAMES[code]}" for code in range(1, REASONS) if counts[code]]
-    return f"{text} {percent(left_out / found.n)} of the rows were left out: {', '.join(parts)}."
-
-
-def _landmarks_on_rows(ax: Any, found: Overview) -> None:
-    E = found.rows.sample.embedding
-    marks = E[found.drawn_landmarks]
-    ax.scatter(E[:, 0], E[:, 1], s=4, color=INK, alpha=0.16, linewidths=0, rasterized=True)
-    size = 7 if len(marks) < 600 else 3
-    ax.scatter(marks[:, 0], marks[:, 1], s=size, color=COLORS[0], linewidths=0, rasterized=len(marks) > 600)
-    ax.set(xlabel="coordinate 1", ylabel="coordinate 2")
+    share = found.rows.stretches.reasons.sum(axis=0) / found.n
+    parts = [f"{percent(share[code])} {REASON_NAMES[code]}" for code in range(1, REASONS) if share[code]]
+    out = (
+        f"{percent(share[1:].sum())} of the rows were left out: {', '.join(parts)}" if parts else "No row was left out"
+    )
+    return panel("Landmarks and coverage", f"{text} {out}.", paint)
 
 
 def _landmarks_over_time(ax: Any, found: Overview) -> None:

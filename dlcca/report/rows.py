@@ -116,14 +116,6 @@ class RowSummary:
     spectrum: Spectrum | None  # None where rows are not evenly spaced in time
     step: float | None  # between two rows, if it is always the same
 
-    @property
-    def first_time(self) -> float:
-        return float(self.stretches.begin[0])
-
-    @property
-    def last_time(self) -> float:
-        return float(self.stretches.end[-1])
-
 
 def picked_rows(n: int, landmarks: NDArray, also: Sequence[int] | NDArray = ()) -> NDArray[np.int64]:
     """The rows that are drawn: evenly spaced ones, some landmarks, and those in ``also``."""

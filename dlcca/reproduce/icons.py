@@ -178,7 +178,14 @@ def draw(out: Path, found: Found) -> list[Plate]:
     random = {name: [shares_of(found, job) for job in random_jobs(method)] for name, method in methods.items()}
     sets, bounds = out / "icon_random_sets.png", (COMMON_SHARE, PRIVATE_SHARE)
     figures.shares(sets, RANDOM_SETS, {"scene 1": random}, xlabel="random set (seed)", bounds=bounds)
-    swept = {f"scene {scene}": sweep(found, scene) for scene in SCENES}
+    random_sets = {f"random set {seed}": Job(1, "random", seed) for seed in SWEPT_SETS}
+    swept = {
+        f"scene {scene}": {
+            name: [shares_of(found, replace(job, scene=scene, window=window)) for window in WINDOWS]
+            for name, job in {"drawn icons": Job(1), **random_sets}.items()
+        }
+        for scene in SCENES
+    }
     figures.shares(out / "icon_windows.png", WINDOWS, swept, xlabel="window (frames)")
     return [
         *(draw_frames(out, scene) for scene in SCENES),
@@ -228,10 +235,3 @@ def draw_spectra(out: Path, found: Found) -> list[Plate]:
         figures.spectra(out / file, panels, unit="degrees per frame", highest=40)
         plates.append(Plate(file, f"{which}. {what}"))
     return plates
-
-
-def sweep(found: Found, scene: int) -> dict[str, list[Shares]]:
-    """For each set of icons, the shares at every window."""
-    drawn, *random = Job(scene), *(Job(scene, "random", seed) for seed in SWEPT_SETS)
-    sets = {"drawn icons": drawn, **{f"random set {job.seed}": job for job in random}}
-    return {name: [shares_of(found, replace(job, window=w)) for w in WINDOWS] for name, job in sets.items()}

@@ -15,7 +15,6 @@ from dlcca.errors import SettingsError, suggest
 from dlcca.settings.schema import (
     NOT_NEGATIVE,
     POSITIVE,
-    Json,
     Rule,
     Section,
     check_sections,
@@ -24,7 +23,6 @@ from dlcca.settings.schema import (
     either,
     from_table,
     is_array,
-    json_schema,
     read_toml,
     rows,
     setting,
@@ -183,8 +181,3 @@ OPTIONS = {
     for name, stage in STAGES.items()
     for key in fields(stage)  # type: ignore[arg-type]
 }
-
-
-def json_schemas() -> Json:
-    """The JSON Schema of each section."""
-    return {name: json_schema(stage) for name, stage in STAGES.items()}
