@@ -358,22 +358,11 @@ class LocalCCA(TransformerMixin, BaseEstimator):
 
     def _as_run(self, time: NDArray, **facts: Any) -> run_store.Run:
         """The fit as a finished run; ``facts`` are what only the caller knows, as the fingerprint."""
-        model = self._fitted()
-        return run_store.Run(
-            embedding=np.asarray(self.embedding_),
-            time=time,
-            eigenvalues=self.eigenvalues_,
-            landmarks=self.landmarks_,
-            correlations=self.correlations_,
-            n_common=self.n_common_,
-            quality=self.quality_,
-            warnings=self.warnings_,
-            views={name: points.shape[1] for name, points in zip(model.names, model.points, strict=True)},
-            settings=self.settings_.to_dict(),
-            choices=self.choices_,
-            local=self.local_quality_,
-            **facts,
-        )
+        model, same = self._fitted(), ("eigenvalues", "landmarks", "correlations", *_SAVED_FACTS)
+        facts |= {name: getattr(self, f"{name}_") for name in same}
+        facts |= {"settings": self.settings_.to_dict(), "local": self.local_quality_}
+        views = {name: points.shape[1] for name, points in zip(model.names, model.points, strict=True)}
+        return run_store.Run(embedding=np.asarray(self.embedding_), time=time, views=views, **facts)
 
     def _take(self, result: Fit) -> None:
         """The results of a fit, under the names that users know."""

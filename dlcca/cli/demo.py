@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,26 +26,15 @@ def demo(
     made = demonstration.run(out, console.step)
     console.say(made.summary, f"\n{demonstration.sentence(made.found)}\n")
     console.next_steps(
-        {
-            "look at the report": str(made.report),
-            "find what your recordings share": "from dlcca import LocalCCA; LocalCCA().fit([X, Y]).embedding_",
-            "rerun the paper's experiments": "dlcca reproduce",
-        }
+        ("look at the report", str(made.report)),
+        ("find what your recordings share", "from dlcca import LocalCCA; LocalCCA().fit([X, Y]).embedding_"),
+        ("rerun the paper's experiments", "dlcca reproduce"),
     )
     run = made.run
-    document = {
-        "store": str(made.store),
-        "report": str(made.report),
-        "correlations": made.found,
-        "samples": len(run.embedding),
-        "landmarks": len(run.landmarks),
-        "n_common": run.n_common,
-        "eigenvalues": run.eigenvalues.tolist(),
-        "quality": run.quality,
-        "warnings": run.warnings,
-        "fingerprint": run.fingerprint,
-    }
-    console.finish(document, run.warnings)
+    document: dict[str, Any] = {"store": str(made.store), "report": str(made.report), "correlations": made.found}
+    document |= {"samples": len(run.embedding), "landmarks": len(run.landmarks)}
+    document |= {name: getattr(run, name) for name in ("n_common", "quality", "warnings", "fingerprint")}
+    console.finish({**document, "eigenvalues": run.eigenvalues.tolist()}, run.warnings)
 
 
 @verb(example="dlcca reproduce --out reproduce-output")

@@ -53,11 +53,9 @@ def report(
     headline = page.headline(found)
     console.say(f"{headline}.", f"The report is {place}.")
     console.next_steps(
-        {
-            "open it in a browser": str(place),
-            "for other tools": f"dlcca export {store} --to parquet --out {Path(name).stem}.parquet",
-            "new recordings into it": f"dlcca transform {store} FILE... --out new.zarr",
-        }
+        ("open it in a browser", str(place)),
+        ("for other tools", f"dlcca export {store} --to parquet --out {Path(name).stem}.parquet"),
+        ("new recordings into it", f"dlcca transform {store} FILE... --out new.zarr"),
     )
     console.finish({"store": store, "report": str(place), "headline": headline})
 
@@ -95,11 +93,9 @@ def compare(
     output.write(out, requested.store, made)
     console.say(*output.lines(made), f"The comparison is in {out / output.PAGE} and {out / output.TABLE}.")
     console.next_steps(
-        {
-            "open it in a browser": str(out / output.PAGE),
-            "see it beside the result": f"dlcca report {requested.store}",
-            "compare with a known variable": f"dlcca compare {runfile} --truth FILE:NAME",
-        }
+        ("open it in a browser", str(out / output.PAGE)),
+        ("see it beside the result", f"dlcca report {requested.store}"),
+        ("compare with a known variable", f"dlcca compare {runfile} --truth FILE:NAME"),
     )
     console.finish({"store": requested.store, "out": str(out), **output.document(made)})
 

@@ -82,12 +82,12 @@ def ingest(
         header = ingest_views(console, place, recipes, cluster, workers, None, lenient=lenient)
     console.say(*ingesting.summary(header))
     if is_toml(files):
-        steps = {"what a run will take": f"dlcca plan {files[0]}", "run it": f"dlcca run {files[0]}"}
+        steps = [("what a run will take", f"dlcca plan {files[0]}"), ("run it", f"dlcca run {files[0]}")]
     else:
         made = f"{place.rstrip('/').removesuffix('.zarr')}-coordinates.zarr"
-        steps = {"what is in it": f"dlcca status {place}"}
-        steps["coordinates of a model"] = f"dlcca transform run.zarr {place} --out {made}"
-    console.next_steps({**steps, "use it in Python": f"dlcca.open_views({place!r})[{next(iter(recipes))!r}]"})
+        steps = [("what is in it", f"dlcca status {place}")]
+        steps += [("coordinates of a model", f"dlcca transform run.zarr {place} --out {made}")]
+    console.next_steps(*steps, ("use it in Python", f"dlcca.open_views({place!r})[{next(iter(recipes))!r}]"))
     console.finish({"store": place, **header})
 
 
@@ -285,24 +285,13 @@ def run(
         repeated = f"{retries} tasks were retried, and {lost} workers were lost; everything was completed."
         console.say(repeated, f"  see what happened when: {events}")
     console.next_steps(
-        {
-            "look at the report": f"dlcca report {store}",
-            "compare it with other methods": f"dlcca compare {runfile}",
-            "use it in Python": f"zarr.open_group({store!r})['embedding']",
-        }
+        ("look at the report", f"dlcca report {store}"),
+        ("compare it with other methods", f"dlcca compare {runfile}"),
+        ("use it in Python", f"zarr.open_group({store!r})['embedding']"),
     )
-    document = {
-        "store": store,
-        "samples": job.n,
-        "n_common": quality.n_common,
-        "quality": quality.measures,
-        "warnings": quality.reasons,
-        "choices": choices.lines(),
-        "retries": retries,
-        "workers_lost": lost,
-        "events": events,
-    }
-    console.finish(document, quality.reasons)
+    result = {"n_common": quality.n_common, "quality": quality.measures, "warnings": quality.reasons}
+    happened = {"choices": choices.lines(), "retries": retries, "workers_lost": lost, "events": events}
+    console.finish({"store": store, "samples": job.n, **result, **happened}, quality.reasons)
 
 
 def _compute(

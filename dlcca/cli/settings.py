@@ -61,7 +61,7 @@ def tune(
     with atomic_file(place) as temporary:
         temporary.write_text(f"{text.rstrip()}\n\n{MARK} from {runfile.name}.\n", encoding="utf-8")
     console.say(str(made), f"The run file with these settings is {place}; its store is {store}.")
-    console.next_steps({"run it": f"dlcca run {place}", "what it will take": f"dlcca plan {place}"})
+    console.next_steps(("run it", f"dlcca run {place}"), ("what it will take", f"dlcca plan {place}"))
     document = {name: getattr(made, name) for name in ("rule", "by_chance", "rows", "of_rows", "trials", "cost")}
     shown = ("candidates", "criterion", "reason")
     curves = {name: {key: getattr(curve, key) for key in shown} for name, curve in made.curves.items()}

@@ -54,11 +54,9 @@ def transform(
     if header["missing_views"]:
         console.say(f"  without {', '.join(header['missing_views'])}, which the files do not have")
     console.next_steps(
-        {
-            "for other tools": f"dlcca export {out} --to parquet --out {Path(out).stem}.parquet",
-            "add it to the model": f"dlcca refit {model} {' '.join(files)} --out both.zarr",
-            "use it in Python": f"zarr.open_group({out!r})['embedding']",
-        }
+        ("for other tools", f"dlcca export {out} --to parquet --out {Path(out).stem}.parquet"),
+        ("add it to the model", f"dlcca refit {model} {' '.join(files)} --out both.zarr"),
+        ("use it in Python", f"zarr.open_group({out!r})['embedding']"),
     )
     share = f"{outside / max(valid, 1):.0%} of the rows are outside what the fit saw"
     doubts = [f"{share}; are these the same sensors, in the same place?"] if outside * 2 > valid else []
@@ -71,15 +69,9 @@ def addresses(files: list[str]) -> list[str]:
 
 
 def new_views(
-    console: Console,
-    model: str,
-    files: list[str],
-    place: str,
-    cluster: str | None,
-    workers: int,
-    chunks: str = "refuse",
+    console: Console, model: str, files: list[str], at: str, cluster: str | None, workers: int, chunks: str = "refuse"
 ) -> tuple[dict[str, Any], str]:
-    """The views of new recordings by name, and the store of views that they are, if any: ``place``, if made here."""
+    """The views of new recordings by name, and the store of views that they are, if any: ``at``, if made here."""
     from dlcca.estimator import open_model
     from dlcca.fitting import transform as transforming
     from dlcca.recordings import ingest as ingesting
@@ -94,13 +86,13 @@ def new_views(
         return transforming.named_arrays(files, fitted.model_.names, chunks), ""
     if any("=" in file and not Path(file).exists() for file in files):
         raise SettingsError(f"{model} was fitted to recordings: give files of recordings, not NAME=array.")
-    job, line = new_recordings.prepared(place, transforming.model_address(model), fitted.recordings_, files)
+    job, line = new_recordings.prepared(at, transforming.model_address(model), fitted.recordings_, files)
     fitted.model_.check_present([view.name for view in job.views])
     wanted = client_if_worthwhile(console, cluster, workers, job.n_blocks)
     with console.progress() as progress, wanted as client:
         header = ingesting.run(job, line, client, progress)
     console.say(*ingesting.summary(header))
-    return transforming.views_of_store(place), place
+    return transforming.views_of_store(at), at
 
 
 @verb(example="dlcca refit run.zarr tuesday.edf --out both.zarr")
@@ -186,26 +178,14 @@ def refit(
     )
     again = clock or ("FILE..." if files[0].endswith(".toml") else " ".join(files))
     console.next_steps(
-        {
-            "coordinates with times": f"dlcca transform {out} {again} --out {stem}-new.zarr",
-            "use it in Python": f"dlcca.open_model({out!r}).embedding_, the {first} first",
-            "draw it in Python": f"dlcca.open_model({out!r}).plot.embedding()",
-        }
+        ("coordinates with times", f"dlcca transform {out} {again} --out {stem}-new.zarr"),
+        ("use it in Python", f"dlcca.open_model({out!r}).embedding_, the {first} first"),
+        ("draw it in Python", f"dlcca.open_model({out!r}).plot.embedding()"),
     )
-    document = {
-        "store": out,
-        "model": model,
-        "views": clock or None,
-        "samples_new": n_new,
-        "samples_old": None if before is None else _count(before),
-        "landmarks": len(both.landmarks_),
-        "change": change,
-        "n_common": both.n_common_,
-        "eigenvalues": both.eigenvalues_.tolist(),
-        "quality": both.quality_,
-        "warnings": both.warnings_,
-    }
-    console.finish(document, both.warnings_)
+    sizes = {"samples_new": n_new, "samples_old": None if before is None else _count(before)}
+    result = {name: getattr(both, f"{name}_") for name in ("change", "n_common", "quality", "warnings")}
+    result |= {"landmarks": len(both.landmarks_), "eigenvalues": both.eigenvalues_.tolist()}
+    console.finish({"store": out, "model": model, "views": clock or None, **sizes, **result}, both.warnings_)
 
 
 def _count(views: Mapping[str, Any]) -> int:

@@ -114,10 +114,10 @@ class Console:
         with ProgressBars(expected, block_s) if sys.stderr.isatty() else ProgressLog(self.warn) as shown:
             yield shown.update
 
-    def next_steps(self, steps: Mapping[str, str]) -> None:
+    def next_steps(self, *steps: tuple[str, str]) -> None:
         """Print what a user may do next: its purpose, and the command or the line of Python."""
-        width = max(len(purpose) for purpose in steps)
-        self.say("Next:", *(f"  {purpose:<{width}}   {how}" for purpose, how in steps.items()))
+        width = max(len(purpose) for purpose, _ in steps)
+        self.say("Next:", *(f"  {purpose:<{width}}   {how}" for purpose, how in steps))
 
     def finish(self, content: Mapping[str, Any], doubts: Sequence[str] = (), *, code: int = 0) -> None:
         """Print the document for machines, and end with its exit code: 5, with the reasons, if there are doubts."""

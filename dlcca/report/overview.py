@@ -19,6 +19,7 @@ from dlcca.storage import run as run_store
 from dlcca.storage.formats import open_sealed, read_array
 from dlcca.storage.run import Run
 
+Picked = Sequence[int] | NDArray  # row numbers
 #: Attributes of a run that are copied.
 FACTS = ("n_common", "quality", "warnings", "views", "settings", "choices", "fingerprint", "versions", "created")
 #: Small arrays of a run: names in the store, and here.
@@ -62,16 +63,14 @@ class Overview:
         return self.rows.sample.at(some_landmarks(self.landmarks))
 
 
-def of_run(run: Run, *, also: Sequence[int] | NDArray = ()) -> Overview:
+def of_run(run: Run, *, also: Picked = ()) -> Overview:
     """From a run in memory; the rows in ``also`` have to be in the sample."""
     arrays = {name: getattr(run, name) for name in SMALL.values()}
     facts = {name: getattr(run, name) for name in (*FACTS, "time_unit", "start", "local")}
     return _overview([Block(0, run.time, run.embedding, run.reason)], run.embedding.shape, arrays, facts, also)
 
 
-def of_store(
-    address: str, *, known: Mapping[str, NDArray] | None = None, also: Sequence[int] | NDArray = ()
-) -> Overview:
+def of_store(address: str, *, known: Mapping[str, NDArray] | None = None, also: Picked = ()) -> Overview:
     """From a finished run on disk or in object storage.
 
     Parameters
@@ -106,11 +105,7 @@ def of_store(
 
 
 def _overview(
-    blocks: Iterable[Block],
-    shape: tuple[int, int],
-    arrays: Mapping[str, Any],
-    facts: Mapping[str, Any],
-    also: Sequence[int] | NDArray,
+    blocks: Iterable[Block], shape: tuple[int, int], arrays: Mapping[str, Any], facts: Mapping[str, Any], also: Picked
 ) -> Overview:
     (n, q), landmarks = shape, arrays["landmarks"]
     # The order of rows means nothing for nearest neighbours of counted samples.

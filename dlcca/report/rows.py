@@ -20,6 +20,7 @@ from dlcca.settings.runfile import recordings_of
 from dlcca.storage import views as view_store
 from dlcca.storage.formats import Format, read_rows
 
+Rows = NDArray[np.int64]  # row numbers, or numbers of other things
 #: Bytes of all arrays together that are held at a time, about.
 AT_ONCE = 24 << 20
 
@@ -51,11 +52,11 @@ class Block:
 class Sample:
     """The rows that are drawn."""
 
-    rows: NDArray[np.int64]  # (p,) rising
+    rows: Rows  # (p,) rising
     time: NDArray[np.float64]  # (p,)
     embedding: NDArray[np.float64]  # (p, q) the first coordinates
 
-    def at(self, rows: NDArray) -> NDArray[np.int64]:
+    def at(self, rows: NDArray) -> Rows:
         """Positions of rows in the sample."""
         return np.searchsorted(self.rows, rows)
 
@@ -64,12 +65,12 @@ class Sample:
 class Stretches:
     """All rows, in stretches of equal length."""
 
-    edges: NDArray[np.int64]  # (s + 1,) row numbers
+    edges: Rows  # (s + 1,) row numbers
     begin: NDArray[np.float64]  # (s,) time of the first row
     end: NDArray[np.float64]  # (s,) time of the last one
     low: NDArray[np.float64]  # (s, q) extremes of each coordinate; NaN where no row is valid
     high: NDArray[np.float64]
-    reasons: NDArray[np.int64]  # (s, REASONS) rows by the reason for which they were left out
+    reasons: Rows  # (s, REASONS) rows by the reason for which they were left out
 
     @classmethod
     def of(cls, n: int, q: int) -> Stretches:
@@ -80,7 +81,7 @@ class Stretches:
         return cls(edges, time, time.copy(), extremes, extremes.copy(), np.zeros((s, REASONS), np.int64))
 
     @property
-    def rows(self) -> NDArray[np.int64]:
+    def rows(self) -> Rows:
         """Rows of each stretch."""
         return np.diff(self.edges)
 
@@ -117,29 +118,23 @@ class RowSummary:
     step: float | None  # between two rows, if it is always the same
 
 
-def picked_rows(n: int, landmarks: NDArray, also: Sequence[int] | NDArray = ()) -> NDArray[np.int64]:
+def picked_rows(n: int, landmarks: NDArray, also: Sequence[int] | NDArray = ()) -> Rows:
     """The rows that are drawn: evenly spaced ones, some landmarks, and those in ``also``."""
     return np.unique(np.concatenate([evenly(n, POINTS), some_landmarks(landmarks), np.asarray(also, np.int64)]))
 
 
-def some_landmarks(landmarks: NDArray) -> NDArray[np.int64]:
+def some_landmarks(landmarks: NDArray) -> Rows:
     """Row numbers of the landmarks that are drawn."""
     return np.asarray(landmarks, np.int64)[evenly(len(landmarks), LANDMARKS)]
 
 
-def evenly(n: int, most: int) -> NDArray[np.int64]:
+def evenly(n: int, most: int) -> Rows:
     """Some of n things, evenly spaced, the first and the last among them; all if they are not more than ``most``."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
 
 
 def summarize(
-    blocks: Iterable[Block],
-    n: int,
-    q: int,
-    rows: NDArray[np.int64],
-    marks: NDArray[np.int64],
-    *,
-    has_clock: bool = True,
+    blocks: Iterable[Block], n: int, q: int, rows: Rows, marks: Rows, *, has_clock: bool = True
 ) -> RowSummary:
     """Summarize n rows in one pass.
 
@@ -168,7 +163,7 @@ def summarize(
     return RowSummary(n, sample, stretches, mark_time, spectrum, steps.even)
 
 
-def _copy(block: NDArray, first: int, rows: NDArray[np.int64], out: NDArray) -> None:
+def _copy(block: NDArray, first: int, rows: Rows, out: NDArray) -> None:
     """Copy those of the given rows, in any order, that are in a block, which begins with row ``first``."""
     here = (rows >= first) & (rows < first + len(block))
     out[here] = block[rows[here] - first]
@@ -203,9 +198,7 @@ def blocks_of_store(group: Any, digests: Mapping[str, str], address: str, form: 
         yield Block(first, part["time"], part["embedding"], part.get("reason"))
 
 
-def read_picked(
-    group: Any, name: str, rows: NDArray[np.int64], digests: Mapping[str, str], address: str, form: Format
-) -> NDArray:
+def read_picked(group: Any, name: str, rows: Rows, digests: Mapping[str, str], address: str, form: Format) -> NDArray:
     """Some rows of an array, in the given order; the whole array is read and checked, some rows at a time."""
     array = group[name]
     found = np.empty((len(rows), *array.shape[1:]), array.dtype)
@@ -230,7 +223,7 @@ class Coloring:
     labels: tuple[str, ...] = ()  # empty for numbers
 
 
-def colorings(known: Mapping[str, NDArray], rows: NDArray[np.int64]) -> list[Coloring]:
+def colorings(known: Mapping[str, NDArray], rows: Rows) -> list[Coloring]:
     """From arrays (n,) of all rows: numbers, or texts, which are labels."""
     made = []
     for name, values in known.items():
