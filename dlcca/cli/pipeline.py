@@ -246,7 +246,6 @@ def serve(
 
 
 def _schedule(at: str | None, schedule: str | None) -> Any:
-    """The schedule that these options mean."""
     from dlcca.pipelines.schedule import Schedule
 
     if at is not None and schedule is not None:

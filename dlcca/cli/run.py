@@ -241,7 +241,6 @@ def _print_plan(console: Console, made: Any) -> None:
 
 
 def _document(made: Any) -> dict[str, Any]:
-    """A plan for machines."""
     stages = [{**vars(s), "memory": made.memory_of(s), "seconds": made.seconds_of(s)} for s in made.stages]
     names = ["workers", "seconds", "memory_per_worker", "memory_in_all", "tasks", "tasks_per_block", "largest_wave"]
     found = {name: getattr(made, name) for name in (*names, "reads", "writes")}

@@ -52,7 +52,6 @@ def _transformed(store: str) -> Description | None:
 
 
 def _model(store: str) -> Description | None:
-    """A saved model."""
     from dlcca.storage import model
     from dlcca.storage.formats import open_sealed
 
@@ -118,7 +117,6 @@ def _run(store: str) -> Description:
 
 
 def _unfinished(store: str, stages: Sequence[Any], again: str) -> Description:
-    """A run that was begun and not finished."""
     lines = [f"{store} is not finished; run the same {again} again to go on."]
     lines += [f"  {s.name:<14} {s.done} of {s.blocks} blocks, {s.seconds:.1f} s of a worker's time" for s in stages]
     return lines, {"store": store, **_lock(store), "finished": False, "stages": [vars(stage) for stage in stages]}

@@ -254,10 +254,11 @@ def _refuse_other_recipes(file: str, recipes: Mapping[str, Any], made: Any) -> N
     """An error if a run.toml would make its views in another way than those of the model were made."""
     if made is None:
         raise SettingsError(f"{file} names recordings, and the model was fitted to arrays; give arrays, as NAME=array.")
+    views = made.facts["views"]
     for name, recipe in recipes.items():
-        if name not in made.facts["views"]:
-            raise SettingsError(f"{file}: the model has no view {name!r}; {suggest(name, made.facts['views'])}")
-        known = {**made.facts["views"][name]["recipe"], **{key: made.facts[key] for key in ("window_s", "step_s")}}
+        if name not in views:
+            raise SettingsError(f"{file}: the model has no view {name!r}; {suggest(name, views)}")
+        known = {**views[name]["recipe"], **{key: made.facts[key] for key in ("window_s", "step_s")}}
         given = json.loads(json.dumps(recipe.to_dict()))  # as the model has it: lists, not tuples
         for key in SAME_AS_MODEL:
             if given[key] is not None and given[key] != known[key]:

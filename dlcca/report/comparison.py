@@ -39,7 +39,6 @@ def columns(made: Comparison) -> list[tuple[str, str, str]]:
 
 
 def cell(value: float | None) -> str:
-    """A figure, for people."""
     return "–" if value is None or not math.isfinite(value) else f"{value:.3f}"
 
 
@@ -123,7 +122,6 @@ def pictures(made: Comparison, time: NDArray) -> Panel | None:
 
 
 def _range(x: NDArray) -> tuple[float, float]:
-    """From where to where an axis goes."""
     low, high = np.quantile(x, [0.01, 0.99])
     room = 0.1 * (high - low) or 1.0
     return float(low - room), float(high + room)

@@ -28,7 +28,6 @@ _FOLDER = Path(__file__).with_name("script")
 
 
 def script() -> str:
-    """The script of every page."""
     parts = "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS)
     return f"(() => {{\n'use strict';\n{parts}\n}})();"
 
@@ -43,7 +42,6 @@ def section(found: Overview) -> str:
 
 
 def document(found: Overview) -> dict[str, Any]:
-    """The data that the script draws."""
     sample, runs = found.rows.sample, found.rows.stretches
     return {
         "hasClock": found.has_clock,

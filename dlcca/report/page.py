@@ -167,7 +167,6 @@ def provenance(found: Overview) -> Iterator[tuple[str, ...]]:
 
 
 def created(found: Overview) -> str:
-    """When the result was made."""
     return re.sub(r"\.\d+", "", found.created).replace("T", " ").replace("+00:00", " UTC")
 
 

@@ -20,7 +20,7 @@ from dlcca.settings.runfile import recordings_of
 from dlcca.storage import views as view_store
 from dlcca.storage.formats import Format, read_rows
 
-Rows = NDArray[np.int64]  # row numbers, or numbers of other things
+Ints = NDArray[np.int64]
 #: Bytes of all arrays together that are held at a time, about.
 AT_ONCE = 24 << 20
 
@@ -52,11 +52,11 @@ class Block:
 class Sample:
     """The rows that are drawn."""
 
-    rows: Rows  # (p,) rising
+    rows: Ints  # (p,) rising
     time: NDArray[np.float64]  # (p,)
     embedding: NDArray[np.float64]  # (p, q) the first coordinates
 
-    def at(self, rows: NDArray) -> Rows:
+    def at(self, rows: NDArray) -> Ints:
         """Positions of rows in the sample."""
         return np.searchsorted(self.rows, rows)
 
@@ -65,12 +65,12 @@ class Sample:
 class Stretches:
     """All rows, in stretches of equal length."""
 
-    edges: Rows  # (s + 1,) row numbers
+    edges: Ints  # (s + 1,) row numbers
     begin: NDArray[np.float64]  # (s,) time of the first row
     end: NDArray[np.float64]  # (s,) time of the last one
     low: NDArray[np.float64]  # (s, q) extremes of each coordinate; NaN where no row is valid
     high: NDArray[np.float64]
-    reasons: Rows  # (s, REASONS) rows by the reason for which they were left out
+    reasons: Ints  # (s, REASONS) rows by the reason for which they were left out
 
     @classmethod
     def of(cls, n: int, q: int) -> Stretches:
@@ -81,8 +81,7 @@ class Stretches:
         return cls(edges, time, time.copy(), extremes, extremes.copy(), np.zeros((s, REASONS), np.int64))
 
     @property
-    def rows(self) -> Rows:
-        """Rows of each stretch."""
+    def rows(self) -> Ints:
         return np.diff(self.edges)
 
     def take(self, first: int, time: NDArray, E: NDArray, reason: NDArray | None) -> None:
@@ -118,23 +117,23 @@ class RowSummary:
     step: float | None  # between two rows, if it is always the same
 
 
-def picked_rows(n: int, landmarks: NDArray, also: Sequence[int] | NDArray = ()) -> Rows:
+def picked_rows(n: int, landmarks: NDArray, also: Sequence[int] | NDArray = ()) -> Ints:
     """The rows that are drawn: evenly spaced ones, some landmarks, and those in ``also``."""
     return np.unique(np.concatenate([evenly(n, POINTS), some_landmarks(landmarks), np.asarray(also, np.int64)]))
 
 
-def some_landmarks(landmarks: NDArray) -> Rows:
+def some_landmarks(landmarks: NDArray) -> Ints:
     """Row numbers of the landmarks that are drawn."""
     return np.asarray(landmarks, np.int64)[evenly(len(landmarks), LANDMARKS)]
 
 
-def evenly(n: int, most: int) -> Rows:
+def evenly(n: int, most: int) -> Ints:
     """Some of n things, evenly spaced, the first and the last among them; all if they are not more than ``most``."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
 
 
 def summarize(
-    blocks: Iterable[Block], n: int, q: int, rows: Rows, marks: Rows, *, has_clock: bool = True
+    blocks: Iterable[Block], n: int, q: int, rows: Ints, marks: Ints, *, has_clock: bool = True
 ) -> RowSummary:
     """Summarize n rows in one pass.
 
@@ -163,7 +162,7 @@ def summarize(
     return RowSummary(n, sample, stretches, mark_time, spectrum, steps.even)
 
 
-def _copy(block: NDArray, first: int, rows: Rows, out: NDArray) -> None:
+def _copy(block: NDArray, first: int, rows: Ints, out: NDArray) -> None:
     """Copy those of the given rows, in any order, that are in a block, which begins with row ``first``."""
     here = (rows >= first) & (rows < first + len(block))
     out[here] = block[rows[here] - first]
@@ -198,7 +197,7 @@ def blocks_of_store(group: Any, digests: Mapping[str, str], address: str, form: 
         yield Block(first, part["time"], part["embedding"], part.get("reason"))
 
 
-def read_picked(group: Any, name: str, rows: Rows, digests: Mapping[str, str], address: str, form: Format) -> NDArray:
+def read_picked(group: Any, name: str, rows: Ints, digests: Mapping[str, str], address: str, form: Format) -> NDArray:
     """Some rows of an array, in the given order; the whole array is read and checked, some rows at a time."""
     array = group[name]
     found = np.empty((len(rows), *array.shape[1:]), array.dtype)
@@ -223,7 +222,7 @@ class Coloring:
     labels: tuple[str, ...] = ()  # empty for numbers
 
 
-def colorings(known: Mapping[str, NDArray], rows: Rows) -> list[Coloring]:
+def colorings(known: Mapping[str, NDArray], rows: Ints) -> list[Coloring]:
     """From arrays (n,) of all rows: numbers, or texts, which are labels."""
     made = []
     for name, values in known.items():

@@ -184,7 +184,6 @@ def percent(share: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.3g} {unit}"

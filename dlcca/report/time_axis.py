@@ -53,7 +53,6 @@ class TimeAxis:
 
     @property
     def label(self) -> str:
-        """Label of the axis."""
         return {
             "sample": "sample",
             "s": "time [s]",
@@ -79,7 +78,6 @@ class TimeAxis:
         return f"between {self.text(low)} and {self.text(high)}{after}"
 
     def duration(self) -> str:
-        """Length of the recording."""
         if self.unit != "s":
             return ""
         if self.span < SHORT_S:
