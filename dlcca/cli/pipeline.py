@@ -194,7 +194,7 @@ def install(
     at: At = None,
     schedule: When = None,
     environment: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Lines NAME=value that a run is given, for secrets.")
+        str | None, typer.Option(metavar="FILE", help="Lines NAME=value for runs, as secrets.")
     ] = None,
     apply: Annotated[bool, typer.Option("--apply", "--yes", help="Install it; else it is only printed.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Uninstall it (with --apply).")] = False,

@@ -49,10 +49,6 @@ class StageProgress:
         """Of the blocks that this run has to do, how many are done, from 0 to 1."""
         return (self.done - self.found) / (self.blocks - self.found) if self.blocks > self.found else 0.0
 
-    @property
-    def seconds(self) -> float:
-        return self.updated - self.began
-
     def line(self, name: str, now: float) -> str:
         """A line for a log: blocks, rate and the time that is left."""
         seconds, made = now - self.began, self.done - self.found
@@ -110,7 +106,7 @@ class RunProgress:
 
     def _took(self) -> dict[str, float]:
         """Seconds of each stage that was not finished before."""
-        return {name: stage.seconds for name, stage in self.stages.items() if stage.blocks > stage.found}
+        return {name: stage.updated - stage.began for name, stage in self.stages.items() if stage.blocks > stage.found}
 
     def _done(self) -> float:
         return sum(self.expected[name] * stage.share for name, stage in self.stages.items())

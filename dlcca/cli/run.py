@@ -138,7 +138,7 @@ def plan(
         bool, typer.Option("--calibrate", help="First measure this machine on up to 10 000 rows, and keep the rates.")
     ] = False,
     rates: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where the rates are kept. Default: in your cache folder.")
+        Path | None, typer.Option(metavar="FILE", help="Where rates are kept. Default: your cache.")
     ] = None,
 ) -> None:
     """Estimate what a run will take; nothing of it is computed.
@@ -254,7 +254,7 @@ def run(
     runfile: RunToml,
     cluster: Cluster = None,
     again_from: Annotated[
-        str | None, typer.Option("--from", metavar="STAGE", help="Do this stage and all later ones again.")
+        str | None, typer.Option("--from", metavar="STAGE", help="Redo this and later stages.")
     ] = None,
 ) -> None:
     """Run all stages; a second run does only what is missing.

@@ -113,9 +113,7 @@ def refit(
             metavar="STORE|NAME=ARRAY|run.toml", help="The rows of the fit, where the run does not hold them itself."
         ),
     ] = None,
-    alone: Annotated[
-        bool, typer.Option("--alone", help="Do without the rows of the fit: its landmarks stand for them.")
-    ] = False,
+    alone: Annotated[bool, typer.Option("--alone", help="Do without the old rows: landmarks stand for them.")] = False,
     align: Annotated[
         Literal["rotation", "sign", "none"], typer.Option(help="How the axes are aligned with the old ones.")
     ] = "rotation",

@@ -137,9 +137,7 @@ class ViewChannels:
     @property
     def ranked(self) -> NDArray[np.int64]:
         """Channels in falling order of R²."""
-        if self.r2 is None:
-            return np.arange(len(self.labels))
-        return np.argsort(-self.r2, kind="stable")
+        return np.arange(len(self.labels)) if self.r2 is None else np.argsort(-self.r2, kind="stable")
 
 
 def view_channels(

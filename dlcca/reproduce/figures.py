@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, RED, GREEN, BLACK, PINK, GREY = "#1f5fa8", "#c8261f", "#1a8a3a", "#222222", "#e0559b", "#888888"
+#: Frequencies to mark in a spectrum, behind their name and colour.
+Marks = tuple[str, str, Sequence[float] | NDArray]
 #: Shares over x, by name.
 Lines = Mapping[str, Sequence[Shares]]
 #: The four icons' marks, in the paper's colours.
@@ -79,15 +80,6 @@ def frames(path: Path, rows: Mapping[str, Sequence[NDArray]], titles: Sequence[s
     _save(figure, path)
 
 
-@dataclass(frozen=True)
-class Marks:
-    """Frequencies to mark in a spectrum."""
-
-    label: str
-    colour: str
-    frequencies: Sequence[float] | NDArray
-
-
 def spectra(
     path: Path, grid: Sequence[Mapping[str, tuple[Spectrum, Sequence[Marks]]]], *, unit: str, highest: float
 ) -> None:
@@ -96,10 +88,10 @@ def spectra(
     for line, panels in zip(axes, grid, strict=True):
         for ax, (title, (of, marks)) in zip(line, panels.items(), strict=True):
             ax.plot(of.frequency, np.sqrt(of.power), color=BLUE, lw=1.4, label="first coordinate")
-            for mark in marks:
-                for i, frequency in enumerate(mark.frequencies):
-                    label = mark.label if i == 0 else None
-                    ax.axvline(frequency, color=mark.colour, ls="--", lw=1.2, label=label, zorder=1)
+            for name, colour, frequencies in marks:
+                for i, frequency in enumerate(frequencies):
+                    label = name if i == 0 else None
+                    ax.axvline(frequency, color=colour, ls="--", lw=1.2, label=label, zorder=1)
             ax.set_title(title, loc="left", fontsize=11)
             ax.set(xlim=(0, highest), ylim=(0, 1.02))
     for ax in axes[-1]:

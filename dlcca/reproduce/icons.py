@@ -229,7 +229,7 @@ def draw_spectra(out: Path, found: Found) -> list[Plate]:
         ),
     ):
         of_icons = zip(names, SPEEDS, figures.ICON_COLOURS, strict=True)
-        marks = [figures.Marks(f"{name}, {speed:g}°/frame", colour, [speed]) for name, speed, colour in of_icons]
+        marks = [(f"{name}, {speed:g}°/frame", colour, [speed]) for name, speed, colour in of_icons]
         grid = [{f"scene {scene}, {name}": replace(job, scene=scene) for name, job in jobs.items()} for scene in SCENES]
         panels = [{title: (spectrum(found[job], 360.0), marks) for title, job in line.items()} for line in grid]
         figures.spectra(out / file, panels, unit="degrees per frame", highest=40)

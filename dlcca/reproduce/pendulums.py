@@ -56,8 +56,8 @@ class Case:
     def marks(self) -> list[Marks]:
         """The frequencies of the pendulums, Hz."""
         hertz = self.truth.omega / (2 * np.pi)
-        coupled = Marks("coupled pendulums", figures.RED, hertz[:2])
-        return [coupled, Marks("private pendulums", figures.GREEN, hertz[2:])] if self.private else [coupled]
+        coupled = ("coupled pendulums", figures.RED, hertz[:2])
+        return [coupled, ("private pendulums", figures.GREEN, hertz[2:])] if self.private else [coupled]
 
     def spectrum(self, method: str) -> Spectrum:
         return spectrum(self.found[method], 1 / (self.truth.time[1] - self.truth.time[0]))
