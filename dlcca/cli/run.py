@@ -48,13 +48,13 @@ def ingest(
     """
     from dlcca.recordings import ingest as ingesting
     from dlcca.recordings.recorded_views import default_views, views_from_arguments
+    from dlcca.settings import runfile
     from dlcca.settings.recipe import ViewRecipe
     from dlcca.storage import lock, places, views
     from dlcca.storage.run import FORM
 
+    limits = runfile.ClusterSettings(workers=workers)
     if is_toml(files):
-        from dlcca.settings import runfile
-
         requested = runfile.read(files[0])
         if not requested.recordings:
             raise SettingsError(f"{files[0]} names no recordings: its views are arrays, which need no ingesting.")
@@ -79,7 +79,7 @@ def ingest(
         return console.finish({"store": place, **header})
     # Of a place of its own the ingestion first sees whether it is one of ours, and then locks it itself.
     with nullcontext() if whole == place else lock.held(whole, "dlcca ingest"):
-        header = ingest_views(console, place, recipes, cluster, workers, None, lenient=lenient)
+        header = ingest_views(console, place, recipes, cluster, limits, lenient=lenient)
     console.say(*ingesting.summary(header))
     if is_toml(files):
         steps = [("what a run will take", f"dlcca plan {files[0]}"), ("run it", f"dlcca run {files[0]}")]
@@ -97,19 +97,13 @@ def is_toml(files: list[str]) -> bool:
 
 
 def ingest_views(
-    console: Console,
-    place: str,
-    recipes: Mapping[str, Any],
-    cluster: str | None,
-    workers: int | None,
-    memory_gib: float | None,
-    lenient: bool = False,
+    console: Console, place: str, recipes: Mapping[str, Any], cluster: str | None, limits: Any, lenient: bool = False
 ) -> dict[str, Any]:
     """The header of a store of views, after doing what was missing of it; a small one without a cluster."""
     from dlcca.recordings import ingest as ingesting
 
     job, line = ingesting.prepared(place, recipes, lenient=lenient)
-    wanted = client_if_worthwhile(console, cluster, workers, job.n_blocks, memory_gib)
+    wanted = client_if_worthwhile(console, cluster, limits.workers, job.n_blocks, limits.memory_gib)
     with console.progress(job.rows * job.step_s) as progress, wanted as client:
         return ingesting.run(job, line, client, progress)
 
@@ -253,9 +247,7 @@ def run(
     console: Console,
     runfile: RunToml,
     cluster: Cluster = None,
-    again_from: Annotated[
-        str | None, typer.Option("--from", metavar="STAGE", help="Redo this and later stages.")
-    ] = None,
+    again_from: Annotated[str | None, typer.Option("--from", metavar="STAGE", help="Redo from this stage on.")] = None,
 ) -> None:
     """Run all stages; a second run does only what is missing.
 
@@ -305,7 +297,7 @@ def _compute(
     if requested.recordings:
         if again_from == "ingest":
             again_from = runner.forget_recordings(requested.store)
-        ingest_views(console, requested.ingested, requested.recordings, cluster, limits.workers, limits.memory_gib)
+        ingest_views(console, requested.ingested, requested.recordings, cluster, limits)
     job, choices = prepared_job(requested)
     rates, origin = kept_rates(job)
     planned = planning.plan(job, 1, rates)

@@ -50,8 +50,7 @@ def tune(
     places.refuse_file(place, is_ours, "a run file written by dlcca tune", inputs=inputs)
     if requested.recordings:
         places.refuse_store(requested.store, FORM, inputs=[runfile, *requested.inputs], setting="[store] path")
-        limits = requested.cluster
-        ingest_views(console, requested.ingested, requested.recordings, None, limits.workers, limits.memory_gib)
+        ingest_views(console, requested.ingested, requested.recordings, None, requested.cluster)
     console.step("trying options")
     made = tuning.tune_run(requested)
     chosen = {name: curve.chosen for name, curve in made.curves.items()}
