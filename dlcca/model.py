@@ -87,21 +87,13 @@ class Model:
 
     @cached_property
     def known_reach(self) -> NDArray[np.float64]:
-        """``reach``, or what the landmarks alone tell of it: their distances from each other."""
-        return self.reach_of(self.points, np.arange(self.n_landmarks)) if self.reach is None else self.reach
-
-    def reach_of(
-        self, views: Sequence[NDArray], landmarks: NDArray, rows: NDArray | None = None, *, apart: int = 1
-    ) -> NDArray[np.float64]:
-        """The reach (K,) of the landmarks over views (n, d_v) of the fit; 0 in a view that is not used.
-
-        ``landmarks`` are their row numbers, ``rows`` those of the samples if they are not all; landmarks fewer than
-        ``apart`` rows away do not count.
-        """
-        exclusion = Exclusion(np.arange(len(views[0])) if rows is None else rows, landmarks, apart)
-        found = np.zeros(len(self.names))
+        """``reach``, or what the landmarks alone tell of it: their distances from each other; 0 in an unused view."""
+        if self.reach is not None:
+            return self.reach
+        found, rows = np.zeros(len(self.names)), np.arange(self.n_landmarks)
         for v in self.needed:
-            found[v] = coverage_radius(nearest_distances(views[v], self.points[v], exclusion), self.points[v])
+            others = nearest_distances(self.points[v], self.points[v], Exclusion(rows, rows, 1))
+            found[v] = coverage_radius(others, self.points[v])
         return found
 
     def kernel_rows(self, views: Sequence[NDArray | None]) -> list[Any]:
