@@ -433,21 +433,15 @@ def _fit_in_step(views: Views, settings: Settings, seed: int, *, segments: NDArr
     views, rows, segments = paired(views, found.rows, segments)
     result = fit_views(views, settings, seed, segments=segments)
     quality, choices = result.quality, result.choices
+    measures, notes = {**quality.measures, "lags": found.measures}, [*quality.notes, *found.notes]
+    strength = None if quality.strength is None else spread(quality.strength, rows, found.n)
+    settings, reasons = choices.settings.with_options(lags=found.rows.tolist()), {**choices.reasons, "lags": found.why}
     return replace(
         result,
         embedding=spread(result.embedding, rows, found.n),
         landmarks=rows[result.landmarks],
-        quality=replace(
-            quality,
-            measures={**quality.measures, "lags": found.measures},
-            notes=[*quality.notes, *found.notes],
-            strength=None if quality.strength is None else spread(quality.strength, rows, found.n),
-        ),
-        choices=replace(
-            choices,
-            settings=choices.settings.with_options(lags=found.rows.tolist()),
-            reasons={**choices.reasons, "lags": found.why},
-        ),
+        quality=replace(quality, measures=measures, notes=notes, strength=strength),
+        choices=replace(choices, settings=settings, reasons=reasons),
     )
 
 

@@ -17,9 +17,6 @@ At = Annotated[str | None, typer.Option(metavar="HH:MM", help="Every day at this
 When = Annotated[str | None, typer.Option("--schedule", metavar="CRON", help="An expression of cron instead.")]
 
 
-# Runs.
-
-
 @verb(example="dlcca pipeline run pipeline.toml")
 def run(console: Console, file: File, cluster: Cluster = None) -> None:
     """Embed what is new, publish it, check for drift, and refit the model if that is due.
@@ -68,9 +65,6 @@ def _finish(console: Console, file: Path, work: Callable[[], Any]) -> None:
         return console.finish({"busy": True, "text": text}, code=code)
     (console.warn if summary.exit_code and not console.as_json else console.say)(*summary.lines())
     console.finish(summary.document(), code=summary.exit_code)
-
-
-# State.
 
 
 @verb(example="dlcca pipeline status pipeline.toml --json")
@@ -127,9 +121,6 @@ def page(
     console.finish({"page": str(place)})
 
 
-# Models and storage.
-
-
 @verb(example="dlcca pipeline rollback pipeline.toml --to 1")
 def rollback(
     console: Console,
@@ -168,9 +159,6 @@ def retain(
     if found.refused:
         raise StorageError(" ".join(found.refused))
     console.finish(vars(found))
-
-
-# Set-up.
 
 
 @verb(example="dlcca pipeline examples --out my-settings")

@@ -187,19 +187,11 @@ def draw(out: Path, found: Found) -> list[Plate]:
         for scene in SCENES
     }
     figures.shares(out / "icon_windows.png", WINDOWS, swept, xlabel="window (frames)")
-    return [
-        *(draw_frames(out, scene) for scene in SCENES),
-        *draw_spectra(out, found),
-        Plate(
-            "icon_random_sets.png",
-            f"Scene 1 on ten random sets of icons, window {LONG}; dashed: what is expected of local CCA.",
-        ),
-        Plate(
-            "icon_windows.png",
-            "How the result of local CCA depends on the window. In a short one every smooth motion is a ramp; "
-            "in scene 2 the icons that two movies share stay in the way.",
-        ),
-    ]
+    of_sets = f"Scene 1 on ten random sets of icons, window {LONG}; dashed: what is expected of local CCA."
+    of_windows = "How the result of local CCA depends on the window. In a short one every smooth motion is a ramp; "
+    of_windows += "in scene 2 the icons that two movies share stay in the way."
+    plates = [draw_frames(out, scene) for scene in SCENES] + draw_spectra(out, found)
+    return [*plates, Plate("icon_random_sets.png", of_sets), Plate("icon_windows.png", of_windows)]
 
 
 def draw_frames(out: Path, scene: int) -> Plate:
