@@ -31,23 +31,16 @@ if TYPE_CHECKING:
     from dlcca.views import Views as Views
 
 _HOME = {
-    "LocalCCA": "dlcca.estimator",
-    "fit": "dlcca.estimator",
-    "transform": "dlcca.estimator",
-    "open_model": "dlcca.estimator",
-    "refit": "dlcca.estimator",
+    **dict.fromkeys(("LocalCCA", "fit", "transform", "open_model", "refit"), "dlcca.estimator"),
     "lags": "dlcca.trust.lags",
     "private": "dlcca.inspection.private_part",
-    "from_mne": "dlcca.recordings.recorded_views",
-    "open_views": "dlcca.recordings.recorded_views",
+    **dict.fromkeys(("from_mne", "open_views"), "dlcca.recordings.recorded_views"),
     "Settings": "dlcca.settings.fit",
     "stability": "dlcca.inspection.stability",
     "who_shares": "dlcca.inspection.view_subsets",
     "tune": "dlcca.inspection.tuning",
     "Views": "dlcca.views",
-    "baselines": None,
-    "export": None,
-    "simulate": None,
+    **dict.fromkeys(("baselines", "export", "simulate")),
 }
 
 __all__ = ["__version__", *_HOME]

@@ -15,7 +15,7 @@ from dlcca import simulate
 from dlcca.errors import Untrusted
 from dlcca.estimator import LocalCCA
 from dlcca.report import overview, page
-from dlcca.report.figures import COLORS, INK, WIDE, Panel, drawn
+from dlcca.report.figures import COLORS, INK, WIDE, Panel, panel
 from dlcca.simulate import Truth
 from dlcca.storage import model as model_store
 from dlcca.storage import places
@@ -56,8 +56,17 @@ def run(out: Path, say: Callable[[str], None]) -> Demo:
     say(f"writing {store}")
     run_store.write(store, result, lambda group: model_store.write(group, *model._saved()))
     say(f"drawing {report}")
-    found = agreement(result.embedding[:, 0], pendulums(truth))
-    page.write(report, rendered(result, truth, found, str(store)))
+    known, coordinate = pendulums(truth), result.embedding[:, 0]
+    found = {name: float(abs(np.corrcoef(coordinate, z)[0, 1])) for name, z in known.items()}
+    hertz, names = truth.omega / (2 * np.pi), ("common, slow", "common, fast", "private 1", "private 2")
+    text = page.render(
+        overview.of_store(str(store), known=known),
+        title="dlcca demo: two movies of coupled pendulums",
+        lead=sentence(found),
+        known=[movies(truth), against(result, truth, found), together(result, truth)],
+        marks=dict(zip(names, hertz.tolist(), strict=True)),
+    )
+    page.write(report, text)
     return Demo(store, report, result, model.summary(), found)
 
 
@@ -68,24 +77,6 @@ def pendulums(truth: Truth) -> dict[str, NDArray]:
         "private pendulum of movie 1": truth.nuisance[0][:, 0],
         "private pendulum of movie 2": truth.nuisance[1][:, 0],
     }
-
-
-def agreement(coordinate: NDArray, known: dict[str, NDArray]) -> dict[str, float]:
-    """|correlation| of a coordinate with each known variable."""
-    return {name: float(abs(np.corrcoef(coordinate, z)[0, 1])) for name, z in known.items()}
-
-
-def rendered(result: Run, truth: Truth, found: dict[str, float], store: str) -> str:
-    """The report, with panels on what only a simulation knows."""
-    hertz = truth.omega / (2 * np.pi)
-    names = ("common, slow", "common, fast", "private 1", "private 2")
-    return page.render(
-        overview.of_store(store, known=pendulums(truth)),
-        title="dlcca demo: two movies of coupled pendulums",
-        lead=sentence(found),
-        known=[movies(truth), against(result, truth, found), together(result, truth)],
-        marks={name: float(f) for name, f in zip(names, hertz, strict=True)},
-    )
 
 
 def sentence(found: dict[str, float]) -> str:
@@ -118,8 +109,7 @@ def movies(truth: Truth) -> Panel:
         "The left pendulums of the two movies are coupled by a spring; the right ones are private, slow in the first "
         "movie and fast in the second. The method sees 200 random projections of each frame, and nothing else."
     )
-    picture = drawn(paint, "Frames of the two movies", size=(WIDE[0], 2.75))
-    return Panel("What the two cameras see", caption, picture, wide=True)
+    return panel("What the two cameras see", caption, paint, label="Frames of the two movies", size=(WIDE[0], 2.75))
 
 
 def against(result: Run, truth: Truth, found: dict[str, float]) -> Panel:
@@ -136,8 +126,8 @@ def against(result: Run, truth: Truth, found: dict[str, float]) -> Panel:
         "A straight line where the coordinate has found a pendulum, anything else where it knows nothing of it. "
         "The sign of a coordinate means nothing."
     )
-    picture = drawn(paint, "Coordinate against pendulums", size=(WIDE[0], 4.0))
-    return Panel("The first coordinate against each pendulum", caption, picture, wide=True)
+    title = "The first coordinate against each pendulum"
+    return panel(title, caption, paint, label="Coordinate against pendulums", size=(WIDE[0], 4.0))
 
 
 def together(result: Run, truth: Truth) -> Panel:
@@ -155,5 +145,5 @@ def together(result: Run, truth: Truth) -> Panel:
         figure.legend(*ax.get_legend_handles_labels(), loc="outside upper right", ncols=2)
 
     caption = "The displacement of the first movie's coupled pendulum, and the coordinate found without knowing it."
-    picture = drawn(paint, "Coordinate and pendulum over time", size=WIDE)
-    return Panel("The first coordinate and the common pendulum over time", caption, picture, wide=True)
+    title = "The first coordinate and the common pendulum over time"
+    return panel(title, caption, paint, label="Coordinate and pendulum over time", size=WIDE)

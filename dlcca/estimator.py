@@ -144,22 +144,25 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         Dask, Zarr and xarray arrays are never loaded whole: they are worked through block by block, on the workers of
         ``client`` if there is one, and ``embedding_`` is then a Dask array, over ``store`` if that is given.
         """
-        settings = Settings.from_options(**{name: getattr(self, name) for name in OPTIONS})
+        settings = self._asked()
         views = joined(views, y, alone=self.metric == "mahalanobis")
         made = views if hasattr(views, "clock") else None  # of recordings: see `dlcca.recordings.recorded_views`
         if lazy_views := _lazy(views):
-            clock = "" if made is None else made.store
-            seed, chunks = _seed(self.random_state), self.missing_chunks
-            self._take(lazy.fit(lazy_views, settings, seed, self.client, clock, self.store, chunks), made)
+            seed, clock = _seed(self.random_state), getattr(made, "store", "")
+            self._take(lazy.fit(lazy_views, settings, seed, self.client, clock, self.store, self.missing_chunks))
         else:
             views = checked(views)
             check_varies(views)
             fitted = fit_views if self.lags is None else _fit_in_step
-            segments = None if made is None else made.segments
-            self._take(fitted(views, settings, _any_seed(self.random_state), segments=segments), made)
+            self._take(fitted(views, settings, _any_seed(self.random_state), segments=getattr(made, "segments", None)))
+        self.recordings_: Recordings | None = getattr(made, "recordings", None)
         for reason in self.warnings_:
             warnings.warn(reason, Untrusted, stacklevel=2)
         return self
+
+    def _asked(self) -> Settings:
+        """The parameters as settings, which checks them."""
+        return Settings.from_options(**{name: getattr(self, name) for name in OPTIONS})
 
     def fit_transform(self, views: Any, y: Any = None, **_: Any) -> NDArray:
         """Fit, and return ``embedding_``."""
@@ -171,9 +174,8 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         Two views may be given as ``transform(X, Y)``. The rows of the training data get exactly the coordinates in
         ``embedding_``.
         """
-        model = self._fitted()
-        views = joined(views, y)
-        if (lazy_views := _lazy(_in_order(views, model.names))) and not self.lags_.any():
+        model, views = self._fitted(), joined(views, y)
+        if lazy_views := self._in_blocks(views):
             return lazy.transform(model, lazy_views, self.missing_chunks)
         views, rows, n = in_step(self, views)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -193,10 +195,14 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         several views the largest counts. A view that is missing may be None.
         """
         model = self._fitted()
-        if (lazy_views := _lazy(_in_order(views, model.names))) and not self.lags_.any():
+        if lazy_views := self._in_blocks(views):
             return lazy.distance(model, lazy_views, self.missing_chunks)
         views, rows, n = in_step(self, views)
         return spread(model.distance(views.arrays), rows, n)
+
+    def _in_blocks(self, views: Any) -> dict[str, Any] | None:
+        """The views in the order of the model's if they are read block by block, which lags do not allow; else None."""
+        return None if self.lags_.any() else _lazy(_in_order(views, self.model_.names))
 
     def outside(self, views: Any) -> NDArray:
         """Which samples are unlike all that the fit has seen, (n,); their coordinates are guesses."""
@@ -218,63 +224,51 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         """
         if align not in ("rotation", "sign", "none"):
             raise SettingsError(f"align={align!r} is not known; {suggest(align, ('rotation', 'sign', 'none'))}")
-        if self._fitted() and self.lags_.any():
+        model = self._fitted()
+        if self.lags_.any():
             raise SettingsError("refit does not know lags yet; fit old and new rows together, with lags as they are.")
-        known, names = self._known(new, old), self._fitted().names
-        new, old = _in_order(new, names), _in_order(old, names) if old is not None else None
-        again = self._refit_lazily if _lazy(new) or (old is not None and _lazy(old)) else self._refit_here
-        result, before = again(known, new, old)
-        return self._appended(result, before, align)
+        known = self._known(new, old)
+        new, old = _in_order(new, model.names), old if old is None else _in_order(old, model.names)
+        if _lazy(new) or (old is not None and _lazy(old)):
+            if old is None:
+                raise SettingsError(
+                    "refit of Dask, Zarr or xarray arrays needs the old views too; give them as the second argument, "
+                    "or new views that are in memory."
+                )
+            where = _seed(self.random_state), self.client, self.store, self.missing_chunks
+            return self._appended(*lazy.refit(known, named(new), named(old), *where), align)
+        new = checked(new)
+        model.check(new.arrays)
+        if old is None:
+            return self._appended(refit_alone(known, new), model.coordinates(model.points), align)
+        old = checked(old)
+        model.check(old.arrays)
+        result = refit_together(known, old, new, _any_seed(self.random_state))
+        return self._appended(result, model.coordinates(old.arrays), align)
 
     def _known(self, new: Any, old: Any) -> Known:
-        model, landmarks = self._fitted(), np.asarray(self.landmarks_)
-        clock = getattr(old, "clock", None)
+        landmarks, clock = np.asarray(self.landmarks_), getattr(old, "clock", None)
         if clock is not None and len(self.embedding_) == len(clock.time):  # a run counts the invalid rows too
             landmarks = np.searchsorted(clock.rows, landmarks)
         quality = Quality(self.n_common_, dict(self.quality_), list(self.warnings_), list(self.notes_))
         segments = [getattr(views, "segments", None) for views in (old, new)]
-        return Known(model, landmarks, self.correlations_, quality, self.settings_, *segments)
-
-    def _refit_here(self, known: Known, new: Any, old: Any) -> tuple[Fit, NDArray]:
-        """The fit, and the coordinates that its first rows had before."""
-        new = checked(new)
-        known.model.check(new.arrays)
-        if old is None:
-            return refit_alone(known, new), known.model.coordinates(known.model.points)
-        old = checked(old)
-        known.model.check(old.arrays)
-        return refit_together(known, old, new, _any_seed(self.random_state)), known.model.coordinates(old.arrays)
-
-    def _refit_lazily(self, known: Known, new: Any, old: Any) -> tuple[Fit, NDArray]:
-        if old is None:
-            raise SettingsError(
-                "refit of Dask, Zarr or xarray arrays needs the old views too; give them as the second argument, or "
-                "new views that are in memory."
-            )
-        seed, chunks = _seed(self.random_state), self.missing_chunks
-        return lazy.refit(known, named(new), named(old), seed, self.client, self.store, chunks)
+        return Known(self.model_, landmarks, self.correlations_, quality, self.settings_, *segments)
 
     def _appended(self, result: Fit, before: NDArray, align: str) -> LocalCCA:
-        """The fit as an estimator, its axes laid on those of this one."""
+        """The fit as an estimator with the axes of this one; its first rows had the coordinates ``before``."""
         after = np.asarray(result.embedding[: len(before)], dtype=np.float64)
         R = np.eye(after.shape[1]) if align == "none" else rotation(after, before, only_signs=align == "sign")
         made = LocalCCA(**self.get_params())
         made._take(result)
         made.model_ = aligned(result.model, self.model_, R)
         made.embedding_ = (result.embedding @ R).astype(result.embedding.dtype)
-        kept = len(self.landmarks_)
-        kind = self.settings_.neighborhoods.kind
-        made.settings_ = self.settings_.with_options(landmarks=len(result.landmarks), neighborhoods=kind)
-        made.choices_ = [*self.choices_, f"landmarks = {len(result.landmarks)}: {kept} kept, as rows were appended"]
+        kept, m = len(self.landmarks_), len(result.landmarks)
+        made.settings_ = self.settings_.with_options(landmarks=m, neighborhoods=self.settings_.neighborhoods.kind)
+        made.choices_ = [*self.choices_, f"landmarks = {m}: {kept} kept, as rows were appended"]
         made.recordings_ = self.recordings_
-        moved = change(after @ R, before)
-        made.change_ = {
-            **vars(moved),
-            "correlations": moved.correlations.tolist(),
-            "landmarks_kept": kept,
-            "landmarks_added": len(result.landmarks) - kept,
-            "rotation": R.tolist(),
-        }
+        moved = vars(change(after @ R, before))
+        counts = {"landmarks_kept": kept, "landmarks_added": m - kept}
+        made.change_ = {**moved, "correlations": moved["correlations"].tolist(), **counts, "rotation": R.tolist()}
         return made
 
     def score(self, views: Any, y: Any = None) -> float:
@@ -287,8 +281,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         from sklearn.model_selection import cross_val_predict
         from sklearn.neighbors import KNeighborsRegressor
 
-        views, _, _ = in_step(self, joined(views, y, alone=self.metric == "mahalanobis"))
-        arrays = checked(views).present
+        arrays = checked(in_step(self, joined(views, y, alone=self.metric == "mahalanobis"))[0]).present
         E = self._fitted().coordinates(arrays)
         regressor = KNeighborsRegressor(n_neighbors=min(10, max(1, len(E) // 5)), weights="distance")
         return min(float(r2_score(E, cross_val_predict(regressor, X, E, cv=min(5, len(E))))) for X in arrays)
@@ -304,18 +297,18 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     def summary(self) -> str:
         """The result and every choice made on the way, in plain sentences."""
         self._fitted()
-        spectrum = " ".join(f"{value:.3f}" for value in self.eigenvalues_)
-        lines = [
-            *self._common_lines(),
-            *lag_lines(self.quality_),
-            f"Eigenvalues {spectrum}.",
-            *(str(self.stability_).splitlines() if getattr(self, "stability_", None) is not None else []),
-            *(f"Warning: {reason}" for reason in self.warnings_),
-            *(f"Note: {note}" for note in self.notes_),
-            "Chosen:",
-            *(f"  {line}" for line in self.choices_),
-        ]
-        return "\n".join(lines)
+        return "\n".join(
+            [
+                *self._common_lines(),
+                *lag_lines(self.quality_),
+                f"Eigenvalues {' '.join(f'{value:.3f}' for value in self.eigenvalues_)}.",
+                *([] if self.stability_ is None else [str(self.stability_)]),
+                *(f"Warning: {reason}" for reason in self.warnings_),
+                *(f"Note: {note}" for note in self.notes_),
+                "Chosen:",
+                *(f"  {line}" for line in self.choices_),
+            ]
+        )
 
     def _common_lines(self) -> list[str]:
         """The size of the fit, and whether anything is common, if it was tested."""
@@ -347,49 +340,37 @@ class LocalCCA(TransformerMixin, BaseEstimator):
 
     def _saved(self) -> tuple[Model, dict[str, NDArray], dict[str, Any]]:
         """What `save` writes: the model, more arrays by name, and plain facts."""
-        model = self._fitted()
+        model, recorded = self._fitted(), self.recordings_
         arrays = {name: np.asarray(getattr(self, f"{name}_")) for name in _SAVED_ARRAYS}
-        params = {name: value for name, value in self.get_params().items() if name in OPTIONS}
+        arrays |= {} if recorded is None else recorded.scaling
+        arrays |= {f"local_quality/{name}": X for name, X in self.local_quality_.items()}
+        arrays |= {} if self.common_strength_ is None else {"common_strength": self.common_strength_}
         facts = {
             **{name: getattr(self, f"{name}_") for name in _SAVED_FACTS},
-            "params": Settings.from_options(**params).to_dict(),
+            "params": self._asked().to_dict(),
             "settings": self.settings_.to_dict(),
             "notes": self.notes_,
             "lags": self.lags_.tolist(),
             "versions": run_store.versions(),
-            "recordings": None if self.recordings_ is None else self.recordings_.facts,
+            "recordings": None if recorded is None else recorded.facts,
         }
-        if self.recordings_ is not None:
-            arrays |= self.recordings_.scaling
-        arrays |= {f"local_quality/{name}": X for name, X in self.local_quality_.items()}
-        if self.common_strength_ is not None:
-            arrays["common_strength"] = self.common_strength_
         return model, arrays, facts
 
     def _as_run(self, time: NDArray, **facts: Any) -> run_store.Run:
         """The fit as a finished run; ``facts`` are what only the caller knows, as the fingerprint."""
-        model = self._fitted()
-        return run_store.Run(
-            embedding=np.asarray(self.embedding_),
-            time=time,
-            eigenvalues=self.eigenvalues_,
-            landmarks=self.landmarks_,
-            correlations=self.correlations_,
-            n_common=self.n_common_,
-            quality=self.quality_,
-            warnings=self.warnings_,
-            views={name: points.shape[1] for name, points in zip(model.names, model.points, strict=True)},
-            settings=self.settings_.to_dict(),
-            choices=self.choices_,
-            local=self.local_quality_,
-            **facts,
-        )
+        model, same = self._fitted(), ("eigenvalues", "landmarks", "correlations", *_SAVED_FACTS)
+        facts |= {name: getattr(self, f"{name}_") for name in same}
+        facts |= {"settings": self.settings_.to_dict(), "local": self.local_quality_}
+        views = {name: points.shape[1] for name, points in zip(model.names, model.points, strict=True)}
+        return run_store.Run(embedding=np.asarray(self.embedding_), time=time, views=views, **facts)
 
-    def _take(self, result: Fit, recorded: Any = None) -> None:
+    def _take(self, result: Fit) -> None:
         """The results of a fit, under the names that users know."""
         self.stability_: Any = None  # of an earlier fit, if `dlcca.stability` was called
         self.model_ = result.model
-        lags = result.choices.settings.neighborhoods.lags
+        self.settings_ = result.choices.settings
+        self.choices_ = result.choices.lines()
+        lags = self.settings_.neighborhoods.lags
         self.lags_ = np.zeros(len(result.model.names), np.int64) if lags is None else np.asarray(lags, np.int64)
         self.embedding_ = result.embedding
         self.eigenvalues_ = result.eigenvalues[1:]
@@ -402,9 +383,6 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         self.notes_ = result.quality.notes
         self.local_quality_ = result.quality.local
         self.common_strength_ = result.quality.strength
-        self.settings_ = result.choices.settings
-        self.choices_ = result.choices.lines()
-        self.recordings_: Recordings | None = None if recorded is None else recorded.recordings
 
     def _fitted(self) -> Model:
         if not hasattr(self, "model_"):
@@ -421,13 +399,9 @@ class LocalCCA(TransformerMixin, BaseEstimator):
 
         return normalize_token((type(self), vars(self)))
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
-
     def get_feature_names_out(self, input_features: Any = None) -> NDArray:
         """Names of the coordinates, for scikit-learn's pipelines."""
-        count = len(self._fitted().scale)
-        return np.array([f"common{i}" for i in range(count)], dtype=object)
+        return np.array([f"common{i}" for i in range(len(self._fitted().scale))], dtype=object)
 
     def set_params(self, **params: Any) -> LocalCCA:
         """Change parameters; an unknown one is an error that names the nearest."""
@@ -459,21 +433,15 @@ def _fit_in_step(views: Views, settings: Settings, seed: int, *, segments: NDArr
     views, rows, segments = paired(views, found.rows, segments)
     result = fit_views(views, settings, seed, segments=segments)
     quality, choices = result.quality, result.choices
+    measures, notes = {**quality.measures, "lags": found.measures}, [*quality.notes, *found.notes]
+    strength = None if quality.strength is None else spread(quality.strength, rows, found.n)
+    settings, reasons = choices.settings.with_options(lags=found.rows.tolist()), {**choices.reasons, "lags": found.why}
     return replace(
         result,
         embedding=spread(result.embedding, rows, found.n),
         landmarks=rows[result.landmarks],
-        quality=replace(
-            quality,
-            measures={**quality.measures, "lags": found.measures},
-            notes=[*quality.notes, *found.notes],
-            strength=None if quality.strength is None else spread(quality.strength, rows, found.n),
-        ),
-        choices=replace(
-            choices,
-            settings=choices.settings.with_options(lags=found.rows.tolist()),
-            reasons={**choices.reasons, "lags": found.why},
-        ),
+        quality=replace(quality, measures=measures, notes=notes, strength=strength),
+        choices=replace(choices, settings=settings, reasons=reasons),
     )
 
 
@@ -493,29 +461,24 @@ def open_model(path: str | Path) -> LocalCCA:
     model, arrays, facts = model_store.load(run_store.model_of(path) if is_run else path)
     if is_run:
         arrays["embedding"] = run_store.lazy_embedding(path)
-    estimator = LocalCCA.from_settings(Settings.from_dict(_plain(facts["params"])))
-    estimator.model_ = model
-    for name in _SAVED_ARRAYS:
-        setattr(estimator, f"{name}_", arrays[name])
-    for name in _SAVED_FACTS:
-        setattr(estimator, f"{name}_", facts[name])
+    # Row numbers that were given are not in saved settings; they are arrays of their own.
+    asked, settings = (
+        Settings.from_dict({s: {k: v for k, v in said.items() if v != "given"} for s, said in facts[name].items()})
+        for name in ("params", "settings")
+    )
+    estimator = LocalCCA.from_settings(asked)
+    estimator.model_, estimator.settings_, estimator.stability_ = model, settings, None
+    for name in (*_SAVED_ARRAYS, *_SAVED_FACTS):
+        setattr(estimator, f"{name}_", arrays[name] if name in arrays else facts[name])
     estimator.bandwidth_ = float(arrays["bandwidth"]) if arrays["bandwidth"].ndim == 0 else arrays["bandwidth"]
     estimator.notes_ = facts.get("notes", facts["quality"].get("notes", []))
     estimator.lags_ = np.array(facts.get("lags", [0] * len(model.names)), np.int64)
-    estimator.local_quality_ = {
-        name.removeprefix("local_quality/"): X for name, X in arrays.items() if name.startswith("local_quality/")
-    }
+    local = [name for name in arrays if name.startswith("local_quality/")]
+    estimator.local_quality_ = {name.removeprefix("local_quality/"): arrays[name] for name in local}
     estimator.common_strength_ = arrays.get("common_strength")
-    estimator.settings_ = Settings.from_dict(_plain(facts["settings"]))
     scaling = {name: X for name, X in arrays.items() if name.startswith("scaling/")}
     estimator.recordings_ = Recordings(facts["recordings"], scaling) if facts.get("recordings") else None
-    estimator.stability_ = None
     return estimator
-
-
-def _plain(sections: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Saved settings without the row numbers that were given, which are arrays of their own."""
-    return {name: {k: v for k, v in values.items() if v != "given"} for name, values in sections.items()}
 
 
 def _in_order(views: Any, names: tuple[str, ...]) -> Any:
@@ -542,16 +505,16 @@ def in_step(model: LocalCCA, views: Any) -> tuple[Views, NDArray[np.int64], int]
 
 def _lazy(views: Any) -> dict[str, Any] | None:
     """The views by name if any of them is read in parts (Dask, Zarr, xarray over them), else None."""
-    if isinstance(views, Views):
-        return None
-    named_views = named(views)
-    return named_views if any(lazy.is_lazy(X) for X in named_views.values()) else None
+    by_name = {} if isinstance(views, Views) else named(views)
+    return by_name if any(map(lazy.is_lazy, by_name.values())) else None
 
 
 def _seed(random_state: Any) -> int | None:
     """A seed that can be stored, from a seed, a Generator or scikit-learn's RandomState; None if any will do."""
-    if random_state is None or isinstance(random_state, int | np.integer):
-        return None if random_state is None else int(random_state)
+    if random_state is None:
+        return None
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(np.iinfo(np.int32).max)
     return int(np.random.default_rng(random_state).integers(np.iinfo(np.int64).max))

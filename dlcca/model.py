@@ -69,10 +69,8 @@ class Model:
         self.check(views)
         given, kind = [X for X in views if X is not None], COORDINATES[self.reading]
         rows = max(1, BLOCK_ENTRIES // self.n_landmarks)
-        blocks = [
-            kind.read(self.kernel_rows([None if X is None else X[first : first + rows] for X in views]), self)
-            for first in range(0, len(given[0]), rows)
-        ]
+        cuts = [slice(first, first + rows) for first in range(0, len(given[0]), rows)]
+        blocks = [kind.read(self.kernel_rows([None if X is None else X[c] for X in views]), self) for c in cuts]
         E = np.concatenate(blocks) if blocks else np.empty((0, len(self.scale)))
         return E if self.rotation is None else E @ self.rotation
 
@@ -89,21 +87,13 @@ class Model:
 
     @cached_property
     def known_reach(self) -> NDArray[np.float64]:
-        """``reach``, or what the landmarks alone tell of it: their distances from each other."""
-        return self.reach_of(self.points, np.arange(self.n_landmarks)) if self.reach is None else self.reach
-
-    def reach_of(
-        self, views: Sequence[NDArray], landmarks: NDArray, rows: NDArray | None = None, *, apart: int = 1
-    ) -> NDArray[np.float64]:
-        """The reach (K,) of the landmarks over views (n, d_v) of the fit; 0 in a view that is not used.
-
-        ``landmarks`` are their row numbers, ``rows`` those of the samples if they are not all; landmarks fewer than
-        ``apart`` rows away do not count.
-        """
-        exclusion = Exclusion(np.arange(len(views[0])) if rows is None else rows, landmarks, apart)
-        found = np.zeros(len(self.names))
+        """``reach``, or what the landmarks alone tell of it: their distances from each other; 0 in an unused view."""
+        if self.reach is not None:
+            return self.reach
+        found, rows = np.zeros(len(self.names)), np.arange(self.n_landmarks)
         for v in self.needed:
-            found[v] = coverage_radius(nearest_distances(views[v], self.points[v], exclusion), self.points[v])
+            others = nearest_distances(self.points[v], self.points[v], Exclusion(rows, rows, 1))
+            found[v] = coverage_radius(others, self.points[v])
         return found
 
     def kernel_rows(self, views: Sequence[NDArray | None]) -> list[Any]:
@@ -125,16 +115,12 @@ class Model:
         ]
         return FUSIONS[self.fusion].fused(parts)
 
-    def axes_of(self, v: int) -> Axes | None:
-        """The axes along which a view's links are nearest."""
-        return self.axes[v] if self.axes else None
-
     def view_rows(self, v: int, X: NDArray) -> Any:
         """Kernel rows of one view, up to a factor of each row."""
         points, F, unit = self.points[v], self.factors[v], self.units[v]
         if self.n_links is None:
             return relative_rows(landmark_distances(X, points, F), unit)
-        links = nearest_links(X, points, self.n_links, self.axes_of(v))
+        links = nearest_links(X, points, self.n_links, self.axes[v] if self.axes else None)
         return sparse_rows(relative_rows(linked_distances(X, points, F, links), unit), links, len(points))
 
     def check(self, views: Sequence[Any]) -> None:
@@ -144,16 +130,17 @@ class Model:
                 f"{len(views)} views were given to a model of {len(self.names)} ({', '.join(self.names)}); "
                 "give None for a view that is missing."
             )
-        for name, X, points in zip(self.names, views, self.points, strict=True):
-            if X is not None and X.shape[1] != points.shape[1]:
-                turned = " Transpose it (X.T): rows are samples." if X.shape[0] == points.shape[1] else ""
-                raise DataError(
-                    f"view {name!r} has {X.shape[1]} channels; the model was fitted with {points.shape[1]}.{turned}"
-                )
-        self.check_present([name for name, X in zip(self.names, views, strict=True) if X is not None])
+        present = {name: v for v, name in enumerate(self.names) if views[v] is not None}
+        for name, v in present.items():
+            (rows, d), d_fit = views[v].shape, self.points[v].shape[1]
+            if d != d_fit:
+                turned = " Transpose it (X.T): rows are samples." if rows == d_fit else ""
+                raise DataError(f"view {name!r} has {d} channels; the model was fitted with {d_fit}.{turned}")
+        self.check_present([*present])
 
     def check_present(self, names: Sequence[str]) -> None:
         """An error if the fusion cannot do with these views alone."""
-        if not any(self.names[v] in names for v in self.needed):
-            needed = ", ".join(repr(self.names[v]) for v in self.needed)
-            raise DataError(f"fusion {self.fusion!r} of this model reads only {needed}, which is missing.")
+        needed = [self.names[v] for v in self.needed]
+        if not set(needed) & set(names):
+            missing = ", ".join(map(repr, needed))
+            raise DataError(f"fusion {self.fusion!r} of this model reads only {missing}, which is missing.")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dlcca.errors import DataError, SettingsError
 from dlcca.report import figures
 from dlcca.report.landmarks import strengths
+from dlcca.report.rows import evenly
 from dlcca.report.spectrum import SpectrumEstimator
 from dlcca.report.time_axis import TimeAxis
 
@@ -56,21 +57,22 @@ class Plots:
         label : of the colours
         style : for matplotlib's scatter
         """
-        ax = _axes(ax)
-        n, q = self._model.embedding_.shape
+        ax, embedding = _axes(ax), self._model.embedding_
+        n, q = embedding.shape
         in_space = getattr(ax, "name", "") == "3d"
-        shown = (0, 1, 2) if in_space and tuple(coordinates) == (0, 1) else tuple(coordinates)
-        _check_coordinates(shown, q, 3 if in_space else 2)
-        rows = np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int))
+        shown, needed = tuple(coordinates), 3 if in_space else 2
+        shown = (0, 1, 2) if in_space and shown == (0, 1) else shown
+        if len(shown) < needed or any(not 0 <= i < q for i in shown):
+            advice = f" Fit with n_components={needed} or more." if q < needed else ""
+            raise SettingsError(f"coordinates={shown}; {needed} of 0 to {q - 1} are needed here.{advice}")
+        rows = evenly(n, MOST_POINTS)
         values = rows if color is None else _of_rows(color, n, rows)
-        points = figures.draw_embedding(
-            ax, np.asarray(self._model.embedding_[rows]), values, coordinates=shown, **style
-        )
+        points = figures.draw_embedding(ax, np.asarray(embedding[rows]), values, coordinates=shown, **style)
         stability = getattr(self._model, "stability_", None)
         if stability is not None and not in_space:
-            some = np.flatnonzero(np.isfinite(np.asarray(self._model.embedding_).sum(axis=1)))
-            some = some[np.unique(np.linspace(0, len(some) - 1, min(len(some), MOST_CROSSES)).round().astype(int))]
-            E, band = np.asarray(self._model.embedding_[some]), stability.band[some]
+            some = np.flatnonzero(np.isfinite(np.asarray(embedding).sum(axis=1)))
+            some = some[evenly(len(some), MOST_CROSSES)]
+            E, band = np.asarray(embedding[some]), stability.band[some]
             figures.draw_bands(ax, E, band, stability.reproducibility, coordinates=shown)
         if "c" not in style and ax.figure is not None:
             ax.figure.colorbar(points, ax=ax, label=label or ("sample" if color is None else ""))
@@ -119,8 +121,7 @@ class Plots:
         if time is not None:
             at = _of_rows(time, n, landmarks)
             time_axis = TimeAxis("s", float(np.min(at)), float(np.max(at)))
-        edge = model.quality_.get("null_edge")
-        found = strengths(at, np.asarray(model.correlations_), getattr(model, "local_quality_", {}), edge)
+        found = strengths(at, model.correlations_, model.local_quality_, model.quality_.get("null_edge"))
         if not found or len(model.model_.names) < 2:
             raise DataError("strength is of two or more views; this model has one.")
         ax = _axes(ax)
@@ -136,12 +137,6 @@ def _axes(ax: Any) -> Any:
     import matplotlib.pyplot as plt
 
     return plt.subplots(layout="constrained")[1]
-
-
-def _check_coordinates(shown: Sequence[int], q: int, needed: int) -> None:
-    if len(shown) < needed or any(not 0 <= i < q for i in shown):
-        advice = f" Fit with n_components={needed} or more." if q < needed else ""
-        raise SettingsError(f"coordinates={tuple(shown)}; {needed} of 0 to {q - 1} are needed here.{advice}")
 
 
 def _of_rows(values: Any, n: int, rows: NDArray) -> NDArray[np.float64]:

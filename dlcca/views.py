@@ -76,17 +76,15 @@ def checked(views: Any, *, may_be_none: bool = False) -> Views:
     views = Views.of(views)
     if not views.arrays:
         raise DataError("no views were given; give at least one array of shape (samples, channels), usually two.")
-    if not views.present or (len(views.present) < len(views.arrays) and not may_be_none):
-        missing = [name for name, X in zip(views.names, views.arrays, strict=True) if X is None]
-        raise DataError(f"view {', '.join(missing)} is None; only transform may lack a view, and never all of them.")
+    missing = ", ".join(name for name, X in zip(views.names, views.arrays, strict=True) if X is None)
+    if not views.present or (missing and not may_be_none):
+        raise DataError(f"view {missing} is None; only transform may lack a view, and never all of them.")
     _check_lengths(views)
     dtype = np.result_type(*views.present)
     for name, X in zip(views.names, views.arrays, strict=True):
         if X is not None:
             refuse_masked(X, name)
-            if not in_range(X, dtype):
-                _check_finite(X, name)
-                check_largest(X, name, dtype)
+            check_largest(X, name, dtype)
     return Views(tuple(None if X is None else X.astype(dtype, copy=False) for X in views.arrays), views.names)
 
 
@@ -113,18 +111,23 @@ def in_range(X: NDArray, dtype: Any = None) -> bool:
 
 
 def check_largest(X: NDArray, name: str, dtype: Any, *, first: int = 0) -> None:
-    """Refuse finite values (n, d) that are too large for ``dtype``, if there are any; X begins with row ``first``."""
+    """Refuse values (n, d) that are not finite, or too large for ``dtype``; X begins with row ``first``."""
     if in_range(X, dtype):
         return
-    largest = LARGEST[np.dtype(dtype)]
-    large = np.abs(X) > largest
-    row, channel = (int(i) for i in np.argwhere(large)[0])
-    rows = int(large.any(axis=1).sum())
+    bad, largest = ~np.isfinite(X), LARGEST[np.dtype(dtype)]
+    if bad.any():
+        row, channel, rows, _ = _first(bad)
+        what = "NaN" if np.isnan(X[row, channel]) else "infinity"
+        raise DataError(
+            f"view {name!r} holds {what} in row {first + row}, channel {channel} ({int(bad.sum())} such entries in "
+            f"{rows} rows); all must be finite. Remove these rows from every view."
+        )
+    row, channel, rows, counted = _first(np.abs(X) > largest)
     power = int(np.floor(np.log10(np.abs(X).max())))
     most = rows > len(X) // 2
     advice = f"Divide the view by 1e{power}" if most else "Remove these rows from every view, or correct them"
     raise DataError(
-        f"view {name!r} holds {X[row, channel]:.6g} in row {first + row}, channel {channel} ({_counted(rows)} with "
+        f"view {name!r} holds {X[row, channel]:.6g} in row {first + row}, channel {channel} ({counted} with "
         f"such values); at most {largest:.0e} is allowed in {np.dtype(dtype)}, so that squares are finite. {advice}."
     )
 
@@ -143,17 +146,18 @@ def refuse_masked(X: Any, name: str, first: int = 0) -> None:
     """An error if values of X are masked, as those of a NumPy masked array may be; X begins with row ``first``."""
     if not np.ma.isMaskedArray(X) or not (mask := np.ma.getmaskarray(X)).any():
         return
-    mask = mask.reshape(len(mask), -1)
-    row, channel = (int(i) for i in np.argwhere(mask)[0])
-    rows = int(mask.any(axis=1).sum())
+    row, channel, _, counted = _first(mask.reshape(len(mask), -1))
     raise DataError(
-        f"view {name!r} is masked in row {first + row}, channel {channel} ({_counted(rows)} with masked values); all "
+        f"view {name!r} is masked in row {first + row}, channel {channel} ({counted} with masked values); all "
         "values are needed. Remove these rows from every view, or fill in their values."
     )
 
 
-def _counted(rows: int) -> str:
-    return f"{rows} row{'s' * (rows != 1)}"
+def _first(bad: NDArray[np.bool_]) -> tuple[int, int, int, str]:
+    """Row and channel of the first bad entry, how many rows have one, and the same in words."""
+    row, channel = np.argwhere(bad)[0].tolist()
+    rows = int(bad.any(axis=1).sum())
+    return row, channel, rows, f"{rows} row{'s' * (rows != 1)}"
 
 
 def joined(views: Any, y: Any, *, alone: bool = False) -> Any:
@@ -166,7 +170,13 @@ def joined(views: Any, y: Any, *, alone: bool = False) -> Any:
         return views
     refuse_mne(views, "view 1")
     refuse_mne(y, "view 2")
-    n_axes = len(np.shape(y)) if hasattr(y, "shape") else _depth(y)
+    if hasattr(y, "shape"):
+        n_axes = len(np.shape(y))
+    elif isinstance(y, Sequence) and not isinstance(y, str | bytes):
+        n_axes = 1 if all(np.ndim(item) == 0 for item in y) else 2  # labels are numbers or words
+    else:
+        kind = type(y).__name__
+        raise DataError(f"y is of type {kind}; an array (samples, channels) or labels (samples,) are needed.")
     if _is_container(views):
         if n_axes == 1:
             return views
@@ -190,15 +200,6 @@ def _is_container(views: Any) -> bool:
     if isinstance(views, Views) or not hasattr(views, "shape") or hasattr(views, "data_vars"):
         return True
     return len(views.shape) > 2 or getattr(getattr(views, "columns", None), "nlevels", 1) == 2
-
-
-def _depth(y: Any) -> int:
-    """Dimensions of labels in a list: 1 if its items are numbers or words."""
-    if not isinstance(y, Sequence) or isinstance(y, str | bytes):
-        raise DataError(
-            f"y is of type {type(y).__name__}; an array (samples, channels) or labels (samples,) are needed."
-        )
-    return 1 if all(np.ndim(item) == 0 for item in y) else 2
 
 
 def named(views: Any) -> dict[str, Any]:
@@ -249,15 +250,13 @@ def refuse_mne(X: Any, name: str) -> None:
     """An error if X is an object of MNE, which has channels first and its samples elsewhere."""
     if type(X).__module__.split(".")[0] != "mne":
         return
-    kind = type(X).__name__
-    if hasattr(X, "n_times"):
-        advice = "dlcca.from_mne(raw, {'eeg': 'eeg', 'ecg': ['ECG1']}) makes views of a Raw; or give raw.get_data().T"
-    else:
-        advice = (
-            "Make the views of the Raw that it was cut from, by dlcca.from_mne; or give arrays, such as "
-            "numpy.hstack(epochs.get_data()).T, in which no window of time should cross from one epoch to the next"
-        )
-    raise DataError(f"view {name!r} is an MNE {kind}; an array (samples, channels) is needed. {advice}.")
+    advice = (
+        "dlcca.from_mne(raw, {'eeg': 'eeg', 'ecg': ['ECG1']}) makes views of a Raw; or give raw.get_data().T"
+        if hasattr(X, "n_times")
+        else "Make the views of the Raw that it was cut from, by dlcca.from_mne; or give arrays, such as "
+        "numpy.hstack(epochs.get_data()).T, in which no window of time should cross from one epoch to the next"
+    )
+    raise DataError(f"view {name!r} is an MNE {type(X).__name__}; an array (samples, channels) is needed. {advice}.")
 
 
 def transposed(n: int, dims: Sequence[int]) -> str:
@@ -287,17 +286,6 @@ def _check_lengths(views: Views) -> None:
     shapes = {name: X.shape for name, X in zip(views.names, views.arrays, strict=True) if X is not None}
     if len({shape[0] for shape in shapes.values()}) > 1:
         raise DataError(differing(shapes))
-
-
-def _check_finite(X: NDArray, name: str) -> None:
-    bad = ~np.isfinite(X)
-    if bad.any():
-        row, channel = (int(i) for i in np.argwhere(bad)[0])
-        what = "NaN" if np.isnan(X[row, channel]) else "infinity"
-        raise DataError(
-            f"view {name!r} holds {what} in row {row}, channel {channel} ({int(bad.sum())} such entries in "
-            f"{int(bad.any(axis=1).sum())} rows); all must be finite. Remove these rows from every view."
-        )
 
 
 # Cross-validation of scikit-learn must split the rows of views, never the list that holds them.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,26 +26,15 @@ def demo(
     made = demonstration.run(out, console.step)
     console.say(made.summary, f"\n{demonstration.sentence(made.found)}\n")
     console.next_steps(
-        {
-            "look at the report": str(made.report),
-            "find what your recordings share": "from dlcca import LocalCCA; LocalCCA().fit([X, Y]).embedding_",
-            "rerun the paper's experiments": "dlcca reproduce",
-        }
+        ("look at the report", str(made.report)),
+        ("find what your recordings share", "from dlcca import LocalCCA; LocalCCA().fit([X, Y]).embedding_"),
+        ("rerun the paper's experiments", "dlcca reproduce"),
     )
     run = made.run
-    document = {
-        "store": str(made.store),
-        "report": str(made.report),
-        "correlations": made.found,
-        "samples": len(run.embedding),
-        "landmarks": len(run.landmarks),
-        "n_common": run.n_common,
-        "eigenvalues": run.eigenvalues.tolist(),
-        "quality": run.quality,
-        "warnings": run.warnings,
-        "fingerprint": run.fingerprint,
-    }
-    console.finish(document, run.warnings)
+    document: dict[str, Any] = {"store": str(made.store), "report": str(made.report), "correlations": made.found}
+    document |= {"samples": len(run.embedding), "landmarks": len(run.landmarks)}
+    document |= {name: getattr(run, name) for name in ("n_common", "quality", "warnings", "fingerprint")}
+    console.finish({**document, "eigenvalues": run.eigenvalues.tolist()}, run.warnings)
 
 
 @verb(example="dlcca reproduce --out reproduce-output")
@@ -60,6 +48,10 @@ def reproduce(
     """
     import warnings
 
+    from rich.console import Console as Terminal
+    from rich.table import Table
+    from rich.text import Text
+
     from dlcca import reproduce as experiments
     from dlcca.errors import Untrusted
 
@@ -67,23 +59,14 @@ def reproduce(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Untrusted)
         rows = experiments.run(out, console.step)
-    console.say(_table(rows), f"The figures are in {out}.")
-    document = [{name: getattr(row, name) for name in ("figure", "expected", "got", "met")} for row in rows]
-    missed = [f"{row.figure}: expected {row.expected}, got {row.got}" for row in rows if row.met is False]
-    console.finish({"out": str(out), "rows": document}, missed)
-
-
-def _table(rows: Sequence[Any]) -> str:
-    """The numbers beside what is expected of them."""
-    from rich.console import Console as Terminal
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table("figure", "expected", "got", "met")
     for row in rows:
-        met = {True: Text("yes", "green"), False: Text("no", "bold red")}.get(row.met, Text("reported"))
+        met = {True: Text("yes", "green"), False: Text("no", "bold red"), None: Text("reported")}[row.met]
         table.add_row(Text(str(row.figure)), Text(str(row.expected)), Text(str(row.got)), met)
     terminal = Terminal(width=None if sys.stdout.isatty() else 120)
     with terminal.capture() as text:
         terminal.print(table)
-    return text.get().rstrip("\n")
+    console.say(text.get().rstrip("\n"), f"The figures are in {out}.")
+    document = [{name: getattr(row, name) for name in ("figure", "expected", "got", "met")} for row in rows]
+    missed = [f"{row.figure}: expected {row.expected}, got {row.got}" for row in rows if row.met is False]
+    console.finish({"out": str(out), "rows": document}, missed)

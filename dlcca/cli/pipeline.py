@@ -17,9 +17,6 @@ At = Annotated[str | None, typer.Option(metavar="HH:MM", help="Every day at this
 When = Annotated[str | None, typer.Option("--schedule", metavar="CRON", help="An expression of cron instead.")]
 
 
-# Runs.
-
-
 @verb(example="dlcca pipeline run pipeline.toml")
 def run(console: Console, file: File, cluster: Cluster = None) -> None:
     """Embed what is new, publish it, check for drift, and refit the model if that is due.
@@ -40,19 +37,17 @@ def backfill(
     first: Annotated[str | None, typer.Option("--from", metavar="DAY", help="The first day. Default: all.")] = None,
     last: Annotated[str | None, typer.Option("--to", metavar="DAY", help="The last day.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Also try what was refused or held back.")] = False,
-    anew: Annotated[
-        bool, typer.Option("--anew", help="Fit a new model, of other settings too, and do all days.")
-    ] = False,
+    anew: Annotated[bool, typer.Option("--anew", help="Fit a new model, of other settings too; do all days.")] = False,
     cluster: Cluster = None,
 ) -> None:
     """Embed days again with the model in use, as far as another made them.
 
     What is published stands until the new rows are there. New files are embedded as well, as by dlcca pipeline run.
     """
-    from dlcca.pipelines import nightly_run
+    from dlcca.pipelines.nightly_run import backfill as embed_again
 
-    options: dict[str, Any] = {"again": again, "anew": anew, "cluster": cluster, "say": console.step}
-    _finish(console, file, lambda: nightly_run.backfill(file, first, last, **options))
+    days, say = (first, last), console.step
+    _finish(console, file, lambda: embed_again(file, *days, again=again, anew=anew, cluster=cluster, say=say))
 
 
 def _finish(console: Console, file: Path, work: Callable[[], Any]) -> None:
@@ -66,14 +61,10 @@ def _finish(console: Console, file: Path, work: Callable[[], Any]) -> None:
     except Busy as busy:
         code = busy.exit_code if settings.read(file).pipeline.busy == "fail" else 0
         text = f"{file}: {busy}; this one ends."
-        console.warn(text) if code else console.say(text)
-        console.finish({"busy": True, "text": text}, code=code)
-        return
+        (console.warn if code else console.say)(text)
+        return console.finish({"busy": True, "text": text}, code=code)
     (console.warn if summary.exit_code and not console.as_json else console.say)(*summary.lines())
     console.finish(summary.document(), code=summary.exit_code)
-
-
-# State.
 
 
 @verb(example="dlcca pipeline status pipeline.toml --json")
@@ -130,9 +121,6 @@ def page(
     console.finish({"page": str(place)})
 
 
-# Models and storage.
-
-
 @verb(example="dlcca pipeline rollback pipeline.toml --to 1")
 def rollback(
     console: Console,
@@ -173,9 +161,6 @@ def retain(
     console.finish(vars(found))
 
 
-# Set-up.
-
-
 @verb(example="dlcca pipeline examples --out my-settings")
 def examples(console: Console, out: CopyTo = None) -> None:
     """Print where the example settings are, or copy them.
@@ -197,7 +182,7 @@ def install(
     at: At = None,
     schedule: When = None,
     environment: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Lines NAME=value that a run is given, for secrets.")
+        str | None, typer.Option(metavar="FILE", help="Lines NAME=value for runs, as secrets.")
     ] = None,
     apply: Annotated[bool, typer.Option("--apply", "--yes", help="Install it; else it is only printed.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Uninstall it (with --apply).")] = False,
@@ -213,10 +198,10 @@ def install(
     if cron == systemd:
         raise SettingsError("give one of --cron or --systemd.")
     job = schedules.job(file, _schedule(at, schedule), cluster, environment)
-    found = _install_cron(job, apply, remove) if cron else _install_systemd(job, apply, remove)
-    console.say(*(text.rstrip("\n") for text in found["files"].values()))
-    (console.say if apply else console.warn)(*found["lines"])
-    console.finish({**found, "applied": apply})
+    files, changed, lines = _install(job, apply, remove, by_systemd=systemd)
+    console.say(*(text.rstrip("\n") for text in files.values()))
+    (console.say if apply else console.warn)(*lines)
+    console.finish({"files": files, "changed": changed, "lines": lines, "applied": apply})
 
 
 @verb(example="dlcca pipeline serve pipeline.toml --at 02:30")
@@ -249,7 +234,6 @@ def serve(
 
 
 def _schedule(at: str | None, schedule: str | None) -> Any:
-    """The schedule that these options mean."""
     from dlcca.pipelines.schedule import Schedule
 
     if at is not None and schedule is not None:
@@ -257,47 +241,40 @@ def _schedule(at: str | None, schedule: str | None) -> Any:
     return Schedule.of(schedule) if schedule is not None else Schedule.at(at or "02:00")
 
 
-def _install_cron(job: Any, apply: bool, remove: bool) -> dict[str, Any]:
+def _install(job: Any, apply: bool, remove: bool, *, by_systemd: bool) -> tuple[dict[str, str], bool, list[str]]:
+    """The texts that are shown by name, whether anything was changed, and what to say about it."""
     from dlcca.pipelines import schedule
 
+    for_all = by_systemd and schedule.is_for_all()
+    place = schedule.unit_folder(for_all) if by_systemd else None
     if not apply:
-        files = {} if remove else {"crontab": schedule.cron_entry(job)}
-        return {"files": files, "changed": False, "lines": [_preview("the crontab of this user", remove)]}
-    before = schedule.read_crontab()
-    after = schedule.without_entry(job, before) if remove else schedule.with_entry(job, before)
-    if after != before:
-        job.log.parent.mkdir(parents=True, exist_ok=True)  # the shell opens it before the first run
-        schedule.write_crontab(after)
-    return {"files": {}, "changed": after != before, "lines": [_outcome("crontab", remove, after != before)]}
-
-
-def _install_systemd(job: Any, apply: bool, remove: bool) -> dict[str, Any]:
-    from dlcca.pipelines import schedule
-
-    for_all = schedule.is_for_all()
-    place = schedule.unit_folder(for_all)
-    if not apply:
-        units = {} if remove else schedule.units(job, for_all)
-        lines = [_preview(str(place), remove), *schedule.unit_errors(units)]
-        files = {name: f"# {place / name}\n{text}" for name, text in units.items()}
-        return {"files": files, "changed": False, "lines": lines}
-    changed, left = (schedule.remove_units if remove else schedule.install_units)(job, place, for_all)
-    lines = [_outcome(f"{place}/{job.unit}.timer", remove, changed), *([left] if left else [])]
-    if not remove and not for_all:
-        lines.append("So that it runs while you are not logged in: loginctl enable-linger")
-    return {"files": {}, "changed": changed, "lines": lines}
-
-
-def _preview(where: str, remove: bool) -> str:
+        where = place or "the crontab of this user"
+        if remove:
+            return {}, False, [f"Nothing was changed; with --apply it is removed from {where}."]
+        lines = [f"Nothing was installed; with --apply this goes to {where}."]
+        if place is None:
+            return {"crontab": schedule.cron_entry(job)}, False, lines
+        units = schedule.units(job, for_all)
+        shown = {name: f"# {place / name}\n{text}" for name, text in units.items()}
+        return shown, False, [*lines, *schedule.unit_errors(units)]
+    if place is None:
+        where, hints, before = "crontab", [], schedule.read_crontab()
+        after = schedule.without_entry(job, before) if remove else schedule.with_entry(job, before)
+        changed = after != before
+        if changed:
+            job.log.parent.mkdir(parents=True, exist_ok=True)  # the shell opens it before the first run
+            schedule.write_crontab(after)
+    else:
+        where = f"{place}/{job.unit}.timer"
+        changed, left = (schedule.remove_units if remove else schedule.install_units)(job, place, for_all)
+        hints = [left] if left else []
+        if not remove and not for_all:
+            hints.append("So that it runs while you are not logged in: loginctl enable-linger")
     if remove:
-        return f"Nothing was changed; with --apply it is removed from {where}."
-    return f"Nothing was installed; with --apply this goes to {where}."
-
-
-def _outcome(where: str, remove: bool, changed: bool) -> str:
-    if remove:
-        return f"Removed from {where}." if changed else f"It was not in {where}."
-    return f"Installed: {where}." if changed else f"It was there already: {where}."
+        done = f"Removed from {where}." if changed else f"It was not in {where}."
+    else:
+        done = f"Installed: {where}." if changed else f"It was there already: {where}."
+    return {}, changed, [done, *hints]
 
 
 pipelines = group(

@@ -49,10 +49,6 @@ class StageProgress:
         """Of the blocks that this run has to do, how many are done, from 0 to 1."""
         return (self.done - self.found) / (self.blocks - self.found) if self.blocks > self.found else 0.0
 
-    @property
-    def seconds(self) -> float:
-        return self.updated - self.began
-
     def line(self, name: str, now: float) -> str:
         """A line for a log: blocks, rate and the time that is left."""
         seconds, made = now - self.began, self.done - self.found
@@ -110,7 +106,7 @@ class RunProgress:
 
     def _took(self) -> dict[str, float]:
         """Seconds of each stage that was not finished before."""
-        return {name: stage.seconds for name, stage in self.stages.items() if stage.blocks > stage.found}
+        return {name: stage.updated - stage.began for name, stage in self.stages.items() if stage.blocks > stage.found}
 
     def _done(self) -> float:
         return sum(self.expected[name] * stage.share for name, stage in self.stages.items())
@@ -152,7 +148,13 @@ class ProgressBars:
             self._show(name, done, blocks)
         elif name in self._tasks:
             self._shown.remove_task(self._tasks.pop(name))
-        self._show_all()
+        if not any(self.run.expected.values()):
+            self._shown.update(self._all, visible=False)
+            return
+        left, share = self.run.left_s(), min(self.run.share(), 1.0)
+        text = "" if left is None else f"about {format_duration(left)} left"
+        name, count = f"{'all stages':<13}", f"{share:.0%}"
+        self._shown.update(self._all, completed=share, total=1.0, description=name, count=count, left=text)
 
     def _show(self, name: str, done: int, blocks: int) -> None:
         if name not in self._tasks:
@@ -161,22 +163,9 @@ class ProgressBars:
         self._shown.update(task, completed=done, total=blocks, count=f"{done}/{blocks}")
         speed = next(shown.speed for shown in self._shown.tasks if shown.id == task)
         if speed and blocks > 1:
-            left = (blocks - done) / speed
-            self._shown.update(task, rate=self._rate(speed), left=f"{format_duration(left)} left")
-
-    def _rate(self, speed: float) -> str:
-        if self.block_s is not None:
-            return f"{speed * self.block_s:,.0f} x real time"
-        return f"{speed:.2g} blocks/s" if speed >= 0.5 else f"{1 / speed:.3g} s each"
-
-    def _show_all(self) -> None:
-        if not any(self.run.expected.values()):
-            self._shown.update(self._all, visible=False)
-            return
-        left, share = self.run.left_s(), min(self.run.share(), 1.0)
-        text = "" if left is None else f"about {format_duration(left)} left"
-        fields: dict[str, Any] = {"description": f"{'all stages':<13}", "count": f"{share:.0%}", "left": text}
-        self._shown.update(self._all, completed=share, total=1.0, **fields)
+            rate = f"{speed:.2g} blocks/s" if speed >= 0.5 else f"{1 / speed:.3g} s each"
+            rate = rate if self.block_s is None else f"{speed * self.block_s:,.0f} x real time"
+            self._shown.update(task, rate=rate, left=f"{format_duration((blocks - done) / speed)} left")
 
     def _add(self, name: str, blocks: int | None) -> Any:
         return self._shown.add_task(f"{name:<13}", total=blocks, count="", rate="", left="")

@@ -28,6 +28,8 @@ def report(
     It is one HTML file that needs no network. A report that is there already is replaced. Rows may be coloured by time,
     by the channels at the landmarks, by the annotations of the recordings, and by whatever --color names.
     """
+    from dlcca.compare.truth import read_truth
+    from dlcca.errors import DlccaError
     from dlcca.report import overview, page
     from dlcca.storage import comparison
     from dlcca.storage import run as run_store
@@ -36,7 +38,13 @@ def report(
     beside = Path(name) if "://" in store else Path(store)  # a report on a remote run is written here
     place = beside.with_suffix(".html") if out is None else out
     page.refuse_foreign(place, [store, *(each.partition(":")[0] for each in color or [])])
-    colors = _read_colors(color or [])
+    colors: dict[str, Any] = {}
+    for file in color or []:
+        try:
+            given = read_truth(file, "label")
+        except DlccaError as error:
+            raise type(error)(str(error).replace("--truth", "--color")) from error
+        colors[given.name] = given.values
     console.step(f"reading {store}")
     compared = comparison.of_run(store, run_store.describe(store)["fingerprint"])
     found = overview.of_store(store, known=colors, also=() if compared is None else compared.rows)
@@ -45,28 +53,11 @@ def report(
     headline = page.headline(found)
     console.say(f"{headline}.", f"The report is {place}.")
     console.next_steps(
-        {
-            "open it in a browser": str(place),
-            "for other tools": f"dlcca export {store} --to parquet --out {Path(name).stem}.parquet",
-            "new recordings into it": f"dlcca transform {store} FILE... --out new.zarr",
-        }
+        ("open it in a browser", str(place)),
+        ("for other tools", f"dlcca export {store} --to parquet --out {Path(name).stem}.parquet"),
+        ("new recordings into it", f"dlcca transform {store} FILE... --out new.zarr"),
     )
     console.finish({"store": store, "report": str(place), "headline": headline})
-
-
-def _read_colors(files: list[str]) -> dict[str, Any]:
-    """Values or labels of all rows, by name."""
-    from dlcca.compare.truth import read_truth
-    from dlcca.errors import DlccaError
-
-    found: dict[str, Any] = {}
-    for file in files:
-        try:
-            truth = read_truth(file, "label")
-        except DlccaError as error:
-            raise type(error)(str(error).replace("--truth", "--color")) from error
-        found[truth.name] = truth.values
-    return found
 
 
 @verb(example="dlcca compare run.toml --truth breaths.npz:phase --circular")
@@ -102,11 +93,9 @@ def compare(
     output.write(out, requested.store, made)
     console.say(*output.lines(made), f"The comparison is in {out / output.PAGE} and {out / output.TABLE}.")
     console.next_steps(
-        {
-            "open it in a browser": str(out / output.PAGE),
-            "see it beside the result": f"dlcca report {requested.store}",
-            "compare with a known variable": f"dlcca compare {runfile} --truth FILE:NAME",
-        }
+        ("open it in a browser", str(out / output.PAGE)),
+        ("see it beside the result", f"dlcca report {requested.store}"),
+        ("compare with a known variable", f"dlcca compare {runfile} --truth FILE:NAME"),
     )
     console.finish({"store": requested.store, "out": str(out), **output.document(made)})
 

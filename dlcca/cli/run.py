@@ -49,13 +49,13 @@ def ingest(
     from dlcca.recordings import ingest as ingesting
     from dlcca.recordings.formats.registry import open_recording
     from dlcca.recordings.recorded_views import default_views, views_from_arguments
+    from dlcca.settings import runfile
     from dlcca.settings.recipe import ViewRecipe
     from dlcca.storage import lock, places, views
     from dlcca.storage.run import FORM
 
+    limits = runfile.ClusterSettings(workers=workers)
     if is_toml(files):
-        from dlcca.settings import runfile
-
         requested = runfile.read(files[0])
         if not requested.recordings:
             raise SettingsError(f"{files[0]} names no recordings: its views are arrays, which need no ingesting.")
@@ -73,27 +73,22 @@ def ingest(
         recipes = views_from_arguments(view, files, recipe) if view else default_views(files, recipe, open_recording)
     form, setting = (views.FORM, "--out") if whole == place else (FORM, "[store] path")
     places.refuse_store(whole, form, inputs=inputs, setting=setting)
-    if recipes:
-        # Of a place of its own the ingestion first sees whether it is one of ours, and then locks it itself.
-        with nullcontext() if whole == place else lock.held(whole, "dlcca ingest"):
-            header = ingest_views(console, place, recipes, cluster, workers, None, lenient=lenient)
-    else:
+    if not recipes:
         header = ingesting.only_annotations(place, files)
+        console.say(*ingesting.summary(header))
+        return console.finish({"store": place, **header})
+    # Of a place of its own the ingestion first sees whether it is one of ours, and then locks it itself.
+    with nullcontext() if whole == place else lock.held(whole, "dlcca ingest"):
+        header = ingest_views(console, place, recipes, cluster, limits, lenient=lenient)
     console.say(*ingesting.summary(header))
-    if recipes:
-        console.next_steps(_next_steps(files, place, next(iter(recipes))))
-    console.finish({"store": place, **header})
-
-
-def _next_steps(files: list[str], place: str, view: str) -> dict[str, str]:
-    """Views of a run are for the run; others are for a model that is there."""
     if is_toml(files):
-        steps = {"what a run will take": f"dlcca plan {files[0]}", "run it": f"dlcca run {files[0]}"}
+        steps = [("what a run will take", f"dlcca plan {files[0]}"), ("run it", f"dlcca run {files[0]}")]
     else:
         made = f"{place.rstrip('/').removesuffix('.zarr')}-coordinates.zarr"
-        steps = {"what is in it": f"dlcca status {place}"}
-        steps["coordinates of a model"] = f"dlcca transform run.zarr {place} --out {made}"
-    return {**steps, "use it in Python": f"dlcca.open_views({place!r})[{view!r}]"}
+        steps = [("what is in it", f"dlcca status {place}")]
+        steps += [("coordinates of a model", f"dlcca transform run.zarr {place} --out {made}")]
+    console.next_steps(*steps, ("use it in Python", f"dlcca.open_views({place!r})[{next(iter(recipes))!r}]"))
+    console.finish({"store": place, **header})
 
 
 def is_toml(files: list[str]) -> bool:
@@ -102,19 +97,13 @@ def is_toml(files: list[str]) -> bool:
 
 
 def ingest_views(
-    console: Console,
-    place: str,
-    recipes: Mapping[str, Any],
-    cluster: str | None,
-    workers: int | None,
-    memory_gib: float | None,
-    lenient: bool = False,
+    console: Console, place: str, recipes: Mapping[str, Any], cluster: str | None, limits: Any, lenient: bool = False
 ) -> dict[str, Any]:
     """The header of a store of views, after doing what was missing of it; a small one without a cluster."""
     from dlcca.recordings import ingest as ingesting
 
     job, line = ingesting.prepared(place, recipes, lenient=lenient)
-    wanted = client_if_worthwhile(console, cluster, workers, job.n_blocks, memory_gib)
+    wanted = client_if_worthwhile(console, cluster, limits.workers, job.n_blocks, limits.memory_gib)
     with console.progress(job.rows * job.step_s) as progress, wanted as client:
         return ingesting.run(job, line, client, progress)
 
@@ -143,7 +132,7 @@ def plan(
         bool, typer.Option("--calibrate", help="First measure this machine on up to 10 000 rows, and keep the rates.")
     ] = False,
     rates: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where the rates are kept. Default: in your cache folder.")
+        Path | None, typer.Option(metavar="FILE", help="Where rates are kept. Default: your cache.")
     ] = None,
 ) -> None:
     """Estimate what a run will take; nothing of it is computed.
@@ -152,54 +141,52 @@ def plan(
     until --calibrate has measured this machine. What will not fit the memory of the workers is refused here, with the
     setting to change.
     """
-    from dlcca.fitting import planning
+    from dlcca.clusters import client_for
+    from dlcca.fitting import calibration, planning
     from dlcca.fitting import rates as rate_file
     from dlcca.settings import runfile as files
+    from dlcca.storage.views import is_views
 
     requested = files.read(runfile)
-    job, choices, ingestion = _planned_job(requested, calibrate)
+    ingestion = None  # what it will take, if it was not done yet
+    if not requested.recordings or is_views(requested.ingested):
+        job, choices = prepared_job(requested)
+    elif calibrate:
+        raise SettingsError("--calibrate measures on the views, which are not made yet: dlcca ingest run.toml first.")
+    else:
+        views = requested.ingested, requested.recordings
+        job, choices, ingestion = planning.job_to_ingest(requested.store, *views, requested.settings, requested.seed)
+    limits = requested.cluster
     if calibrate:
         if rates is not None:
             rate_file.refuse_occupied(rates, [runfile, requested.store, *requested.inputs])
-        measured = _calibrate(console, job, requested.cluster)
+        cores = limits.workers or os.cpu_count() or 1
+        found = calibration.calibrate(job, lambda: client_for(None, cores, limits.memory_gib), cores, console.step)
+        measured = rate_file.new(found, job, min(job.n, calibration.ROWS), cores)
         rate_file.write(rates or rate_file.usual_place(job), measured)
         known, origin = measured.rates, measured.sentence()
     else:
         known, origin = kept_rates(job, rates)
-    count = workers or requested.cluster.workers or os.cpu_count() or 1
+    count = workers or limits.workers or os.cpu_count() or 1
     made = planning.at_scale(job, rows or job.n, count, known, asked=requested.settings)
     large = planning.at_scale(job, LARGE_ROWS, LARGE_WORKERS, known, asked=requested.settings)
-    views = (f"{source.name} ({d} channels)" for source, d in zip(job.sources, job.dims, strict=True))
-    console.say(f"{made.sizes.n} samples, {', '.join(views)}", *(f"  {line}" for line in choices.lines()))
+    names = ", ".join(f"{source.name} ({d} channels)" for source, d in zip(job.sources, job.dims, strict=True))
+    console.say(f"{made.sizes.n} samples, {names}", *(f"  {line}" for line in choices.lines()))
     if ingestion is not None:
         console.say(ingestion.sentence())
     _print_plan(console, made)
-    console.say(f"The time is {origin}.")
+    reads, writes, memory = map(format_bytes, (large.reads, large.writes, large.memory_per_worker))
     console.say(
-        f"10^8 samples on {LARGE_WORKERS} workers: {format_duration(large.seconds)}, "
-        f"{format_bytes(large.memory_per_worker)} in each worker, {large.tasks} tasks, {format_bytes(large.reads)} "
-        f"read, {format_bytes(large.writes)} written."
+        f"The time is {origin}.",
+        f"10^8 samples on {LARGE_WORKERS} workers: {format_duration(large.seconds)}, {memory} in each worker, "
+        f"{large.tasks} tasks, {reads} read, {writes} written.",
     )
-    if requested.cluster.memory_gib is not None:
-        planning.refuse_too_large(made, requested.cluster.memory_gib * 2**30)
+    if limits.memory_gib is not None:
+        planning.refuse_too_large(made, limits.memory_gib * 2**30)
     document = {**_document(made), "rates": origin, "choices": choices.lines()}
     if ingestion is not None:
         document["ingestion"] = vars(ingestion)
     console.finish({**document, "large": _document(large)})
-
-
-def _planned_job(requested: Any, calibrate: bool) -> tuple[Any, Any, Any]:
-    """The job, its choices, and what ingestion will take if it was not done yet."""
-    from dlcca.fitting import planning
-    from dlcca.storage.views import is_views
-
-    if not requested.recordings or is_views(requested.ingested):
-        return *prepared_job(requested), None
-    if calibrate:
-        raise SettingsError("--calibrate measures on the views, which are not made yet: dlcca ingest run.toml first.")
-    return planning.job_to_ingest(
-        requested.store, requested.ingested, requested.recordings, requested.settings, requested.seed
-    )
 
 
 def prepared_job(requested: Any) -> tuple[Any, Any]:
@@ -231,49 +218,28 @@ def kept_rates(job: Any, file: Path | None = None) -> tuple[Any, str]:
     return found.rates, found.sentence()
 
 
-def _calibrate(console: Console, job: Any, cluster: Any) -> Any:
-    from dlcca.clusters import client_for
-    from dlcca.fitting import calibration
-    from dlcca.fitting import rates as rate_file
-
-    workers = cluster.workers or os.cpu_count() or 1
-    rates = calibration.calibrate(job, lambda: client_for(None, workers, cluster.memory_gib), workers, console.step)
-    return rate_file.new(rates, job, min(job.n, calibration.ROWS), workers)
-
-
 def _print_plan(console: Console, made: Any) -> None:
     """A table of the stages, and what they come to."""
     console.say(f"{'stage':<14}{'tasks':>8}{'read':>10}{'written':>10}{'memory':>10}{'Gflop':>10}{'seconds':>9}")
     for stage in made.stages:
-        read, written, memory = (format_bytes(n) for n in (stage.reads, stage.writes, made.memory_of(stage)))
-        console.say(
-            f"{stage.name:<14}{stage.tasks:>8}{read:>10}{written:>10}{memory:>10}{stage.products / 1e9:>10.0f}"
-            f"{made.seconds_of(stage):>9.1f}"
-        )
+        sizes = "".join(f"{format_bytes(n):>10}" for n in (stage.reads, stage.writes, made.memory_of(stage)))
+        flops, seconds = f"{stage.products / 1e9:>10.0f}", f"{made.seconds_of(stage):>9.1f}"
+        console.say(f"{stage.name:<14}{stage.tasks:>8}{sizes}{flops}{seconds}")
+    each, whole = format_bytes(made.memory_per_worker), format_bytes(made.memory_in_all)
     console.say(
-        f"In all {made.tasks} tasks, {format_bytes(made.reads)} read, {format_bytes(made.writes)} written, "
-        f"{format_bytes(made.memory_per_worker)} in each of {made.workers} workers, {format_bytes(made.memory_in_all)} "
-        f"in all processes, about {format_duration(made.seconds)}."
-    )
-    console.say(
+        f"In all {made.tasks} tasks, {format_bytes(made.reads)} read, {format_bytes(made.writes)} written, {each} in "
+        f"each of {made.workers} workers, {whole} in all processes, about {format_duration(made.seconds)}.",
         f"{made.tasks_per_block:.1f} tasks for each of {made.sizes.n_blocks} blocks of data, at most "
-        f"{made.largest_wave} at a time."
+        f"{made.largest_wave} at a time.",
     )
 
 
 def _document(made: Any) -> dict[str, Any]:
-    """A plan for machines."""
     stages = [{**vars(s), "memory": made.memory_of(s), "seconds": made.seconds_of(s)} for s in made.stages]
-    names = ("memory_per_worker", "memory_in_all", "tasks", "tasks_per_block", "largest_wave", "reads", "writes")
-    return {
-        "samples": made.sizes.n,
-        "workers": made.workers,
-        "seconds": made.seconds,
-        "start_seconds": made.rates.start_s,
-        **{name: getattr(made, name) for name in names},
-        "flops": made.products,
-        "stages": stages,
-    }
+    names = ["workers", "seconds", "memory_per_worker", "memory_in_all", "tasks", "tasks_per_block", "largest_wave"]
+    found = {name: getattr(made, name) for name in (*names, "reads", "writes")}
+    other = {"start_seconds": made.rates.start_s, "flops": made.products}
+    return {"samples": made.sizes.n, **found, **other, "stages": stages}
 
 
 @verb(example="dlcca run run.toml")
@@ -281,9 +247,7 @@ def run(
     console: Console,
     runfile: RunToml,
     cluster: Cluster = None,
-    again_from: Annotated[
-        str | None, typer.Option("--from", metavar="STAGE", help="Do this stage and all later ones again.")
-    ] = None,
+    again_from: Annotated[str | None, typer.Option("--from", metavar="STAGE", help="Redo from this stage on.")] = None,
 ) -> None:
     """Run all stages; a second run does only what is missing.
 
@@ -292,37 +256,33 @@ def run(
     from dlcca.settings import runfile as files
     from dlcca.storage import event_log, lock, places
     from dlcca.storage.run import FORM
+    from dlcca.trust.quality import ONE_VIEW
 
     requested = files.read(runfile)
     store = requested.store
     places.refuse_store(store, FORM, inputs=[runfile, *requested.inputs], setting="[store] path")
     with lock.held(store, "dlcca run"), event_log.recording(store, "dlcca run") as log:
         job, choices, quality = _compute(console, requested, cluster, again_from, log)
-    console.say(_summary(job, quality), *(f"  {line}" for line in choices.lines()))
+    if job.K == 1:
+        found = f"{job.n} samples of one view: {ONE_VIEW}."
+    else:
+        nothing = "nothing" if job.K == 2 else "nothing that is common to all"
+        shared = f"{quality.n_common} variable{'s' * (quality.n_common != 1)}" if quality.n_common else nothing
+        found = f"{job.n} samples: the {job.K} views share {shared}."
+    console.say(found, *(f"  {line}" for line in choices.lines()))
     retries, lost = log.counts["retry"], log.counts["worker lost"]
     events = f"{store.rstrip('/')}/{event_log.FILE}"
     if retries or lost:
         repeated = f"{retries} tasks were retried, and {lost} workers were lost; everything was completed."
         console.say(repeated, f"  see what happened when: {events}")
     console.next_steps(
-        {
-            "look at the report": f"dlcca report {store}",
-            "compare it with other methods": f"dlcca compare {runfile}",
-            "use it in Python": f"zarr.open_group({store!r})['embedding']",
-        }
+        ("look at the report", f"dlcca report {store}"),
+        ("compare it with other methods", f"dlcca compare {runfile}"),
+        ("use it in Python", f"zarr.open_group({store!r})['embedding']"),
     )
-    document = {
-        "store": store,
-        "samples": job.n,
-        "n_common": quality.n_common,
-        "quality": quality.measures,
-        "warnings": quality.reasons,
-        "choices": choices.lines(),
-        "retries": retries,
-        "workers_lost": lost,
-        "events": events,
-    }
-    console.finish(document, quality.reasons)
+    result = {"n_common": quality.n_common, "quality": quality.measures, "warnings": quality.reasons}
+    happened = {"choices": choices.lines(), "retries": retries, "workers_lost": lost, "events": events}
+    console.finish({"store": store, "samples": job.n, **result, **happened}, quality.reasons)
 
 
 def _compute(
@@ -337,7 +297,7 @@ def _compute(
     if requested.recordings:
         if again_from == "ingest":
             again_from = runner.forget_recordings(requested.store)
-        ingest_views(console, requested.ingested, requested.recordings, cluster, limits.workers, limits.memory_gib)
+        ingest_views(console, requested.ingested, requested.recordings, cluster, limits)
     job, choices = prepared_job(requested)
     rates, origin = kept_rates(job)
     planned = planning.plan(job, 1, rates)
@@ -351,30 +311,15 @@ def _compute(
         if cluster is not None:
             check.refuse_unfit(client, requested.store)
         workers = getattr(profile, "workers", None) or getattr(profile, "max_workers", None) or len(client.nthreads())
-        _log_plan(log, planning.plan(job, int(workers or 1), rates), "a guess" if rates is None else origin)
+        made = planning.plan(job, int(workers or 1), rates)
+        stages = {
+            stage.name: {"seconds": round(made.seconds_of(stage), 3), "memory": round(made.memory_of(stage))}
+            for stage in made.stages
+        }
+        plan = {"seconds": round(made.seconds, 3), "workers": made.workers, "stages": stages}
+        log.note("planned", rates="a guess" if rates is None else origin, **plan)  # the report has it beside the cost
         with dask_config.reported(client, log.keep_report, lambda text: log.note("warning", text=text)):
             quality = runner.run(job, choices, client, progress, console.warn)
     for doubt in quality.reasons:
         log.note("warning", text=doubt)
     return job, choices, quality
-
-
-def _log_plan(log: Any, planned: Any, origin: str) -> None:
-    """Write the plan into the log of the run, so that the report can compare it with what the run took."""
-    stages = {
-        stage.name: {"seconds": round(planned.seconds_of(stage), 3), "memory": round(planned.memory_of(stage))}
-        for stage in planned.stages
-    }
-    log.note("planned", seconds=round(planned.seconds, 3), rates=origin, workers=planned.workers, stages=stages)
-
-
-def _summary(job: Any, quality: Any) -> str:
-    """What was found, in a sentence."""
-    if job.K == 1:
-        from dlcca.trust.quality import ONE_VIEW
-
-        return f"{job.n} samples of one view: {ONE_VIEW}."
-    count = quality.n_common
-    nothing = "nothing" if job.K == 2 else "nothing that is common to all"
-    shared = nothing if count == 0 else f"{count} variable{'s' * (count != 1)}"
-    return f"{job.n} samples: the {job.K} views share {shared}."

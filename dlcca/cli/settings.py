@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -37,52 +40,41 @@ def tune(
 
     requested = files.read(runfile)
     place = runfile.with_name("tuned.toml") if out is None else out
-    _refuse_place(place, runfile, [requested.store, *requested.inputs])
-    if requested.recordings:
-        places.refuse_store(requested.store, FORM, inputs=[runfile, *requested.inputs], setting="[store] path")
-        limits = requested.cluster
-        ingest_views(console, requested.ingested, requested.recordings, None, limits.workers, limits.memory_gib)
-    console.step("trying options")
-    made = tuning.tune_run(requested)
-    chosen = {name: curve.chosen for name, curve in made.curves.items()}
-    store = _new_store(runfile, place.stem)
-    text = tuning.with_options(runfile.read_text(encoding="utf-8"), chosen, store)
-    with atomic_file(place) as temporary:
-        temporary.write_text(f"{text.rstrip()}\n\n{MARK} from {runfile.name}.\n", encoding="utf-8")
-    console.say(str(made), f"The run file with these settings is {place}; its store is {store}.")
-    console.next_steps({"run it": f"dlcca run {place}", "what it will take": f"dlcca plan {place}"})
-    document = {name: getattr(made, name) for name in ("rule", "by_chance", "rows", "of_rows", "trials", "cost")}
-    document["curves"] = {
-        name: {"candidates": curve.candidates, "criterion": curve.criterion, "reason": curve.reason}
-        for name, curve in made.curves.items()
-    }
-    console.finish({"out": str(place), "store": store, **document, "options": chosen})
-
-
-def _refuse_place(place: Path, runfile: Path, inputs: list[Any]) -> None:
-    """An error if a run file cannot be written there, or would mean something else there."""
-    from dlcca.storage import places
-
     if place.resolve().parent != runfile.resolve().parent:
         raise SettingsError(f"--out {place} is not in the folder of {runfile}, to which the paths in it are relative.")
 
     def is_ours(path: Path) -> bool:
         return path.read_bytes().rpartition(b"\n\n")[2].startswith(MARK.encode())
 
-    places.refuse_file(place, is_ours, "a run file written by dlcca tune", inputs=[runfile, *inputs])
+    inputs: list[str | Path] = [runfile, requested.store, *requested.inputs]
+    places.refuse_file(place, is_ours, "a run file written by dlcca tune", inputs=inputs)
+    if requested.recordings:
+        places.refuse_store(requested.store, FORM, inputs=[runfile, *requested.inputs], setting="[store] path")
+        ingest_views(console, requested.ingested, requested.recordings, None, requested.cluster)
+    console.step("trying options")
+    made = tuning.tune_run(requested)
+    chosen = {name: curve.chosen for name, curve in made.curves.items()}
+    written = runfile.read_text(encoding="utf-8")
+    store = _new_store(runfile, tomllib.loads(written)["store"]["path"], place.stem)
+    text = tuning.with_options(written, chosen, store)
+    with atomic_file(place) as temporary:
+        temporary.write_text(f"{text.rstrip()}\n\n{MARK} from {runfile.name}.\n", encoding="utf-8")
+    console.say(str(made), f"The run file with these settings is {place}; its store is {store}.")
+    console.next_steps(("run it", f"dlcca run {place}"), ("what it will take", f"dlcca plan {place}"))
+    document = {name: getattr(made, name) for name in ("rule", "by_chance", "rows", "of_rows", "trials", "cost")}
+    shown = ("candidates", "criterion", "reason")
+    curves = {name: {key: getattr(curve, key) for key in shown} for name, curve in made.curves.items()}
+    console.finish({"out": str(place), "store": store, **document, "curves": curves, "options": chosen})
 
 
-def _new_store(runfile: Path, name: str) -> str:
+def _new_store(runfile: Path, path: str, name: str) -> str:
     """The [store] path of a run with other settings, beside that of the run file: run-NAME.zarr for run.zarr.
 
     Where something is already, it gets a number: it may have been made with yet other settings.
     """
-    import itertools
-    import tomllib
-
     from dlcca.storage import places
 
-    path = str(tomllib.loads(runfile.read_text(encoding="utf-8"))["store"]["path"]).rstrip("/")
+    path = path.rstrip("/")
     stem, end = (path.removesuffix(".zarr"), ".zarr") if path.endswith(".zarr") else (path, "")
     numbered = (f"{stem}-{name}{f'-{number}' if number > 1 else ''}{end}" for number in itertools.count(1))
     return next(made for made in numbered if places.find(made if "://" in made else runfile.parent / made).is_free)
@@ -98,8 +90,6 @@ def schema(
 
     An editor that knows it completes keys, shows what they mean and marks those that dlcca would refuse.
     """
-    import json
-
     from dlcca.clusters.profile import cluster_schema
     from dlcca.pipelines.settings import pipeline_schema
     from dlcca.settings.runfile import run_schema

@@ -52,31 +52,31 @@ def _transformed(store: str) -> Description | None:
 
 
 def _model(store: str) -> Description | None:
-    """A saved model."""
     from dlcca.storage import model
     from dlcca.storage.formats import open_sealed
 
     if not model.is_model(store):
         return None
     group, header = open_sealed(store, model.FORM)
-    facts = header["facts"]
+    facts, m, q = header["facts"], group["landmarks"].shape[0], group["scale"].shape[0]
     names = facts["model"]["names"]
-    counts = {"landmarks": group["landmarks"].shape[0], "coordinates": group["scale"].shape[0]}
     line = (
-        f"{store} is a fitted model of {', '.join(names)}, with {counts['landmarks']} landmarks and "
-        f"{counts['coordinates']} coordinates; common: {_common(names, facts['n_common'])}."
+        f"{store} is a fitted model of {', '.join(names)}, with {m} landmarks and {q} coordinates; common: "
+        f"{_common(names, facts['n_common'])}."
     )
-    return [line, *_doubts(facts["warnings"])], {"finished": True, "views": names, **counts, **facts}
+    document = {"finished": True, "views": names, "landmarks": m, "coordinates": q, **facts}
+    return [line, *_doubts(facts["warnings"])], document
 
 
 def _views(store: str) -> Description | None:
     """Views of recordings, or a run that has no more yet."""
     from dlcca.fitting import runner
     from dlcca.recordings import ingest as ingesting
+    from dlcca.settings.runfile import recordings_of
     from dlcca.storage import run as run_store
     from dlcca.storage import views
 
-    inner = f"{store.rstrip('/')}/recordings"
+    inner = recordings_of(store)
     has_stages = run_store.is_finished(store) or runner.begun(store)
     place = inner if not has_stages and (views.is_views(inner) or ingesting.begun(inner)) else store
     if views.is_views(place):
@@ -108,16 +108,15 @@ def _run(store: str) -> Description:
         "versions": ", ".join(f"{name} {number}" for name, number in found["versions"].items()),
     }
     if found["cost"]:
-        longest_first = sorted(((cost["seconds"], name) for name, cost in found["cost"].items()), reverse=True)
-        parts = ", ".join(f"{name} {seconds:.1f}" for seconds, name in longest_first)
-        facts["seconds"] = f"{sum(seconds for seconds, _ in longest_first):.1f} of the workers' time ({parts})"
+        took = sorted(((cost["seconds"], name) for name, cost in found["cost"].items()), reverse=True)
+        parts = ", ".join(f"{name} {seconds:.1f}" for seconds, name in took)
+        facts["seconds"] = f"{sum(seconds for seconds, _ in took):.1f} of the workers' time ({parts})"
     lines = [f"{store} is a finished run of {found['created']}, {format_bytes(found['bytes'])}."]
     lines += [f"  {name:<12} {value}" for name, value in facts.items()]
     return [*lines, *_doubts(found["warnings"])], {**_lock(store), **found}
 
 
 def _unfinished(store: str, stages: Sequence[Any], again: str) -> Description:
-    """A run that was begun and not finished."""
     lines = [f"{store} is not finished; run the same {again} again to go on."]
     lines += [f"  {s.name:<14} {s.done} of {s.blocks} blocks, {s.seconds:.1f} s of a worker's time" for s in stages]
     return lines, {"store": store, **_lock(store), "finished": False, "stages": [vars(stage) for stage in stages]}
@@ -157,9 +156,8 @@ def verify(console: Console, store: Store) -> None:
     if holder is not None and not holder.is_dead:
         console.say(f"It is in use by {holder.sentence()}: what is being written may look damaged.")
     if not found.damages:
-        console.say(
-            f"{store} is complete and unchanged." if found.finished else f"What {store} has so far is unchanged."
-        )
+        whole = f"{store} is complete and unchanged."
+        console.say(whole if found.finished else f"What {store} has so far is unchanged.")
     console.warn(*(f"dlcca: {damage}" for damage in found.damages.values()))
     document = {"store": store, "intact": not found.damages, "entries": found.entries, "strangers": found.strangers}
     console.finish(document, code=StoreFileError.exit_code if found.damages else 0)

@@ -54,16 +54,12 @@ def transform(
     if header["missing_views"]:
         console.say(f"  without {', '.join(header['missing_views'])}, which the files do not have")
     console.next_steps(
-        {
-            "for other tools": f"dlcca export {out} --to parquet --out {Path(out).stem}.parquet",
-            "add it to the model": f"dlcca refit {model} {' '.join(files)} --out both.zarr",
-            "use it in Python": f"zarr.open_group({out!r})['embedding']",
-        }
+        ("for other tools", f"dlcca export {out} --to parquet --out {Path(out).stem}.parquet"),
+        ("add it to the model", f"dlcca refit {model} {' '.join(files)} --out both.zarr"),
+        ("use it in Python", f"zarr.open_group({out!r})['embedding']"),
     )
-    doubts = []
-    if outside * 2 > valid:
-        where = f"{outside / valid:.0%} of the rows are outside what the fit saw"
-        doubts = [f"{where}; are these the same sensors, in the same place?"]
+    share = f"{outside / max(valid, 1):.0%} of the rows are outside what the fit saw"
+    doubts = [f"{share}; are these the same sensors, in the same place?"] if outside * 2 > valid else []
     console.finish({"store": out, **header}, doubts)
 
 
@@ -73,15 +69,9 @@ def addresses(files: list[str]) -> list[str]:
 
 
 def new_views(
-    console: Console,
-    model: str,
-    files: list[str],
-    place: str,
-    cluster: str | None,
-    workers: int,
-    missing_chunks: str = "refuse",
+    console: Console, model: str, files: list[str], at: str, cluster: str | None, workers: int, chunks: str = "refuse"
 ) -> tuple[dict[str, Any], str]:
-    """The views of new recordings by name, and the store of views that they are, if any: ``place``, if made here."""
+    """The views of new recordings by name, and the store of views that they are, if any: ``at``, if made here."""
     from dlcca.estimator import open_model
     from dlcca.fitting import transform as transforming
     from dlcca.recordings import ingest as ingesting
@@ -93,16 +83,16 @@ def new_views(
         new_recordings.refuse_other_views(files[0], fitted.recordings_)
         return transforming.views_of_store(files[0]), files[0]
     if fitted.recordings_ is None:
-        return transforming.named_arrays(files, fitted.model_.names, missing_chunks), ""
+        return transforming.named_arrays(files, fitted.model_.names, chunks), ""
     if any("=" in file and not Path(file).exists() for file in files):
         raise SettingsError(f"{model} was fitted to recordings: give files of recordings, not NAME=array.")
-    job, line = new_recordings.prepared(place, transforming.model_address(model), fitted.recordings_, files)
+    job, line = new_recordings.prepared(at, transforming.model_address(model), fitted.recordings_, files)
     fitted.model_.check_present([view.name for view in job.views])
     wanted = client_if_worthwhile(console, cluster, workers, job.n_blocks)
     with console.progress() as progress, wanted as client:
         header = ingesting.run(job, line, client, progress)
     console.say(*ingesting.summary(header))
-    return transforming.views_of_store(place), place
+    return transforming.views_of_store(at), at
 
 
 @verb(example="dlcca refit run.zarr tuesday.edf --out both.zarr")
@@ -123,9 +113,7 @@ def refit(
             metavar="STORE|NAME=ARRAY|run.toml", help="The rows of the fit, where the run does not hold them itself."
         ),
     ] = None,
-    alone: Annotated[
-        bool, typer.Option("--alone", help="Do without the rows of the fit: its landmarks stand for them.")
-    ] = False,
+    alone: Annotated[bool, typer.Option("--alone", help="Do without the old rows: landmarks stand for them.")] = False,
     align: Annotated[
         Literal["rotation", "sign", "none"], typer.Option(help="How the axes are aligned with the old ones.")
     ] = "rotation",
@@ -142,14 +130,34 @@ def refit(
 
     from dlcca.errors import Untrusted
     from dlcca.estimator import open_model
+    from dlcca.fitting.lazy import is_lazy
+    from dlcca.storage import model as model_store
+    from dlcca.storage import places, views
+    from dlcca.storage import run as run_store
+    from dlcca.storage.files import is_remote
 
     stem = out.rstrip("/").removesuffix(".zarr")
     beside = f"{stem}-views.zarr"
-    _refuse_other_place(out, beside, [model, *addresses([*files, *(old or [])])])
+    # Before anything is fitted: can the model and the new views be written there?
+    if is_remote(out):
+        raise SettingsError(f"--out {out} is not on this machine's disks; give a folder here, and copy it there.")
+    inputs = [model, *addresses([*files, *(old or [])])]
+    places.refuse_store(out, model_store.FORM, inputs=inputs, setting="--out", replace=True)
+    places.refuse_store(beside, views.FORM, setting="--out, beside which the views are written")
     fitted = open_model(model).set_params(random_state=0)
-    before = _rows_of_fit(model, fitted, old, alone)
+    if alone and old:
+        raise SettingsError("--alone does without the old rows, and --old says where they are; leave one of them out.")
+    if not (alone or old) and run_store.is_finished(model) and (within := _views_within(model)):
+        old = [within]
+    before = _rows_at(old, fitted) if old else None
     new, clock = _new_rows(console, model, fitted, files, beside, cluster, workers)
-    large = _are_large(new, before)  # what is in memory is fitted here
+    n_new = _count(new)
+    large = any(is_lazy(X) for rows in (new, before or {}) for X in rows.values())  # what is in memory is fitted here
+    if large and before is None:
+        raise SettingsError(
+            "the new rows are too many for memory, and are refitted block by block together with the old ones: say "
+            "with --old where these are, and leave out --alone."
+        )
     wanted = client_if_worthwhile(console, cluster, workers, None) if large else nullcontext()
     console.step("fitting old and new rows together")
     with wanted as client, warnings.catch_warnings():
@@ -157,62 +165,29 @@ def refit(
         both = fitted.set_params(client=client).refit(new, before, align=align)
         console.step(f"writing {out}")
         both.save(out)
-    _print_change(console, both.change_, _count(new), alone=before is None)
-    again = clock or ("FILE..." if files[0].endswith(".toml") else " ".join(files))
-    first = "landmarks" if before is None else "old rows"
-    console.next_steps(
-        {
-            "coordinates with times": f"dlcca transform {out} {again} --out {stem}-new.zarr",
-            "use it in Python": f"dlcca.open_model({out!r}).embedding_, the {first} first",
-            "draw it in Python": f"dlcca.open_model({out!r}).plot.embedding()",
-        }
+    change, first = both.change_, "landmarks" if before is None else "old rows"
+    console.say(
+        f"{n_new} new rows beside {change['rows']} {first}{', which stand for the old rows' * (before is None)}.",
+        f"{change['landmarks_kept']} landmarks kept, {change['landmarks_added']} added where new rows were outside "
+        "what the fit saw.",
+        f"The coordinates of the {first} moved by {change['relative']:.1%} (root mean square), at most by "
+        f"{change['largest']:.1%}; R² {change['r2']:.3f}.",
+        *(f"  coordinate {i}: correlation {r:.3f} with the old one" for i, r in enumerate(change["correlations"], 1)),
     )
-    document = {
-        "store": out,
-        "model": model,
-        "views": clock or None,
-        "samples_new": _count(new),
-        "samples_old": None if before is None else _count(before),
-        "landmarks": len(both.landmarks_),
-        "change": both.change_,
-        "n_common": both.n_common_,
-        "eigenvalues": both.eigenvalues_.tolist(),
-        "quality": both.quality_,
-        "warnings": both.warnings_,
-    }
-    console.finish(document, both.warnings_)
-
-
-def _refuse_other_place(out: str, beside: str, inputs: list[str]) -> None:
-    """An error, before anything is fitted, if the model or the new views cannot be written there."""
-    from dlcca.storage import model, places, views
-    from dlcca.storage.files import is_remote
-
-    if is_remote(out):
-        raise SettingsError(f"--out {out} is not on this machine's disks; give a folder here, and copy it there.")
-    places.refuse_store(out, model.FORM, inputs=inputs, setting="--out", replace=True)
-    places.refuse_store(beside, views.FORM, setting="--out, beside which the views are written")
+    again = clock or ("FILE..." if files[0].endswith(".toml") else " ".join(files))
+    console.next_steps(
+        ("coordinates with times", f"dlcca transform {out} {again} --out {stem}-new.zarr"),
+        ("use it in Python", f"dlcca.open_model({out!r}).embedding_, the {first} first"),
+        ("draw it in Python", f"dlcca.open_model({out!r}).plot.embedding()"),
+    )
+    sizes = {"samples_new": n_new, "samples_old": None if before is None else _count(before)}
+    result = {name: getattr(both, f"{name}_") for name in ("change", "n_common", "quality", "warnings")}
+    result |= {"landmarks": len(both.landmarks_), "eigenvalues": both.eigenvalues_.tolist()}
+    console.finish({"store": out, "model": model, "views": clock or None, **sizes, **result}, both.warnings_)
 
 
 def _count(views: Mapping[str, Any]) -> int:
     return int(next(iter(views.values())).shape[0])
-
-
-def _print_change(console: Console, change: Mapping[str, Any], n_new: int, *, alone: bool) -> None:
-    """What was kept, what was added, and how far the old rows moved."""
-    rows = change["rows"]
-    old = f"{rows} landmarks, which stand for the old rows" if alone else f"{rows} old rows"
-    console.say(f"{n_new} new rows beside {old}.")
-    console.say(
-        f"{change['landmarks_kept']} landmarks kept, {change['landmarks_added']} added where new rows were outside "
-        "what the fit saw."
-    )
-    console.say(
-        f"The coordinates of the {'landmarks' if alone else 'old rows'} moved by {change['relative']:.1%} (root mean "
-        f"square), at most by {change['largest']:.1%}; R² {change['r2']:.3f}."
-    )
-    for axis, correlation in enumerate(change["correlations"], start=1):
-        console.say(f"  coordinate {axis}: correlation {correlation:.3f} with the old one")
 
 
 def _new_rows(
@@ -234,18 +209,6 @@ def _new_rows(
     return (open_views(clock) if clock else _arrays(sources)), clock
 
 
-def _rows_of_fit(model: str, fitted: Any, old: list[str] | None, alone: bool) -> Mapping[str, Any] | None:
-    """The views that a model was fitted to: those of --old, or those that the run holds; None to do without."""
-    from dlcca.storage import run as run_store
-
-    if alone and old:
-        raise SettingsError("--alone does without the old rows, and --old says where they are; leave one of them out.")
-    if old:
-        return _rows_at(old, fitted)
-    within = _views_within(model) if not alone and run_store.is_finished(model) else ""
-    return _rows_at([within], fitted) if within else None
-
-
 def _rows_at(files: list[str], fitted: Any) -> Mapping[str, Any]:
     """Views that exist: those of a run.toml, in a store, or arrays as NAME=array."""
     from dlcca.fitting.job import array_sources
@@ -261,19 +224,6 @@ def _rows_at(files: list[str], fitted: Any) -> Mapping[str, Any]:
     if len(files) == 1 and (within := _views_within(files[0])):
         return open_views(within)
     return _arrays(named_arrays(files, fitted.model_.names))
-
-
-def _are_large(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:
-    """Whether rows are worked through block by block, which needs the old ones."""
-    from dlcca.fitting.lazy import is_lazy
-
-    large = any(is_lazy(X) for views in (new, old or {}) for X in views.values())
-    if large and old is None:
-        raise SettingsError(
-            "the new rows are too many for memory, and are refitted block by block together with the old ones: say "
-            "with --old where these are, and leave out --alone."
-        )
-    return large
 
 
 def _views_within(store: str) -> str:
@@ -302,10 +252,11 @@ def _refuse_other_recipes(file: str, recipes: Mapping[str, Any], made: Any) -> N
     """An error if a run.toml would make its views in another way than those of the model were made."""
     if made is None:
         raise SettingsError(f"{file} names recordings, and the model was fitted to arrays; give arrays, as NAME=array.")
+    views = made.facts["views"]
     for name, recipe in recipes.items():
-        if name not in made.facts["views"]:
-            raise SettingsError(f"{file}: the model has no view {name!r}; {suggest(name, made.facts['views'])}")
-        known = {**made.facts["views"][name]["recipe"], **{key: made.facts[key] for key in ("window_s", "step_s")}}
+        if name not in views:
+            raise SettingsError(f"{file}: the model has no view {name!r}; {suggest(name, views)}")
+        known = {**views[name]["recipe"], **{key: made.facts[key] for key in ("window_s", "step_s")}}
         given = json.loads(json.dumps(recipe.to_dict()))  # as the model has it: lists, not tuples
         for key in SAME_AS_MODEL:
             if given[key] is not None and given[key] != known[key]:

@@ -13,7 +13,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,7 +65,7 @@ class Console:
 
     def __init__(self, as_json: bool, quiet: bool, debug: bool) -> None:
         self.as_json, self.quiet, self.debug = as_json, quiet, debug
-        self._status: Any = None
+        self._status: Any = None  # of rich, while a step is shown
 
     def say(self, *lines: str) -> None:
         """Print lines for people."""
@@ -115,10 +114,10 @@ class Console:
         with ProgressBars(expected, block_s) if sys.stderr.isatty() else ProgressLog(self.warn) as shown:
             yield shown.update
 
-    def next_steps(self, steps: Mapping[str, str]) -> None:
+    def next_steps(self, *steps: tuple[str, str]) -> None:
         """Print what a user may do next: its purpose, and the command or the line of Python."""
-        width = max(len(purpose) for purpose in steps)
-        self.say("Next:", *(f"  {purpose:<{width}}   {how}" for purpose, how in steps.items()))
+        width = max(len(purpose) for purpose, _ in steps)
+        self.say("Next:", *(f"  {purpose:<{width}}   {how}" for purpose, how in steps))
 
     def finish(self, content: Mapping[str, Any], doubts: Sequence[str] = (), *, code: int = 0) -> None:
         """Print the document for machines, and end with its exit code: 5, with the reasons, if there are doubts."""
@@ -184,13 +183,8 @@ COMMON = [
 ]
 
 
-@dataclass(frozen=True)
-class Verb:
-    """A command: its function with the common options, and the example at the end of its help."""
-
-    name: str
-    command: Callable[..., None]
-    example: str
+#: The name of a command, its function with the common options, and the example at the end of its help.
+Verb = tuple[str, Callable[..., None], str]
 
 
 def verb(example: str) -> Callable[[Callable[..., None]], Verb]:
@@ -210,7 +204,7 @@ def verb(example: str) -> Callable[[Callable[..., None]], Verb]:
         _console, *own = signature.parameters.values()
         command.__doc__ = function.__doc__
         command.__signature__ = signature.replace(parameters=[*own, *COMMON])  # type: ignore[attr-defined]
-        return Verb(function.__name__, command, example)
+        return function.__name__, command, example
 
     return decorate
 
@@ -238,9 +232,9 @@ def group(about: str, *verbs: Verb, callback: Callable[..., None] | None = None)
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     made.callback()(callback or _only_help)
-    for each in verbs:
+    for name, command, example in verbs:
         # The mark keeps an example on one line, also where the terminal is narrower.
-        made.command(each.name, epilog=f"\b\nExample: {each.example}")(each.command)
+        made.command(name, epilog=f"\b\nExample: {example}")(command)
     return made
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.report import figures
-from dlcca.report.figures import COLORS, INK, WIDE, Panel, drawn
+from dlcca.report.figures import COLORS, INK, WIDE, Panel, panel
 from dlcca.storage.comparison import Comparison
 
 #: Columns of the table: key, heading, and what it means.
@@ -45,7 +45,6 @@ def columns(made: Comparison) -> list[tuple[str, str, str]]:
 
 
 def cell(value: float | None) -> str:
-    """A figure, for people."""
     return "–" if value is None or not math.isfinite(value) else f"{value:.3f}"
 
 
@@ -65,8 +64,15 @@ def description(facts: Mapping[str, Any]) -> str:
 def section(made: Comparison, time: NDArray) -> str:
     """The comparison as a part of a page; ``time`` of the compared rows colours them where no truth is known."""
     lead = f'<p class="lead">{escape(description(made.facts))}</p>'
-    shown = figures.figures_html(panel for panel in (bars(made), pictures(made, time)) if panel is not None)
-    return f'<h2>Beside other methods</h2>\n{lead}\n{_table(made)}\n<div class="panels">\n{shown}\n</div>'
+    shown = columns(made)
+    heads = ["method", *(f'<span title="{escape(why)}">{escape(heading)}</span>' for _, heading, why in shown), "note"]
+    cells = [[cell(entry[key]) for key, _, _ in shown] for entry in made.table]
+    rows = [(escape(e["method"]), *line, escape(e["note"])) for e, line in zip(made.table, cells, strict=True)]
+    table = figures.table_html(heads, rows, range(1, len(shown) + 1))
+    means = "".join(f"<li>{escape(heading)}: {escape(why)}</li>" for _, heading, why in shown)
+    drawn = figures.figures_html(each for each in (bars(made), pictures(made, time)) if each is not None)
+    body = f'{lead}\n{table}\n<ul>{means}</ul>\n<div class="panels">\n{drawn}\n</div>'
+    return f"<h2>Beside other methods</h2>\n{body}"
 
 
 def bars(made: Comparison) -> Panel | None:
@@ -92,8 +98,7 @@ def bars(made: Comparison) -> Panel | None:
     what = made.facts.get("truth")
     caption = f"{what} predicted from the coordinates" if what else "R² from one view, the lowest, of the coordinates"
     caption += f" of each method; and the same for views that are {made.facts['control']}, as a control."
-    size = (WIDE[0], max(2.4, 0.55 * len(entries) + 0.9))
-    return Panel("What each method finds", caption, drawn(paint, "What each method finds", size=size), True)
+    return panel("What each method finds", caption, paint, size=(WIDE[0], max(2.4, 0.55 * len(entries) + 0.9)))
 
 
 def pictures(made: Comparison, time: NDArray) -> Panel | None:
@@ -104,9 +109,9 @@ def pictures(made: Comparison, time: NDArray) -> Panel | None:
         return None
     color, caption = (time, "time") if made.truth is None else (made.truth, str(made.facts["truth"]))
     count, cmap = len(made.rows), COLORMAPS.get(str(made.facts.get("truth_kind")), figures.time_colors())
+    down = -(-len(shown) // ACROSS)
 
     def paint(figure: Any) -> None:
-        down = -(-len(shown) // ACROSS)
         axes = figure.subplots(down, ACROSS, squeeze=False).ravel()
         for ax, (name, E) in zip(axes, shown, strict=False):
             style = {"s": 9 if count <= figures.VECTOR_POINTS else 2, "linewidths": 0, "rasterized": True}
@@ -117,28 +122,12 @@ def pictures(made: Comparison, time: NDArray) -> Panel | None:
         for ax in axes[len(shown) :]:
             ax.set_axis_off()
 
-    size = (WIDE[0], 3.2 * -(-len(shown) // ACROSS))
-    picture = drawn(paint, "Coordinates of each method", size=size)
-    text = (
-        f"The first two coordinates of each method, coloured by {caption}. The axes leave out the outermost hundredth "
-    )
-    text += "of the rows at either end, so that a few of them do not hide all others."
-    return Panel("Side by side", text, picture, True)
+    text = f"The first two coordinates of each method, coloured by {caption}. The axes leave out the outermost "
+    text += "hundredth of the rows at either end, so that a few of them do not hide all others."
+    return panel("Side by side", text, paint, label="Coordinates of each method", size=(WIDE[0], 3.2 * down))
 
 
 def _range(x: NDArray) -> tuple[float, float]:
-    """From where to where an axis goes."""
     low, high = np.quantile(x, [0.01, 0.99])
     room = 0.1 * (high - low) or 1.0
     return float(low - room), float(high + room)
-
-
-def _table(made: Comparison) -> str:
-    shown = columns(made)
-    heads = ["method", *(f'<span title="{escape(why)}">{escape(heading)}</span>' for _, heading, why in shown), "note"]
-    rows = [
-        (escape(entry["method"]), *(cell(entry[key]) for key, _, _ in shown), escape(entry["note"]))
-        for entry in made.table
-    ]
-    means = "".join(f"<li>{escape(heading)}: {escape(why)}</li>" for _, heading, why in shown)
-    return f"{figures.table_html(heads, rows, range(1, len(shown) + 1))}\n<ul>{means}</ul>"

@@ -28,7 +28,6 @@ _FOLDER = Path(__file__).with_name("script")
 
 
 def script() -> str:
-    """The script of every page."""
     parts = "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS)
     return f"(() => {{\n'use strict';\n{parts}\n}})();"
 
@@ -43,15 +42,13 @@ def section(found: Overview) -> str:
 
 
 def document(found: Overview) -> dict[str, Any]:
-    """The data that the script draws."""
     sample, runs = found.rows.sample, found.rows.stretches
-    marks = found.drawn_landmarks
     return {
         "hasClock": found.has_clock,
         "rows": packed(sample.rows, "<u4"),
         "time": packed(sample.time, "<f8"),
         "coordinates": [packed(column, "<f4") for column in sample.embedding.T],
-        "landmarks": packed(marks, "<u4"),
+        "landmarks": packed(found.drawn_landmarks, "<u4"),
         "stretches": {
             "begin": packed(runs.begin, "<f8"),
             "end": packed(runs.end, "<f8"),
@@ -80,20 +77,20 @@ def packed(values: NDArray, kind: str) -> str:
 def _strength(found: Overview) -> dict[str, Any] | None:
     if not found.strengths or not found.has_clock:
         return None
-    known = found.strengths[0]
-    time, value = known.course(parts=400)
-    time, value = time[np.isfinite(value)], value[np.isfinite(value)]
-    chance = None if known.band is None else float(np.nanmedian(known.band[:, 1]))
-    return {"time": packed(time, "<f8"), "value": packed(value, "<f4"), "chance": chance, "label": known.label}
+    shown = found.strengths[0]
+    time, value = shown.course(parts=400)
+    known = np.isfinite(value)
+    chance = None if shown.band is None else float(np.nanmedian(shown.band[:, 1]))
+    packs = {"time": packed(time[known], "<f8"), "value": packed(value[known], "<f4")}
+    return {**packs, "chance": chance, "label": shown.label}
 
 
 def _known(coloring: Coloring) -> dict[str, Any]:
     """A colouring of all rows of the sample."""
     made = {"name": coloring.name, "group": "What is known", "at": "rows"}
     if not coloring.labels:
-        return {**made, **_quantized(coloring.values)}
-    codes = np.where(np.isfinite(coloring.values), coloring.values, 255)
-    return {**made, "labels": list(coloring.labels), "values": packed(codes, "u1")}
+        return made | _quantized(coloring.values)
+    return made | {"labels": list(coloring.labels), "values": packed(np.nan_to_num(coloring.values, nan=255), "u1")}
 
 
 def _channels(view: ViewChannels, found: Overview) -> list[dict[str, Any]]:

@@ -27,6 +27,7 @@ TIME_COLORS = ("#3566d0", "#b4539f", "#e8923c")
 VECTOR_POINTS = 3000
 #: Points along a line; of a longer one the envelope is drawn.
 LINE_POINTS = 1500
+Size = tuple[float, float]
 #: Sizes in inches that come out alike in the page's columns, one or two of them wide.
 NARROW, WIDE = (6.3, 3.4), (13.0, 3.4)
 #: Placeholder for the text colour of the page.
@@ -77,9 +78,8 @@ def draw_embedding(
 def draw_bands(ax: Any, E: NDArray, band: NDArray, shares: NDArray, *, coordinates: Sequence[int] = (0, 1)) -> None:
     """Crosses of one standard error, ``band`` (p, q), around points E (p, q); ``shares`` (q,) label the axes."""
     a, b = list(coordinates)[:2]
-    ax.errorbar(
-        E[:, a], E[:, b], band[:, b], band[:, a], fmt="none", ecolor="#888888", elinewidth=0.7, alpha=0.6, zorder=0
-    )
+    look = {"fmt": "none", "ecolor": "#888888", "elinewidth": 0.7, "alpha": 0.6, "zorder": 0}
+    ax.errorbar(E[:, a], E[:, b], band[:, b], band[:, a], **look)
     ax.set(xlabel=reproduced_label(a, shares), ylabel=reproduced_label(b, shares))
 
 
@@ -95,8 +95,7 @@ def draw_eigenvalues(ax: Any, values: NDArray, *, ink: str | None = None) -> Non
     if q <= 12:
         ax.bar_label(bars, fmt="%.3f", padding=3, fontsize=10, **({} if ink is None else {"color": ink}))
         ax.set_xticks(np.arange(1, q + 1))
-    gap = largest_gap(values)
-    if gap is not None:
+    if gap := largest_gap(values):
         after, size = gap
         top, bottom = values[after - 1], values[after]
         ax.hlines([top, bottom], [after, after], [after + 0.5] * 2, color=COLORS[1], linewidth=1)
@@ -111,10 +110,7 @@ def draw_eigenvalues(ax: Any, values: NDArray, *, ink: str | None = None) -> Non
 def largest_gap(values: NDArray) -> tuple[int, float] | None:
     """After which coordinate eigenvalues drop most, counted from 1, and by how much; None for a single one."""
     falls = -np.diff(np.asarray(values, np.float64))
-    if not len(falls):
-        return None
-    at = int(np.argmax(falls))
-    return at + 1, float(falls[at])
+    return (int(np.argmax(falls)) + 1, float(falls.max())) if len(falls) else None
 
 
 def draw_spectrum(
@@ -180,6 +176,13 @@ class Panel:
     still: bool = False  # hidden where the explorer shows the same
 
 
+def panel(
+    title: str, caption: str, paint: Callable[[Any], Any], *, label: str = "", size: Size = NARROW, still: bool = False
+) -> Panel:
+    """A panel with the picture that `drawn` makes; its label is the title if not given."""
+    return Panel(title, caption, drawn(paint, label or title, size=size), size[0] == WIDE[0], still)
+
+
 def figures_html(panels: Iterable[Panel]) -> str:
     """Panels as a part of a page."""
     return "\n".join(
@@ -213,10 +216,10 @@ class Reading:
     lines: Mapping[str, NDArray]  # (t,) each
     unit: str  # of x: "time", or the text behind the number
 
-    def document(self, size: tuple[float, float]) -> dict[str, Any]:
-        """For a script: the numbers, and the place of the axes in a picture of this size in points."""
+    def document(self, size: Size) -> dict[str, Any]:
+        """For a script: the numbers, and the place of the axes in a picture of this size in inches."""
         first, last = self.axes[0].get_position(), self.axes[-1].get_position()
-        width, height = size
+        width, height = 72 * size[0], 72 * size[1]
         box = (first.x0 * width, (1 - first.y1) * height, first.width * width, (first.y1 - last.y0) * height)
         lines = {name: envelope(self.x, y) for name, y in self.lines.items()}
         x = next(iter(lines.values()))[0]
@@ -229,7 +232,7 @@ class Reading:
         }
 
 
-def drawn(paint: Callable[[Any], Any], label: str, *, size: tuple[float, float] = NARROW) -> str:
+def drawn(paint: Callable[[Any], Any], label: str, *, size: Size = NARROW) -> str:
     """The SVG of what ``paint`` draws on a figure of this size in inches; ``label`` is for screen readers.
 
     A `Reading` that ``paint`` returns becomes a data block behind it.
@@ -244,10 +247,7 @@ def drawn(paint: Callable[[Any], Any], label: str, *, size: tuple[float, float] 
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(out, format="svg", transparent=True, dpi=160, metadata=nothing)
         picture = _inline(out.getvalue(), label)
-        if not isinstance(read, Reading):
-            return picture
-        points = (72 * size[0], 72 * size[1])
-        return f"{picture}\n{data_block(read.document(points), 'reading')}"
+        return f"{picture}\n{data_block(read.document(size), 'reading')}" if isinstance(read, Reading) else picture
 
 
 def data_block(document: Any, name: str) -> str:

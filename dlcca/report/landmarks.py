@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.report.rows import read_picked, which_landmarks
+from dlcca.report.rows import LANDMARKS, evenly, read_picked
 from dlcca.storage import model as model_store
 from dlcca.storage import run as run_store
 from dlcca.storage.formats import open_sealed
@@ -62,7 +62,11 @@ class Strength:
         if known.sum() < 8:
             return None
         top, usual = np.nanmax(medians), np.nanmedian(medians)
-        if top - usual < max(WORTH_A_WORD, SURE * self._error_of_medians(len(medians))):
+        # The standard error of the median of a part, from differences of successive values.
+        values = self.value[np.isfinite(self.value)]
+        spread = 1.4826 * float(np.median(np.abs(np.diff(values)))) / np.sqrt(2)
+        error = 1.2533 * spread / np.sqrt(max(1, len(values) / len(medians)))
+        if top - usual < max(WORTH_A_WORD, SURE * error):
             return None
         peak, below = np.nanargmax(medians), np.flatnonzero(~(medians >= (top + usual) / 2))
         first = int(max(below[below < peak], default=-1)) + 1
@@ -71,12 +75,6 @@ class Strength:
             return None
         half = (middles[1] - middles[0]) / 2
         return float(middles[first] - half), float(middles[end - 1] + half)
-
-    def _error_of_medians(self, parts: int) -> float:
-        """The standard error of the median of one of so many parts, from differences of successive values."""
-        known = self.value[np.isfinite(self.value)]
-        spread = 1.4826 * float(np.median(np.abs(np.diff(known)))) / np.sqrt(2)
-        return 1.2533 * spread / np.sqrt(max(1, len(known) / parts))
 
 
 def strengths(time: NDArray, correlations: NDArray, local: Mapping[str, NDArray], edge: Any) -> list[Strength]:
@@ -139,16 +137,11 @@ class ViewChannels:
     @property
     def ranked(self) -> NDArray[np.int64]:
         """Channels in falling order of R²."""
-        if self.r2 is None:
-            return np.arange(len(self.labels))
-        return np.argsort(-self.r2, kind="stable")
+        return np.arange(len(self.labels)) if self.r2 is None else np.argsort(-self.r2, kind="stable")
 
 
 def view_channels(
-    arrays: Mapping[str, NDArray],
-    E: NDArray,
-    time: NDArray | None,
-    recorded: Mapping[str, Mapping[str, Any]] | None = None,
+    arrays: Mapping[str, NDArray], E: NDArray, time: NDArray | None, recorded: Mapping[str, Any] | None = None
 ) -> list[ViewChannels]:
     """From the channels (l, d) of each view at some landmarks.
 
@@ -157,8 +150,17 @@ def view_channels(
     """
     n = len(E)
     places = np.random.default_rng(0).permutation(n) if time is None else np.argsort(np.argsort(time, kind="stable"))
-    fold = blocked_folds(n)[places]
-    return [_view(name, X, E, fold, (recorded or {}).get(name, {})) for name, X in arrays.items()]
+    fold, found = blocked_folds(n)[places], []
+    for name, X in arrays.items():
+        facts, d = (recorded or {}).get(name, {}), X.shape[1]
+        channels = facts.get("channels") or ()
+        labels, kept = facts.get("feature_names") or channels, evenly(d, MOST_CHANNELS)
+        X = np.asarray(X[:, kept], np.float64)
+        named = [labels[i] if len(labels) == d else f"channel {i + 1}" for i in kept]
+        known = np.isfinite(E).all(axis=1) & np.isfinite(X).all(axis=1)
+        explained = channel_r2(E[known], X[known], fold[known]) if known.sum() >= FEWEST_LANDMARKS else None
+        found.append(ViewChannels(name, d, named, X, explained, tuple(channels)))
+    return found
 
 
 def channels_in_store(store: str, E: NDArray, time: NDArray | None) -> list[ViewChannels]:
@@ -170,7 +172,7 @@ def channels_in_store(store: str, E: NDArray, time: NDArray | None) -> list[View
     facts, digests = header["facts"], header["manifest"]
     arrays = {}
     for v, name in enumerate(facts["model"]["names"]):
-        kept = which_landmarks(group[f"points_{v}"].shape[0])
+        kept = evenly(group[f"points_{v}"].shape[0], LANDMARKS)
         if len(kept) != len(E):  # the model of a refit has landmarks of its own
             return []
         arrays[name] = read_picked(group, f"points_{v}", kept, digests, place, model_store.FORM)
@@ -182,18 +184,6 @@ def channel_r2(E: NDArray, X: NDArray, fold: NDArray[np.int64], *, k: int = NEIG
     Z, near = at_unit_variance(X), held_out_neighbors(at_unit_variance(E), fold, k)
     guess = sum(Z[rows] for rows in near.T) / k  # one neighbour at a time: d may be large
     return np.maximum(0, r2(Z, guess))
-
-
-def _view(name: str, X: NDArray, E: NDArray, fold: NDArray[np.int64], recorded: Mapping[str, Any]) -> ViewChannels:
-    d = X.shape[1]
-    channels = recorded.get("channels") or ()
-    labels = recorded.get("feature_names") or channels
-    kept = np.unique(np.linspace(0, d - 1, min(d, MOST_CHANNELS)).round().astype(np.int64))
-    X = np.asarray(X[:, kept], np.float64)
-    named = [labels[i] if len(labels) == d else f"channel {i + 1}" for i in kept]
-    known = np.isfinite(E).all(axis=1) & np.isfinite(X).all(axis=1)
-    explained = channel_r2(E[known], X[known], fold[known]) if known.sum() >= FEWEST_LANDMARKS else None
-    return ViewChannels(name, d, named, X, explained, tuple(channels))
 
 
 def _owner(feature: str, channels: Sequence[str]) -> str | None:

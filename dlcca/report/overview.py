@@ -19,6 +19,7 @@ from dlcca.storage import run as run_store
 from dlcca.storage.formats import open_sealed, read_array
 from dlcca.storage.run import Run
 
+Picked = Sequence[int] | NDArray  # row numbers
 #: Attributes of a run that are copied.
 FACTS = ("n_common", "quality", "warnings", "views", "settings", "choices", "fingerprint", "versions", "created")
 #: Small arrays of a run: names in the store, and here.
@@ -57,26 +58,19 @@ class Overview:
         return self.rows.n
 
     @property
-    def landmark_time(self) -> NDArray[np.float64]:
-        """Times of all landmarks, (L,)."""
-        return self.rows.mark_time
-
-    @property
     def drawn_landmarks(self) -> NDArray[np.int64]:
         """Positions in the sample of the landmarks that are drawn, (l,)."""
         return self.rows.sample.at(some_landmarks(self.landmarks))
 
 
-def of_run(run: Run, *, also: Sequence[int] | NDArray = ()) -> Overview:
+def of_run(run: Run, *, also: Picked = ()) -> Overview:
     """From a run in memory; the rows in ``also`` have to be in the sample."""
     arrays = {name: getattr(run, name) for name in SMALL.values()}
     facts = {name: getattr(run, name) for name in (*FACTS, "time_unit", "start", "local")}
     return _overview([Block(0, run.time, run.embedding, run.reason)], run.embedding.shape, arrays, facts, also)
 
 
-def of_store(
-    address: str, *, known: Mapping[str, NDArray] | None = None, also: Sequence[int] | NDArray = ()
-) -> Overview:
+def of_store(address: str, *, known: Mapping[str, NDArray] | None = None, also: Picked = ()) -> Overview:
     """From a finished run on disk or in object storage.
 
     Parameters
@@ -88,53 +82,43 @@ def of_store(
     facts, digests = run_store.describe(address), header["manifest"]
 
     def read(names: Mapping[str, str]) -> dict[str, NDArray]:
-        return {mine: read_array(group, name, digests[name], address, run_store.FORM) for name, mine in names.items()}
+        known = {name: digests[name] for name in names if name in digests}
+        return {names[name]: read_array(group, name, known[name], address, run_store.FORM) for name in known}
 
-    local = {name: mine for name, mine in at_landmarks.LOCAL.items() if name in digests}
-    facts |= {"start": header.get("start"), "local": read(local)}
+    facts |= {"start": header.get("start"), "local": read(at_landmarks.LOCAL)}
     blocks = result_rows.blocks_of_store(group, digests, address, run_store.FORM)
     found = _overview(blocks, group["embedding"].shape, read(SMALL), facts, also)
     sample, at = found.rows.sample, found.drawn_landmarks
     time = sample.time[at] if found.has_clock else None
+    try:
+        happened = events.read(address)
+    except ValueError:  # a damaged log is left out
+        happened = []
     return replace(
         found,
         channels=at_landmarks.channels_in_store(address, sample.embedding[at], time),
-        colorings=[
-            *result_rows.colorings(known or {}, sample.rows),
-            *result_rows.annotation_colorings(address, sample),
-        ],
+        colorings=result_rows.colorings(known or {}, sample.rows) + result_rows.annotation_colorings(address, sample),
         cost=facts["cost"],
-        events=_events(address),
+        events=happened,
         stored_bytes=facts["bytes"],
     )
 
 
 def _overview(
-    blocks: Iterable[Block],
-    shape: tuple[int, int],
-    arrays: Mapping[str, Any],
-    facts: Mapping[str, Any],
-    also: Sequence[int] | NDArray,
+    blocks: Iterable[Block], shape: tuple[int, int], arrays: Mapping[str, Any], facts: Mapping[str, Any], also: Picked
 ) -> Overview:
     (n, q), landmarks = shape, arrays["landmarks"]
     # The order of rows means nothing for nearest neighbours of counted samples.
     has_clock = facts["time_unit"] == "s" or facts["settings"].get("neighborhoods", {}).get("kind") != "knn"
     rows = summarize(blocks, n, q, picked_rows(n, landmarks, also), landmarks, has_clock=has_clock)
-    edge, several = facts["quality"].get("null_edge"), len(facts["views"]) > 1
+    first, last = float(rows.stretches.begin[0]), float(rows.stretches.end[-1])
+    measured = arrays["correlations"], facts["local"], facts["quality"].get("null_edge")
     return Overview(
         rows=rows,
-        time_axis=TimeAxis(facts["time_unit"], rows.first_time, rows.last_time, facts["start"]),
+        time_axis=TimeAxis(facts["time_unit"], first, last, facts["start"]),
         has_clock=has_clock,
         q=q,
-        strengths=strengths(rows.mark_time, arrays["correlations"], facts["local"], edge) if several else [],
+        strengths=strengths(rows.mark_time, *measured) if len(facts["views"]) > 1 else [],
         **arrays,
         **{fact: facts[fact] for fact in FACTS},
     )
-
-
-def _events(address: str) -> list[dict[str, Any]]:
-    """The log of the run; a damaged one is left out."""
-    try:
-        return events.read(address)
-    except ValueError:
-        return []

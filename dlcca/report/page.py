@@ -52,10 +52,11 @@ def render(
     """
     if isinstance(found, Run):
         found = overview.of_run(found, also=() if compared is None else compared.rows)
-    script = explorer.script()
+    script, sample = explorer.script(), found.rows.sample
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     folder = Path(__file__).parent
     leads = (sentences.explained(found), sentences.evidence(found), lead)
+    notes = found.quality.get("notes")  # no reasons to distrust the result
     return Template((folder / "template.html").read_text(encoding="utf-8")).substitute(
         title=escape(title),
         # The one script that a browser may run: names of channels cannot add another.
@@ -63,14 +64,23 @@ def render(
         style=(folder / "style.css").read_text(encoding="utf-8"),
         kicker=f"{escape(title)} · {escape(created(found))}",
         headline=escape(headline(found)),
-        warnings=_warnings(found),
+        warnings=(
+            '<div class="warning" role="alert">\n<strong>Do not trust this result.</strong>\n'
+            f"{_items('p', found.warnings)}\n</div>"
+            if found.warnings
+            else ""
+        ),
         lead="\n".join(f'<p class="lead">{escape(text)}</p>' for text in leads if text),
-        notes=_notes(found),
+        notes=(
+            f'<div class="notes">\n<strong>Good to know</strong>\n<ul>\n{_items("li", notes)}\n</ul>\n</div>'
+            if notes
+            else ""
+        ),
         facts=_facts(found),
-        known=_known(known),
+        known=f'<h2>Against what is known</h2>\n<div class="panels">\n{figures_html(known)}\n</div>' if known else "",
         explorer=explorer.section(found),
         panels=figures_html(panels.panels(found, marks)),
-        compared=_compared(found, compared),
+        compared="" if compared is None else comparison.section(compared, sample.time[sample.at(compared.rows)]),
         provenance=sections(found),
         moments=data_block(explorer.time_format(found), "moments"),
         script=script,
@@ -93,33 +103,9 @@ def refuse_foreign(path: Path, inputs: Iterable[str | Path] = ()) -> None:
     places.refuse_file(path, is_report, "a dlcca report", inputs=inputs)
 
 
-def _warnings(found: Overview) -> str:
-    if not found.warnings:
-        return ""
-    reasons = "\n".join(f"<p>{escape(reason[:1].upper() + reason[1:])}</p>" for reason in found.warnings)
-    return f'<div class="warning" role="alert">\n<strong>Do not trust this result.</strong>\n{reasons}\n</div>'
-
-
-def _notes(found: Overview) -> str:
-    """Notes that are no reason to distrust the result."""
-    notes = found.quality.get("notes") or []
-    if not notes:
-        return ""
-    items = "\n".join(f"<li>{escape(note[:1].upper() + note[1:])}</li>" for note in notes)
-    return f'<div class="notes">\n<strong>Good to know</strong>\n<ul>\n{items}\n</ul>\n</div>'
-
-
-def _known(made: Sequence[Panel]) -> str:
-    """Panels that compare the result with a known truth."""
-    return f'<h2>Against what is known</h2>\n<div class="panels">\n{figures_html(made)}\n</div>' if made else ""
-
-
-def _compared(found: Overview, compared: Comparison | None) -> str:
-    """Other methods beside ours."""
-    if compared is None:
-        return ""
-    sample = found.rows.sample
-    return comparison.section(compared, sample.time[sample.at(compared.rows)])
+def _items(tag: str, texts: Iterable[str]) -> str:
+    """An element for each text, which begins with a capital."""
+    return "\n".join(f"<{tag}>{escape(text[:1].upper() + text[1:])}</{tag}>" for text in texts)
 
 
 def _facts(found: Overview) -> str:
@@ -160,14 +146,15 @@ def settings(found: Overview) -> Iterator[tuple[str, ...]]:
     for line in found.choices:  # "landmarks = 400: every sample", or "missing_chunks = 'fill': view 'left' lacks 2"
         option, _, rest = line.partition(" = ")
         chosen[option] = rest.partition(": ")
-    rows = []
-    for option, (section, key) in OPTIONS.items():
-        value = found.settings.get(section, {}).get(key, "")
-        why = f"chosen: {chosen[option][2]}" if option in chosen else "as usual" if value == usual[option] else "as set"
-        rows.append((option, str(value), why))
-    rows += [(option, value, why) for option, (value, _, why) in chosen.items() if option not in OPTIONS]
-    for option, value, why in rows:
-        yield f"<code>{escape(option)}</code>", f"<code>{escape(value)}</code>", escape(why)
+    for option in dict.fromkeys((*OPTIONS, *chosen)):
+        if option in OPTIONS:
+            section, key = OPTIONS[option]
+            value = found.settings.get(section, {}).get(key, "")
+            why = "as usual" if value == usual[option] else "as set"
+            why = f"chosen: {chosen[option][2]}" if option in chosen else why
+        else:
+            value, _, why = chosen[option]
+        yield f"<code>{escape(option)}</code>", f"<code>{escape(str(value))}</code>", escape(why)
 
 
 def provenance(found: Overview) -> Iterator[tuple[str, ...]]:
@@ -180,7 +167,6 @@ def provenance(found: Overview) -> Iterator[tuple[str, ...]]:
 
 
 def created(found: Overview) -> str:
-    """When the result was made."""
     return re.sub(r"\.\d+", "", found.created).replace("T", " ").replace("+00:00", " UTC")
 
 
@@ -222,7 +208,9 @@ def _whole(found: Overview) -> str:
     text = f"Workers spent {duration(spent)} in all."
     if end is not None and "seconds" in end:
         text += f" The last run took {duration(end['seconds'])} by the clock"
-        earlier = _found_finished(found.events)
+        names = [event["event"] for event in found.events]
+        begun = len(names) - 1 - names[::-1].index("started") if "started" in names else 0
+        earlier = names[begun:].count("stage found finished")
         text += f", and found {counted(earlier, 'stage')} finished by an earlier one" if earlier else ""
         if plan is not None:
             which, rates = " for all" if earlier else "", plan.get("rates", "a guess")
@@ -232,13 +220,6 @@ def _whole(found: Overview) -> str:
     troubles = (("retry", "task", "begun again"), ("worker lost", "worker", "lost"))
     met = [f"{counted(counts[event], noun)} {what}" for event, noun, what in troubles if counts[event]]
     return f"{text} On the way: {listed(met)}." if met else text
-
-
-def _found_finished(events: Sequence[Mapping[str, Any]]) -> int:
-    """Stages that were finished before the last run."""
-    names = [event["event"] for event in events]
-    begun = len(names) - 1 - names[::-1].index("started") if "started" in names else 0
-    return names[begun:].count("stage found finished")
 
 
 def _last(events: Sequence[dict[str, Any]], name: str) -> dict[str, Any] | None:

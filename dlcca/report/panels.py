@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from dlcca.report import figures
-from dlcca.report.figures import COLORS, INK, NARROW, WIDE, Panel, Reading, drawn, largest_gap, reproduced_label
-from dlcca.report.landmarks import ViewChannels
+from dlcca.report.figures import COLORS, INK, NARROW, WIDE, Panel, Reading, largest_gap, panel, reproduced_label
 from dlcca.report.overview import Overview
 from dlcca.report.rows import REASONS
 from dlcca.report.sentences import counted, duration, number, percent, reproduced, shares_reproduced
@@ -30,32 +29,23 @@ MOST_PARTS, LANDMARKS_OF_PART = 60, 20
 
 def panels(found: Overview, marks: Mapping[str, float] | None = None) -> list[Panel]:
     """All figures that this result has something to show in; ``marks`` are known frequencies, by name."""
-    made = [
-        embedding(found),
-        coordinates(found),
-        strength(found),
-        spectra(found, marks or {}),
-        eigenvalues(found),
-        channels(found),
-        directions(found),
-        coverage(found),
-    ]
-    return arranged([panel for panel in made if panel is not None])
+    made: list[Panel | None]
+    made = [embedding(found), coordinates(found), strength(found), spectra(found, marks or {}), eigenvalues(found)]
+    made += [channels(found), directions(found), coverage(found)]
+    return arranged([each for each in made if each is not None])
 
 
 def arranged(made: list[Panel]) -> list[Panel]:
     """Panels in two columns without a gap: a wide one is moved behind the second of two narrow ones."""
     lines: list[Panel] = []
-    waiting: list[Panel] = []
-    narrow = 0
-    for panel in made:
-        if panel.wide and narrow % 2:
-            waiting.append(panel)
-            continue
-        lines.append(panel)
-        narrow += not panel.wide
-        if narrow % 2 == 0:
-            lines, waiting = lines + waiting, []
+    waiting: list[Panel] = []  # the wide ones behind a single narrow one
+    for each in made:
+        if each.wide and sum(not line.wide for line in lines) % 2:
+            waiting.append(each)
+        elif each.wide:
+            lines.append(each)
+        else:
+            lines, waiting = [*lines, each, *waiting], []
     return lines + waiting
 
 
@@ -74,7 +64,10 @@ def embedding(found: Overview) -> Panel | None:
         axes = [figure.add_subplot(1, min(q - 1, 2), 1)]
         if q > 2:
             axes.append(figure.add_subplot(1, 2, 2, projection="3d"))
-            _hide_panes(axes[1])
+            axes[1].tick_params(labelsize=8, pad=0)
+            for axis in (axes[1].xaxis, axes[1].yaxis, axes[1].zaxis):
+                axis.pane.set_visible(False)  # it would hide the page
+                axis._axinfo["grid"].update(color="#88888850", linewidth=0.6)
         for ax in axes:
             points = figures.draw_embedding(ax, E, time, coordinates=(0, 1, 2))
         if len(shares) > 1:
@@ -93,23 +86,14 @@ def embedding(found: Overview) -> Panel | None:
         caption += " In brackets: the share of a coordinate that is reproduced on half of the samples."
     if len(sample.rows) < found.n:
         caption += f" {number(len(sample.rows))} of {number(found.n)} rows are drawn, evenly over the recording."
-    picture = drawn(paint, "Embedding, coloured by time", size=(NARROW[0], 3.9))
     title = "The rows in their common coordinates" if common else "The rows in the coordinates of this view"
-    return Panel(title, caption, picture, still=True)
-
-
-def _hide_panes(ax: Any) -> None:
-    """No panes behind a plot in 3-D: they would hide the page."""
-    for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
-        axis.pane.set_visible(False)
-        axis._axinfo["grid"].update(color="#88888850", linewidth=0.6)
-    ax.tick_params(labelsize=8, pad=0)
+    return panel(title, caption, paint, label="Embedding, coloured by time", size=(NARROW[0], 3.9), still=True)
 
 
 def coordinates(found: Overview) -> Panel:
     """Every coordinate over time, one below the other."""
-    count = min(found.rows.sample.embedding.shape[1], MOST_COORDINATES)
-    runs = found.rows.stretches
+    sample, runs = found.rows.sample, found.rows.stretches
+    count, few = min(sample.embedding.shape[1], MOST_COORDINATES), len(sample.rows) <= figures.VECTOR_POINTS
 
     def paint(figure: Any) -> None:
         axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
@@ -119,8 +103,6 @@ def coordinates(found: Overview) -> Panel:
                 y = np.column_stack([runs.low[:, i], runs.high[:, i]]).ravel()
                 ax.plot(x, y, color=COLORS[i], linewidth=1.1)
             else:
-                sample = found.rows.sample
-                few = len(sample.rows) <= 3000
                 look = {"markersize": 4 if few else 1.5, "rasterized": not few}
                 ax.plot(sample.time, sample.embedding[:, i], ".", color=COLORS[i], **look)
             ax.set_ylabel(f"coord. {i + 1}")
@@ -133,8 +115,8 @@ def coordinates(found: Overview) -> Panel:
     if found.has_clock and len(runs.begin) < found.n:
         caption += f" Drawn are the smallest and the largest value in each of {number(len(runs.begin))} stretches."
     title = "Coordinates over time" if found.has_clock else "Coordinates, row by row"
-    picture = drawn(paint, "Coordinates over time", size=(NARROW[0], max(3.9, 1.1 * count)))
-    return Panel(title, caption, picture, still=True)
+    size = (NARROW[0], max(3.9, 1.1 * count))
+    return panel(title, caption, paint, label="Coordinates over time", size=size, still=True)
 
 
 def spectra(found: Overview, marks: Mapping[str, float]) -> Panel | None:
@@ -164,7 +146,7 @@ def spectra(found: Overview, marks: Mapping[str, float]) -> Panel | None:
         length = duration(spectrum.length) if found.time_axis.unit == "s" else f"{number(spectrum.length)} rows"
         caption += f" The root mean square over {counted(spectrum.segments, 'segment')} of {length}."
     size = (NARROW[0], 4.2 if marks else NARROW[1])
-    return Panel("Spectra of the coordinates", caption, drawn(paint, "Spectra of the coordinates", size=size))
+    return panel("Spectra of the coordinates", caption, paint, size=size)
 
 
 def eigenvalues(found: Overview) -> Panel | None:
@@ -175,13 +157,11 @@ def eigenvalues(found: Overview) -> Panel | None:
 
     caption = "Near 1 a coordinate varies slowly over the data and is well determined, near 0 it is fine detail or "
     caption += "noise. The trivial eigenvalue 1 is left out."
-    gap = largest_gap(values)
-    if gap is not None:
+    if gap := largest_gap(values):
         caption += f" The largest gap, {gap[1]:.2f}, follows coordinate {gap[0]}: "
         caption += "coordinates before it are best separated from those after it."
     caption = f"{caption} {reproduced(found)}".rstrip()
-    picture = drawn(lambda figure: figures.draw_eigenvalues(figure.subplots(), values, ink=INK), "Eigenvalues")
-    return Panel("Eigenvalues", caption, picture)
+    return panel("Eigenvalues", caption, lambda figure: figures.draw_eigenvalues(figure.subplots(), values, ink=INK))
 
 
 def strength(found: Overview) -> Panel | None:
@@ -206,8 +186,7 @@ def strength(found: Overview) -> Panel | None:
     caption = " ".join(measure.caption for measure in measures)
     if any(measure.band is not None for measure in measures):
         caption += " The shaded band is the range of views that share nothing."
-    size = (WIDE[0], WIDE[1] if len(measures) == 1 else 4.6)
-    return Panel("Common strength over time", caption, drawn(paint, "Common strength over time", size=size), wide=True)
+    return panel("Common strength over time", caption, paint, size=WIDE if len(measures) == 1 else (WIDE[0], 4.6))
 
 
 def channels(found: Overview) -> Panel | None:
@@ -219,7 +198,12 @@ def channels(found: Overview) -> Panel | None:
 
     def paint(figure: Any) -> None:
         for ax, (view, r2) in zip(figure.subplots(1, len(views), squeeze=False)[0], views, strict=True):
-            _bars(ax, view, r2)
+            best = list(r2.items())[:MOST_BARS]
+            at = np.arange(len(best))[::-1]
+            shown = ax.barh(at, [share for _, share in best], height=0.7, color=COLORS[0])
+            ax.bar_label(shown, fmt="%.2f", padding=4, fontsize=10, color=INK)
+            ax.set_yticks(at, [name if len(name) <= 26 else f"{name[:25]}…" for name, _ in best])
+            ax.set(xlim=(0, 1.12), title=f"{view.name}: {percent(view.share or 0)} of its variance", xlabel="R²")
 
     caption = "R² of a channel predicted from the coordinates, in rows that are held out; 1 is all of its variance. "
     caption += f"Channels that {'share nothing' if common else 'have no part in them'} stay near 0."
@@ -230,18 +214,8 @@ def channels(found: Overview) -> Panel | None:
     more = [f"{number(len(r2))} in {view.name}" for view, r2 in views if len(r2) > MOST_BARS]
     if more:
         caption += f" The {MOST_BARS} with the largest R² are shown of {', '.join(more)}."
-    height = max(2.2, 0.27 * bars + 1.1)
     title = f"Which channels {'share the common variable' if common else 'the coordinates explain'}"
-    return Panel(title, caption, drawn(paint, title, size=(WIDE[0], height)), wide=True)
-
-
-def _bars(ax: Any, view: ViewChannels, r2: Mapping[str, float]) -> None:
-    best = list(r2.items())[:MOST_BARS]
-    at = np.arange(len(best))[::-1]
-    shown = ax.barh(at, [share for _, share in best], height=0.7, color=COLORS[0])
-    ax.bar_label(shown, fmt="%.2f", padding=4, fontsize=10, color=INK)
-    ax.set_yticks(at, [name if len(name) <= 26 else f"{name[:25]}…" for name, _ in best])
-    ax.set(xlim=(0, 1.12), title=f"{view.name}: {percent(view.share or 0)} of its variance", xlabel="R²")
+    return panel(title, caption, paint, size=(WIDE[0], max(2.2, 0.27 * bars + 1.1)))
 
 
 def directions(found: Overview) -> Panel | None:
@@ -270,7 +244,7 @@ def directions(found: Overview) -> Panel | None:
     caption += "landmarks; whiskers: nine in ten of them."
     if edge is not None:
         caption += " What is above the dashed line is common; independent views would hardly ever reach it."
-    return Panel("How many dimensions are common", caption, drawn(paint, "Local correlations by direction"))
+    return panel("How many dimensions are common", caption, paint, label="Local correlations by direction")
 
 
 def coverage(found: Overview) -> Panel | None:
@@ -282,44 +256,35 @@ def coverage(found: Overview) -> Panel | None:
     def paint(figure: Any) -> None:
         axes = figure.subplots(1, 2, width_ratios=(1, 1.25)) if wide else [None, figure.subplots()]
         if wide:
-            _landmarks_on_rows(axes[0], found)
+            E = found.rows.sample.embedding
+            marks = E[found.drawn_landmarks]
+            look = {"linewidths": 0, "rasterized": len(marks) > 600, "s": 7 if len(marks) < 600 else 3}
+            axes[0].scatter(E[:, 0], E[:, 1], s=4, color=INK, alpha=0.16, linewidths=0, rasterized=True)
+            axes[0].scatter(marks[:, 0], marks[:, 1], color=COLORS[0], **look)
+            axes[0].set(xlabel="coordinate 1", ylabel="coordinate 2")
         _landmarks_over_time(axes[1], found)
         figure.legend(*axes[1].get_legend_handles_labels(), loc="outside upper right", ncols=5)
 
-    return Panel("Landmarks and coverage", coverage_text(found), drawn(paint, "Landmarks and coverage", size=NARROW))
-
-
-def coverage_text(found: Overview) -> str:
-    """How many rows a landmark represents, and which rows were left out."""
-    each = found.n / max(1, len(found.landmarks))
-    landmarks = counted(len(found.landmarks), "landmark")
+    # How many rows a landmark represents, and which rows were left out.
+    each, landmarks = found.n / max(1, len(found.landmarks)), counted(len(found.landmarks), "landmark")
     text = f"{landmarks} represent {number(found.n)} rows, one for {number(each)} of them."
     text = "Every row is a landmark." if each <= 1 else text
     if found.has_clock and len(found.landmarks) > 1 and found.time_axis.span > 0 and each > 1:
-        away = float(np.diff(np.sort(found.landmark_time)).max()) / found.time_axis.span
+        away = float(np.diff(np.sort(found.rows.mark_time)).max()) / found.time_axis.span
         text += f" The longest stretch without one is {percent(away)} of the recording."
-    counts = found.rows.stretches.reasons.sum(axis=0)
-    left_out = counts[1:].sum()
-    if not left_out:
-        return f"{text} No row was left out."
-    parts = [f"{percent(counts[code] / found.n)} {REASON_NAMES[code]}" for code in range(1, REASONS) if counts[code]]
-    return f"{text} {percent(left_out / found.n)} of the rows were left out: {', '.join(parts)}."
-
-
-def _landmarks_on_rows(ax: Any, found: Overview) -> None:
-    E = found.rows.sample.embedding
-    marks = E[found.drawn_landmarks]
-    ax.scatter(E[:, 0], E[:, 1], s=4, color=INK, alpha=0.16, linewidths=0, rasterized=True)
-    size = 7 if len(marks) < 600 else 3
-    ax.scatter(marks[:, 0], marks[:, 1], s=size, color=COLORS[0], linewidths=0, rasterized=len(marks) > 600)
-    ax.set(xlabel="coordinate 1", ylabel="coordinate 2")
+    share = found.rows.stretches.reasons.sum(axis=0) / found.n
+    parts = [f"{percent(share[code])} {REASON_NAMES[code]}" for code in range(1, REASONS) if share[code]]
+    out = (
+        f"{percent(share[1:].sum())} of the rows were left out: {', '.join(parts)}" if parts else "No row was left out"
+    )
+    return panel("Landmarks and coverage", f"{text} {out}.", paint)
 
 
 def _landmarks_over_time(ax: Any, found: Overview) -> None:
     first, last = found.time_axis.first, found.time_axis.last
     parts = int(np.clip(len(found.landmarks) // LANDMARKS_OF_PART, 4, MOST_PARTS))
     edges = np.linspace(first, last if last > first else first + 1, parts + 1)
-    counts = np.histogram(found.landmark_time, edges)[0]
+    counts = np.histogram(found.rows.mark_time, edges)[0]
     ax.stairs(counts, edges, fill=True, color=COLORS[0], alpha=0.8, label="landmarks")
     runs = found.rows.stretches
     middle = (runs.begin + runs.end) / 2

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DataError
 from dlcca.report.spectrum import Spectrum, SpectrumEstimator
+from dlcca.settings.runfile import recordings_of
 from dlcca.storage import views as view_store
 from dlcca.storage.formats import Format, read_rows
 
+Ints = NDArray[np.int64]
 #: Bytes of all arrays together that are held at a time, about.
 AT_ONCE = 24 << 20
 
@@ -50,11 +52,11 @@ class Block:
 class Sample:
     """The rows that are drawn."""
 
-    rows: NDArray[np.int64]  # (p,) rising
+    rows: Ints  # (p,) rising
     time: NDArray[np.float64]  # (p,)
     embedding: NDArray[np.float64]  # (p, q) the first coordinates
 
-    def at(self, rows: NDArray) -> NDArray[np.int64]:
+    def at(self, rows: NDArray) -> Ints:
         """Positions of rows in the sample."""
         return np.searchsorted(self.rows, rows)
 
@@ -63,12 +65,12 @@ class Sample:
 class Stretches:
     """All rows, in stretches of equal length."""
 
-    edges: NDArray[np.int64]  # (s + 1,) row numbers
+    edges: Ints  # (s + 1,) row numbers
     begin: NDArray[np.float64]  # (s,) time of the first row
     end: NDArray[np.float64]  # (s,) time of the last one
     low: NDArray[np.float64]  # (s, q) extremes of each coordinate; NaN where no row is valid
     high: NDArray[np.float64]
-    reasons: NDArray[np.int64]  # (s, REASONS) rows by the reason for which they were left out
+    reasons: Ints  # (s, REASONS) rows by the reason for which they were left out
 
     @classmethod
     def of(cls, n: int, q: int) -> Stretches:
@@ -79,8 +81,7 @@ class Stretches:
         return cls(edges, time, time.copy(), extremes, extremes.copy(), np.zeros((s, REASONS), np.int64))
 
     @property
-    def rows(self) -> NDArray[np.int64]:
-        """Rows of each stretch."""
+    def rows(self) -> Ints:
         return np.diff(self.edges)
 
     def take(self, first: int, time: NDArray, E: NDArray, reason: NDArray | None) -> None:
@@ -115,39 +116,24 @@ class RowSummary:
     spectrum: Spectrum | None  # None where rows are not evenly spaced in time
     step: float | None  # between two rows, if it is always the same
 
-    @property
-    def first_time(self) -> float:
-        return float(self.stretches.begin[0])
 
-    @property
-    def last_time(self) -> float:
-        return float(self.stretches.end[-1])
-
-
-def picked_rows(n: int, landmarks: NDArray, also: Sequence[int] | NDArray = ()) -> NDArray[np.int64]:
+def picked_rows(n: int, landmarks: NDArray, also: Sequence[int] | NDArray = ()) -> Ints:
     """The rows that are drawn: evenly spaced ones, some landmarks, and those in ``also``."""
-    even = np.linspace(0, n - 1, min(n, POINTS)).round().astype(np.int64)
-    return np.unique(np.concatenate([even, some_landmarks(landmarks), np.asarray(also, np.int64)]))
+    return np.unique(np.concatenate([evenly(n, POINTS), some_landmarks(landmarks), np.asarray(also, np.int64)]))
 
 
-def some_landmarks(landmarks: NDArray) -> NDArray[np.int64]:
+def some_landmarks(landmarks: NDArray) -> Ints:
     """Row numbers of the landmarks that are drawn."""
-    return np.asarray(landmarks, np.int64)[which_landmarks(len(landmarks))]
+    return np.asarray(landmarks, np.int64)[evenly(len(landmarks), LANDMARKS)]
 
 
-def which_landmarks(count: int) -> NDArray[np.int64]:
-    """Which of so many landmarks are drawn, evenly spaced."""
-    return np.unique(np.linspace(0, count - 1, min(count, LANDMARKS)).round().astype(np.int64))
+def evenly(n: int, most: int) -> Ints:
+    """Some of n things, evenly spaced, the first and the last among them; all if they are not more than ``most``."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
 
 
 def summarize(
-    blocks: Iterable[Block],
-    n: int,
-    q: int,
-    rows: NDArray[np.int64],
-    marks: NDArray[np.int64],
-    *,
-    has_clock: bool = True,
+    blocks: Iterable[Block], n: int, q: int, rows: Ints, marks: Ints, *, has_clock: bool = True
 ) -> RowSummary:
     """Summarize n rows in one pass.
 
@@ -172,12 +158,11 @@ def summarize(
         steps.take(block.time)
         if estimator is not None:
             estimator.take(E)
-    step = steps.even
-    spectrum = None if estimator is None or step is None else estimator.finished(step)
-    return RowSummary(n, sample, stretches, mark_time, spectrum, step)
+    spectrum = None if estimator is None or steps.even is None else estimator.finished(steps.even)
+    return RowSummary(n, sample, stretches, mark_time, spectrum, steps.even)
 
 
-def _copy(block: NDArray, first: int, rows: NDArray[np.int64], out: NDArray) -> None:
+def _copy(block: NDArray, first: int, rows: Ints, out: NDArray) -> None:
     """Copy those of the given rows, in any order, that are in a block, which begins with row ``first``."""
     here = (rows >= first) & (rows < first + len(block))
     out[here] = block[rows[here] - first]
@@ -212,9 +197,7 @@ def blocks_of_store(group: Any, digests: Mapping[str, str], address: str, form: 
         yield Block(first, part["time"], part["embedding"], part.get("reason"))
 
 
-def read_picked(
-    group: Any, name: str, rows: NDArray[np.int64], digests: Mapping[str, str], address: str, form: Format
-) -> NDArray:
+def read_picked(group: Any, name: str, rows: Ints, digests: Mapping[str, str], address: str, form: Format) -> NDArray:
     """Some rows of an array, in the given order; the whole array is read and checked, some rows at a time."""
     array = group[name]
     found = np.empty((len(rows), *array.shape[1:]), array.dtype)
@@ -239,7 +222,7 @@ class Coloring:
     labels: tuple[str, ...] = ()  # empty for numbers
 
 
-def colorings(known: Mapping[str, NDArray], rows: NDArray[np.int64]) -> list[Coloring]:
+def colorings(known: Mapping[str, NDArray], rows: Ints) -> list[Coloring]:
     """From arrays (n,) of all rows: numbers, or texts, which are labels."""
     made = []
     for name, values in known.items():
@@ -248,20 +231,18 @@ def colorings(known: Mapping[str, NDArray], rows: NDArray[np.int64]) -> list[Col
             raise DataError(
                 f"{name!r} has shape {values.shape}; to colour by it a value for each of {rows[-1] + 1} rows is needed."
             )
-        values = values[rows]
-        is_text = values.dtype.kind in "US"
+        is_text, values = values.dtype.kind in "US", values[rows]
         made.append(_labelled(name, values.astype(str)) if is_text else Coloring(name, values.astype(np.float64)))
     return made
 
 
 def annotation_colorings(address: str, sample: Sample) -> list[Coloring]:
     """The annotations of the recordings that a run was made of: for each row the one in force."""
-    place = f"{address.rstrip('/')}/recordings"
+    place = recordings_of(address)
     if not view_store.is_views(place):
         return []
     header = view_store.describe(place)
-    marks = header.get("annotations", [])
-    labels = _in_force(sample.time, marks, float(header.get("window_s") or 0))
+    labels = _in_force(sample.time, header.get("annotations", []), float(header.get("window_s") or 0))
     return [_labelled("annotation", labels)] if (labels != "").any() else []
 
 

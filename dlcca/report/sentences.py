@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import Any
 
 from dlcca.report.overview import Overview
 
@@ -20,14 +19,8 @@ MEANINGS = {
     "p_common": ("p-value", "of the hypothesis that the views share nothing; common below 0.05"),
     "common_against": ("surrogates", "what the views are tested against: the same views, shifted or at other speeds"),
     "common_by_chance": ("correlation of surrogates", "squared correlation of views that share nothing"),
-    "common_strength": (
-        "strength beyond chance",
-        "of the leading common direction, at the typical landmark, 0 to 1",
-    ),
-    "pairs_common": (
-        "pairs that share",
-        "numbers of views that share something two by two, but not all together",
-    ),
+    "common_strength": ("strength beyond chance", "of the leading common direction, at the typical landmark, 0 to 1"),
+    "pairs_common": ("pairs that share", "numbers of views that share something two by two, but not all together"),
     "landmarks_common": ("significant landmarks", "share of the landmarks that are significant by themselves"),
     "top_correlation": ("largest correlation", "between the views, at the typical landmark"),
     "null_edge": ("largest by chance", "correlation that independent views would hardly ever exceed there"),
@@ -38,10 +31,7 @@ MEANINGS = {
     "leading_eigenvalue": ("leading eigenvalue", "1, but for rounding"),
     "pieces": ("connected components", "of the kernel; one is needed"),
     "far_rows": ("far rows", "share of the rows that are far from every landmark"),
-    "landmarks_seen": (
-        "landmarks per row",
-        "with weight in the kernel, typically; too few, or all, would be wrong",
-    ),
+    "landmarks_seen": ("landmarks per row", "with weight in the kernel, typically; too few, or all, would be wrong"),
     "half_landmarks_r2": (
         "R² with half of the landmarks",
         "R² of each coordinate from a fit with every other landmark",
@@ -61,12 +51,12 @@ def headline(found: Overview) -> str:
     """What was found, in one plain sentence, without its full stop."""
     K = len(found.views)
     if K == 1:
-        return f"One view, in {few(found.q, 'coordinate')} of its own"
+        return f"One view, in {counted(found.q, 'coordinate', spelled=True)} of its own"
     if not decidable(found):
         return f"It is not yet known whether these {in_words(K)} views share anything"
     if found.n_common == 0:
         return f"Nothing common was found in these {in_words(K)} views"
-    text = f"These {in_words(K)} views share {few(found.n_common, 'variable')}"
+    text = f"These {in_words(K)} views share {counted(found.n_common, 'variable', spelled=True)}"
     if found.warnings:
         return f"{text}, but do not trust this yet"
     when = found.strengths[0].strongest() if found.strengths and found.has_clock else None
@@ -136,28 +126,24 @@ def sample_note(found: Overview) -> str:
     if len(sample.rows) >= found.n:
         return f"All {number(found.n)} rows are drawn."
     text = f"{number(len(sample.rows))} of {number(found.n)} rows are drawn as points, evenly over the recording and "
-    text += "at landmarks."
-    if found.has_clock:
-        text += " Lines over time show the smallest and the largest value of all rows in each of "
-        text += f"{number(len(runs.begin))} stretches; spectra, counts and extremes are of all rows."
-    return text
+    lines = (
+        f" Lines over time show the smallest and the largest value of all rows in each of {number(len(runs.begin))} "
+        "stretches; spectra, counts and extremes are of all rows."
+    )
+    return f"{text}at landmarks.{lines if found.has_clock else ''}"
 
 
 def measures(found: Overview) -> Iterator[tuple[str, ...]]:
     """Name, value and meaning of each measure in the order of `MEANINGS`; an unknown one keeps its name."""
-    quality = {name: value for name, value in found.quality.items() if name != "notes" and _is_small(value)}
-    for name in (*(name for name in MEANINGS if name in quality), *(name for name in quality if name not in MEANINGS)):
+    for name in dict.fromkeys((*MEANINGS, *found.quality)):
+        value = found.quality.get(name)
+        is_long = isinstance(value, Mapping) or (isinstance(value, list) and len(value) > MOST_NUMBERS)
+        if value is None or is_long or name == "notes":
+            continue
         called, meaning = MEANINGS.get(name, (name.replace("_", " "), ""))
-        value = quality[name]
         shown = [i + 1 for i in value] if name == "independent_coordinates" else value
         shown = [f"{u + 1} and {v + 1}" for u, v in value] if name == "pairs_common" else shown
         yield escape(called), escape(_text(shown)), escape(meaning)
-
-
-def _is_small(value: Any) -> bool:
-    """Whether a measure fits a line of a table."""
-    count = len(value) if isinstance(value, list) else 1
-    return value is not None and not isinstance(value, Mapping) and count <= MOST_NUMBERS
 
 
 def _text(value: object) -> str:
@@ -179,14 +165,9 @@ def in_words(count: int) -> str:
     return _WORDS[count] if 0 <= count < len(_WORDS) else number(count)
 
 
-def counted(count: int, noun: str) -> str:
-    """A number of things."""
-    return f"{number(count)} {noun}{'s' * (count != 1)}"
-
-
-def few(count: int, noun: str) -> str:
-    """A small number of things, spelled out."""
-    return f"{in_words(count)} {noun}{'s' * (count != 1)}"
+def counted(count: int, noun: str, *, spelled: bool = False) -> str:
+    """A number of things, spelled out if it is small and that is wanted."""
+    return f"{in_words(count) if spelled else number(count)} {noun}{'s' * (count != 1)}"
 
 
 def listed(things: Sequence[str]) -> str:
@@ -203,7 +184,6 @@ def percent(share: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.3g} {unit}"

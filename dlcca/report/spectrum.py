@@ -57,28 +57,23 @@ class SpectrumEstimator:
 
     def take(self, E: NDArray) -> None:
         """The next rows, (b, q); NaN where one was left out."""
-        self._take_means(np.concatenate([self.of_group, E]))
-        if self.group > 1:
-            self._take_segments(np.concatenate([self.of_segment, E]))
-
-    def _take_means(self, E: NDArray) -> None:
-        """Means of whole groups of rows, NaN where most of a group was left out."""
-        whole = len(E) // self.group * self.group
-        parts = E[:whole].reshape(-1, self.group, E.shape[1])
+        rows = np.concatenate([self.of_group, E])
+        whole = len(rows) // self.group * self.group
+        parts = rows[:whole].reshape(-1, self.group, E.shape[1])
         known = np.isfinite(parts)
-        count = known.sum(axis=1)
-        total = np.where(known, parts, 0).sum(axis=1)
+        count, total = known.sum(axis=1), np.where(known, parts, 0).sum(axis=1)
+        # NaN where most of a group was left out.
         self.means.append(np.where(2 * count > self.group, total / np.maximum(count, 1), np.nan))
-        self.of_group = E[whole:]
-
-    def _take_segments(self, E: NDArray) -> None:
-        """The power of whole segments, which overlap by half."""
-        while len(E) >= self.rows:
-            power = _power(E[: self.rows], self.rows)
+        self.of_group = rows[whole:]
+        if self.group == 1:
+            return
+        rows = np.concatenate([self.of_segment, E])
+        while len(rows) >= self.rows:
+            power = _power(rows[: self.rows], self.rows)
             if power is not None:
                 self.power, self.segments = self.power + power, self.segments + 1
-            E = E[self.rows // 2 :]
-        self.of_segment = E
+            rows = rows[self.rows // 2 :]  # segments overlap by half
+        self.of_segment = rows
 
     def finished(self, step: float) -> Spectrum | None:
         """The spectrum of rows that are ``step`` apart; None if there was nothing to transform."""

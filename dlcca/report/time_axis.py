@@ -53,7 +53,6 @@ class TimeAxis:
 
     @property
     def label(self) -> str:
-        """Label of the axis."""
         return {
             "sample": "sample",
             "s": "time [s]",
@@ -79,7 +78,6 @@ class TimeAxis:
         return f"between {self.text(low)} and {self.text(high)}{after}"
 
     def duration(self) -> str:
-        """Length of the recording."""
         if self.unit != "s":
             return ""
         if self.span < SHORT_S:
@@ -95,16 +93,16 @@ class TimeAxis:
         if self.form in ("s", "sample"):
             return
         offset = 0.0 if self.zero is None else (self.zero - datetime(1970, 1, 1)).total_seconds()
-        step = _round_step(self.span / most)
+        least = self.span / most
+        days = 2 ** max(0, math.ceil(math.log2(least / _DAY_S))) if least > 0 else 1
+        step = float(next((step for step in _STEPS_S if step >= least), days * _DAY_S))
         count = int(self.span // step) + 2
         begin = -(-(self.first + offset) // step) * step - offset
         ticks = [t for t in (begin + i * step for i in range(count)) if t <= self.last]
-        ax.set_xticks(ticks, [self._tick(t, step) for t in ticks])
-
-    def _tick(self, time: float, step: float) -> str:
         if self.zero is not None and step >= _DAY_S:
-            return (self.zero + timedelta(seconds=time)).strftime("%d %b")
-        return self._clock(time, seconds=step < 60, between="\n")
+            ax.set_xticks(ticks, [f"{self.zero + timedelta(seconds=t):%d %b}" for t in ticks])
+        else:
+            ax.set_xticks(ticks, [self._clock(t, seconds=step < 60, between="\n") for t in ticks])
 
     def _clock(self, time: float, *, seconds: bool, between: str = " ") -> str:
         """A time by the clock, with the day if the span is long; hours since the start if the clock is not known."""
@@ -115,8 +113,3 @@ class TimeAxis:
         pattern = "%H:%M:%S" if seconds else "%H:%M"
         day = "" if self.form == "clock" else f"%d %b{between}"
         return (self.zero + timedelta(seconds=time)).strftime(f"{day}{pattern}")
-
-
-def _round_step(least: float) -> float:
-    days = 2 ** max(0, math.ceil(math.log2(least / _DAY_S))) if least > 0 else 1
-    return float(next((step for step in _STEPS_S if step >= least), days * _DAY_S))

@@ -1,12 +1,4 @@
-"""The paper's experiments (Section VII) with the baselines, in one go and from fixed seeds.
-
-square      VII-A, the metric at the middle point
-pendulums   VII-B, two movies of coupled pendulums
-icons       VII-C, three movies of rotating icons
-measures    the baselines, and what is measured of a first coordinate
-figures     the PNG files
-results     the table and the page
-"""
+"""The paper's experiments (Section VII) with the baselines, in one go and from fixed seeds."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, RED, GREEN, BLACK, PINK, GREY = "#1f5fa8", "#c8261f", "#1a8a3a", "#222222", "#e0559b", "#888888"
+#: Frequencies to mark in a spectrum, behind their name and colour.
+Marks = tuple[str, str, Sequence[float] | NDArray]
+#: Shares over x, by name.
+Lines = Mapping[str, Sequence[Shares]]
 #: The four icons' marks, in the paper's colours.
 ICON_COLOURS = (RED, GREEN, BLACK, PINK)
 DPI = 130
@@ -39,9 +42,8 @@ def _save(figure: Figure, path: Path) -> None:
 def point_sets(path: Path, z: NDArray, X: NDArray) -> None:
     """The hidden square and what is seen of it."""
     figure, axes = _grid(1, 2, 9, 4.2)
-    for ax, points, title, name in zip(
-        axes[0], (z, X), ("(a) hidden samples z", "(b) observations x"), "zx", strict=True
-    ):
+    titles = ("(a) hidden samples z", "(b) observations x")
+    for ax, points, title, name in zip(axes[0], (z, X), titles, "zx", strict=True):
         dots = ax.scatter(*points.T, c=z[:, 0], s=12, cmap="viridis")
         ax.set(title=title, xlabel=f"${name}_1$ (no unit)", ylabel=f"${name}_2$ (no unit)")
     figure.colorbar(dots, ax=axes[0, 1], label="$z_1$ (no unit)")
@@ -78,15 +80,6 @@ def frames(path: Path, rows: Mapping[str, Sequence[NDArray]], titles: Sequence[s
     _save(figure, path)
 
 
-@dataclass(frozen=True)
-class Marks:
-    """Frequencies to mark in a spectrum."""
-
-    label: str
-    colour: str
-    frequencies: Sequence[float] | NDArray
-
-
 def spectra(
     path: Path, grid: Sequence[Mapping[str, tuple[Spectrum, Sequence[Marks]]]], *, unit: str, highest: float
 ) -> None:
@@ -95,10 +88,10 @@ def spectra(
     for line, panels in zip(axes, grid, strict=True):
         for ax, (title, (of, marks)) in zip(line, panels.items(), strict=True):
             ax.plot(of.frequency, np.sqrt(of.power), color=BLUE, lw=1.4, label="first coordinate")
-            for mark in marks:
-                for i, frequency in enumerate(mark.frequencies):
-                    label = mark.label if i == 0 else None
-                    ax.axvline(frequency, color=mark.colour, ls="--", lw=1.2, label=label, zorder=1)
+            for name, colour, frequencies in marks:
+                for i, frequency in enumerate(frequencies):
+                    label = name if i == 0 else None
+                    ax.axvline(frequency, color=colour, ls="--", lw=1.2, label=label, zorder=1)
             ax.set_title(title, loc="left", fontsize=11)
             ax.set(xlim=(0, highest), ylim=(0, 1.02))
     for ax in axes[-1]:
@@ -115,12 +108,7 @@ def _legend_below(figure: Figure, ax: Axes, columns: int = 5) -> None:
 
 
 def shares(
-    path: Path,
-    x: Sequence[int],
-    columns: Mapping[str, Mapping[str, Sequence[Shares]]],
-    *,
-    xlabel: str,
-    bounds: Sequence[float] = (),
+    path: Path, x: Sequence[int], columns: Mapping[str, Lines], *, xlabel: str, bounds: Sequence[float] = ()
 ) -> None:
     """Shares of power at the common and the private harmonics over x, a column for each title.
 

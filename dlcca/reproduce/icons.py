@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -29,6 +30,7 @@ RANDOM_SETS, SWEPT_SETS, APART_SETS = range(10), range(3), range(3)
 APART = (4.1, 6.0, 9.7, 14.3)
 #: What a random set is held to, and on how many of them.
 COMMON_SHARE, PRIVATE_SHARE, HOLDS_ON = 0.9, 0.08, 8
+BOUNDS = f"common ≥ {COMMON_SHARE:g} and private ≤ {PRIVATE_SHARE:g}"
 
 TITLE = "VII-C. Rotating icons"
 
@@ -43,10 +45,6 @@ class Job:
     window: int = SHORT
     method: str = "maxvar"  # or "tcca", or a baseline's name
     speeds: tuple[float, ...] = SPEEDS
-
-    @property
-    def pictures_name(self) -> str:
-        return "drawn icons" if self.pictures == "drawn" else f"random set {self.seed}"
 
 
 class Found(dict[Job, NDArray]):
@@ -94,11 +92,6 @@ def apart_jobs(method: str = "maxvar") -> list[Job]:
     return [Job(2, "random", seed, LONG, method, speeds=APART) for seed in APART_SETS]
 
 
-def swept_jobs(scene: int) -> list[Job]:
-    sets = [("drawn", 0), *(("random", seed) for seed in SWEPT_SETS)]
-    return [Job(scene, pictures, seed, window) for pictures, seed in sets for window in WINDOWS]
-
-
 def first_coordinate(job: Job) -> NDArray:
     views = movies(job.scene, job.speeds, job.pictures, job.seed)
     if job.method in measures.METHODS:
@@ -118,10 +111,20 @@ def shares_of(found: Found, job: Job) -> Shares:
 
 
 def rows(found: Found) -> list[Row]:
-    drawn = [row for scene in SCENES for row in drawn_rows(found, scene)]
-    others = [row for method in measures.METHODS for row in baseline_rows(found, method)]
-    tcca = [tcca_row(found, scene) for scene in SCENES]
-    return [*drawn, random_row(found), peak_row(found), apart_row(found, "maxvar"), *tcca, *others]
+    random, spectra = random_jobs(), [spectrum(found[job], 360.0) for job in random_jobs()]
+    holds, got = held(found, random)
+    # Any of the common icon's harmonics is common, and none is preferred.
+    peaks = [round(float(s.frequency[np.argmax(s.power)]), 1) for s in spectra]
+    highest = ", ".join(f"{peak:g}°/frame on {count}" for peak, count in sorted(Counter(peaks).items()))
+    name = f"VII-C scene 1, random sets, window {LONG}: local CCA"
+    return [
+        *(row for scene in SCENES for row in drawn_rows(found, scene)),
+        Row(f"{name}, {BOUNDS}", f"on at least {HOLDS_ON} of {len(RANDOM_SETS)}", got, holds >= HOLDS_ON),
+        reported(f"{name}, highest peak", highest),
+        apart_row(found, "maxvar"),
+        *(tcca_row(found, scene) for scene in SCENES),
+        *(row for method in measures.METHODS for row in baseline_rows(found, method)),
+    ]
 
 
 def drawn_rows(found: Found, scene: int) -> list[Row]:
@@ -134,12 +137,6 @@ def drawn_rows(found: Found, scene: int) -> list[Row]:
     ]
 
 
-def random_row(found: Found) -> Row:
-    holds, got = held(found, random_jobs())
-    figure = f"VII-C scene 1, random sets, window {LONG}: local CCA, {_bounds()}"
-    return Row(figure, f"on at least {HOLDS_ON} of {len(RANDOM_SETS)}", got, holds >= HOLDS_ON)
-
-
 def held(found: Found, some: list[Job]) -> tuple[int, str]:
     """On how many sets the bounds hold, and a sentence about it."""
     each = [shares_of(found, job) for job in some]
@@ -148,25 +145,11 @@ def held(found: Found, some: list[Job]) -> tuple[int, str]:
     return holds, f"on {holds} of {len(each)}; {worst}"
 
 
-def _bounds() -> str:
-    return f"common ≥ {COMMON_SHARE:g} and private ≤ {PRIVATE_SHARE:g}"
-
-
-def peak_row(found: Found) -> Row:
-    """Which of the common icon's harmonics a coordinate follows: any of them is common, and none is preferred."""
-    of = [spectrum(found[job], 360.0) for job in random_jobs()]
-    highest, sets = np.unique([round(float(s.frequency[np.argmax(s.power)]), 1) for s in of], return_counts=True)
-    got = ", ".join(f"{peak:g}°/frame on {count}" for peak, count in zip(highest, sets, strict=True))
-    return reported(f"VII-C scene 1, random sets, window {LONG}: local CCA, highest peak", got)
-
-
 def tcca_row(found: Found, scene: int) -> Row:
     job = Job(scene, method="tcca")
     of, shares = spectrum(found[job], 360.0), shares_of(found, job)
-    got = (
-        f"{_pair(shares)}; {shares.fundamental:.3f} at 6°/frame itself, highest peak at "
-        f"{of.frequency[np.argmax(of.power)]:.1f}°/frame"
-    )
+    peak = f"{of.frequency[np.argmax(of.power)]:.1f}°/frame"
+    got = f"{_pair(shares)}; {shares.fundamental:.3f} at 6°/frame itself, highest peak at {peak}"
     return reported(f"VII-C scene {scene}, drawn icons, window {SHORT}: TCCA, common / private power", got)
 
 
@@ -181,7 +164,7 @@ def baseline_rows(found: Found, method: str) -> list[Row]:
     drawn = ", ".join(_pair(shares_of(found, Job(scene, method=method))) for scene in SCENES)
     return [
         reported(f"VII-C scenes 1 and 2, drawn icons: {method}, common / private power", drawn),
-        reported(f"VII-C scene 1, random sets: {method}, {_bounds()}", held(found, random_jobs(method))[1]),
+        reported(f"VII-C scene 1, random sets: {method}, {BOUNDS}", held(found, random_jobs(method))[1]),
         apart_row(found, method),
     ]
 
@@ -191,27 +174,24 @@ def _pair(shares: Shares) -> str:
 
 
 def draw(out: Path, found: Found) -> list[Plate]:
-    plates = [draw_frames(out, scene) for scene in SCENES]
     methods = {"local CCA": "maxvar", **{name: name for name in measures.METHODS}}
     random = {name: [shares_of(found, job) for job in random_jobs(method)] for name, method in methods.items()}
-    bounds = (COMMON_SHARE, PRIVATE_SHARE)
-    sets = out / "icon_random_sets.png"
+    sets, bounds = out / "icon_random_sets.png", (COMMON_SHARE, PRIVATE_SHARE)
     figures.shares(sets, RANDOM_SETS, {"scene 1": random}, xlabel="random set (seed)", bounds=bounds)
-    swept = {f"scene {scene}": sweep(found, scene) for scene in SCENES}
+    random_sets = {f"random set {seed}": Job(1, "random", seed) for seed in SWEPT_SETS}
+    swept = {
+        f"scene {scene}": {
+            name: [shares_of(found, replace(job, scene=scene, window=window)) for window in WINDOWS]
+            for name, job in {"drawn icons": Job(1), **random_sets}.items()
+        }
+        for scene in SCENES
+    }
     figures.shares(out / "icon_windows.png", WINDOWS, swept, xlabel="window (frames)")
-    return [
-        *plates,
-        *draw_spectra(out, found),
-        Plate(
-            "icon_random_sets.png",
-            f"Scene 1 on ten random sets of icons, window {LONG}; dashed: what is expected of local CCA.",
-        ),
-        Plate(
-            "icon_windows.png",
-            "How the result of local CCA depends on the window. In a short one every smooth motion is a ramp; "
-            "in scene 2 the icons that two movies share stay in the way.",
-        ),
-    ]
+    of_sets = f"Scene 1 on ten random sets of icons, window {LONG}; dashed: what is expected of local CCA."
+    of_windows = "How the result of local CCA depends on the window. In a short one every smooth motion is a ramp; "
+    of_windows += "in scene 2 the icons that two movies share stay in the way."
+    plates = [draw_frames(out, scene) for scene in SCENES] + draw_spectra(out, found)
+    return [*plates, Plate("icon_random_sets.png", of_sets), Plate("icon_windows.png", of_windows)]
 
 
 def draw_frames(out: Path, scene: int) -> Plate:
@@ -225,33 +205,25 @@ def draw_frames(out: Path, scene: int) -> Plate:
 
 def draw_spectra(out: Path, found: Found) -> list[Plate]:
     """The paper's figure on the drawn icons, and the same on a random set, against the baselines."""
-    drawn = [
-        {f"scene {scene}, {method.upper()}": Job(scene, method=method) for method in ("maxvar", "tcca")}
-        for scene in SCENES
-    ]
     methods = {"local CCA": "maxvar", measures.MAPS: measures.MAPS}
-    random = [
-        {f"scene {scene}, {name}": Job(scene, "random", 0, LONG, method) for name, method in methods.items()}
-        for scene in SCENES
-    ]
-    for file, grid, names in (
-        ("icon_spectra.png", drawn, ("moon", "mushroom (common)", "turtle", "flower")),
-        ("icon_spectra_random.png", random, ("private", "common", "private", "private")),
+    drawn, random = (
+        {method.upper(): Job(1, method=method) for method in ("maxvar", "tcca")},
+        {name: Job(1, "random", 0, LONG, method) for name, method in methods.items()},
+    )
+    what, plates = "Fourier transforms of the first coordinate; dashed: the speeds of the four icons.", []
+    for file, jobs, names, which in (
+        ("icon_spectra.png", drawn, ("moon", "mushroom (common)", "turtle", "flower"), f"Drawn icons, window {SHORT}"),
+        (
+            "icon_spectra_random.png",
+            random,
+            ("private", "common", "private", "private"),
+            f"Random set 0, window {LONG}",
+        ),
     ):
         of_icons = zip(names, SPEEDS, figures.ICON_COLOURS, strict=True)
-        marks = [figures.Marks(f"{name}, {speed:g}°/frame", colour, [speed]) for name, speed, colour in of_icons]
+        marks = [(f"{name}, {speed:g}°/frame", colour, [speed]) for name, speed, colour in of_icons]
+        grid = [{f"scene {scene}, {name}": replace(job, scene=scene) for name, job in jobs.items()} for scene in SCENES]
         panels = [{title: (spectrum(found[job], 360.0), marks) for title, job in line.items()} for line in grid]
         figures.spectra(out / file, panels, unit="degrees per frame", highest=40)
-    what = "Fourier transforms of the first coordinate; dashed: the speeds of the four icons."
-    return [
-        Plate("icon_spectra.png", f"Drawn icons, window {SHORT}. {what}"),
-        Plate("icon_spectra_random.png", f"Random set 0, window {LONG}. {what}"),
-    ]
-
-
-def sweep(found: Found, scene: int) -> dict[str, list[Shares]]:
-    """For each set of icons, the shares at every window."""
-    lines: dict[str, list[Shares]] = {}
-    for job in swept_jobs(scene):
-        lines.setdefault(job.pictures_name, []).append(shares_of(found, job))
-    return lines
+        plates.append(Plate(file, f"{which}. {what}"))
+    return plates

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from dlcca.fitting.in_memory import fit_views
 from dlcca.reproduce import figures, measures
 from dlcca.reproduce.figures import Marks
 from dlcca.reproduce.measures import ALTERNATING, KERNEL, LINEAR, MAPS, Spectrum, correlation, spectrum
-from dlcca.reproduce.results import Plate, Row, Section, at_least, at_most, reported
+from dlcca.reproduce.results import Plate, Row, Section, at_least, at_most
 from dlcca.settings.fit import Settings
 from dlcca.views import checked
 
@@ -57,8 +56,8 @@ class Case:
     def marks(self) -> list[Marks]:
         """The frequencies of the pendulums, Hz."""
         hertz = self.truth.omega / (2 * np.pi)
-        coupled = Marks("coupled pendulums", figures.RED, hertz[:2])
-        return [coupled, Marks("private pendulums", figures.GREEN, hertz[2:])] if self.private else [coupled]
+        coupled = ("coupled pendulums", figures.RED, hertz[:2])
+        return [coupled, ("private pendulums", figures.GREEN, hertz[2:])] if self.private else [coupled]
 
     def spectrum(self, method: str) -> Spectrum:
         return spectrum(self.found[method], 1 / (self.truth.time[1] - self.truth.time[0]))
@@ -70,6 +69,13 @@ class Case:
     def leaks(self, method: str) -> float:
         """|corr| with the private pendulum of movie 1."""
         return correlation(self.found[method], self.truth.nuisance[0])
+
+    def row(self, method: str, expected: str = "reported", met: bool | None = None) -> Row:
+        """Both correlations, as far as there is a private pendulum."""
+        what, got = "|corr| with the pendulum", f"{self.follows(method):.3f}"
+        if self.private:
+            what, got = "|corr| with pendulum / private", f"{got} / {self.leaks(method):.3f}"
+        return Row(f"VII-B {self.name}: {method}, {what}", expected, got, met)
 
 
 def run(out: Path, say: Callable[[str], None] = print) -> Section:
@@ -94,57 +100,30 @@ def solve(swing: float, private: bool) -> Case:
 
 def as_printed(views: list[NDArray], *, ridge: float) -> NDArray:
     """First coordinate (n,) by the paper's normalisation and bandwidth; a ridge of 0 is degenerate, and shows it."""
-    options: dict[str, Any] = {"ridge": ridge, "normalization": "paper", "bandwidth": "median"}
+    settings = Settings.from_options(ridge=ridge, normalization="paper", bandwidth="median")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Untrusted)
-        settings = Settings.from_options(**options)
         return fit_views(checked(views), settings, 0, allow_degenerate=True).embedding[:, 0]
 
 
 def rows(case: Case) -> list[Row]:
-    name = f"VII-B {case.name}"
-    found = [at_least(f"{name}: local CCA, |corr| with the pendulum", case.follows(LOCAL), 0.97)]
-    if case.private:
-        found.append(at_most(f"{name}: local CCA, |corr| with the private one", case.leaks(LOCAL), 0.15))
-    found.append(peak_row(case))
-    found.append(maps_row(case))
-    follows = case.follows(ALTERNATING)
-    found.append(Row(f"{name}: {ALTERNATING}, |corr| with the pendulum", "< 0.5", f"{follows:.3f}", follows < 0.5))
-    if case.private:
-        found.append(literal_row(case))
-    others = [KERNEL, LINEAR, RIDGED] if case.private else [KERNEL, LINEAR, LITERAL, RIDGED]
-    return found + [reported(f"{name}: {method}, {_what(case)}", _got(case, method)) for method in others]
-
-
-def peak_row(case: Case) -> Row:
-    """The two highest peaks of the first coordinate's spectrum against the coupled frequencies."""
-    of, wanted = case.spectrum(LOCAL), case.truth.omega[:2] / (2 * np.pi)
-    expected = " and ".join(f"{f:.2f}" for f in wanted) + f" Hz, ± {of.bin_width:.1f} (one bin)"
-    got = " and ".join(f"{f:.2f}" for f in measures.highest_peaks(of, 2)) + " Hz"
-    return Row(f"VII-B {case.name}: local CCA, two highest peaks", expected, got, measures.peaks_at(of, wanted))
-
-
-def maps_row(case: Case) -> Row:
-    """One movie is enough when nothing else is in it; a private pendulum takes the coordinate over."""
-    figure = f"VII-B {case.name}: {MAPS}, {_what(case)}"
+    name, follows = f"VII-B {case.name}", case.follows(ALTERNATING)
+    spectrum, hertz = case.spectrum(LOCAL), case.truth.omega[:2] / (2 * np.pi)
+    wanted, peaks = (" and ".join(f"{f:.2f}" for f in some) for some in (hertz, measures.highest_peaks(spectrum, 2)))
+    near = f"{wanted} Hz, ± {spectrum.bin_width:.1f} (one bin)"
+    found = at_least(f"{name}: local CCA, |corr| with the pendulum", case.follows(LOCAL), 0.97)
+    at_peaks = Row(f"{name}: local CCA, two highest peaks", near, f"{peaks} Hz", measures.peaks_at(spectrum, hertz))
+    forgets = Row(f"{name}: {ALTERNATING}, |corr| with the pendulum", "< 0.5", f"{follows:.3f}", follows < 0.5)
     if not case.private:
-        return reported(figure, _got(case, MAPS))
-    return Row(figure, "private above pendulum", _got(case, MAPS), case.leaks(MAPS) > case.follows(MAPS))
-
-
-def literal_row(case: Case) -> Row:
+        others = [case.row(method) for method in (KERNEL, LINEAR, LITERAL, RIDGED)]
+        return [found, at_peaks, case.row(MAPS), forgets, *others]
+    private = at_most(f"{name}: local CCA, |corr| with the private one", case.leaks(LOCAL), 0.15)
+    # One movie is enough when nothing else is in it; a private pendulum takes the coordinate over.
+    taken = case.row(MAPS, "private above pendulum", case.leaks(MAPS) > case.follows(MAPS))
     fails = case.follows(LITERAL) < 0.5 or case.leaks(LITERAL) > 0.5
-    expected = "fails: pendulum < 0.5 or private > 0.5"
-    return Row(f"VII-B {case.name}: {LITERAL}, {_what(case)}", expected, _got(case, LITERAL), fails)
-
-
-def _what(case: Case) -> str:
-    return "|corr| with pendulum / private" if case.private else "|corr| with the pendulum"
-
-
-def _got(case: Case, method: str) -> str:
-    follows = f"{case.follows(method):.3f}"
-    return f"{follows} / {case.leaks(method):.3f}" if case.private else follows
+    literal = case.row(LITERAL, "fails: pendulum < 0.5 or private > 0.5", fails)
+    others = [case.row(method) for method in (KERNEL, LINEAR, RIDGED)]
+    return [found, private, at_peaks, taken, forgets, literal, *others]
 
 
 def draw(out: Path, cases: list[Case]) -> list[Plate]:
@@ -155,14 +134,9 @@ def draw(out: Path, cases: list[Case]) -> list[Plate]:
         pictures = {f"{c.name}\nmovie {v + 1}": c.truth.movies[v][list(FRAMES)] for c in pair for v in range(2)}
         figures.frames(out / frames, pictures, [f"t = {pair[0].truth.time[frame]:.2f} s" for frame in FRAMES], 1.2)
         draw_spectra(out / spectra, pair, COMPARED)
-        plates += [
-            Plate(frames, f"Three frames of each movie, swing ±{swing:g} px."),
-            Plate(
-                spectra,
-                f"Fourier transforms of the first coordinate, swing ±{swing:g} px. Red: the coupled pendulums' "
-                "frequencies; green: the private ones'.",
-            ),
-        ]
+        marked = "Red: the coupled pendulums' frequencies; green: the private ones'."
+        plates.append(Plate(frames, f"Three frames of each movie, swing ±{swing:g} px."))
+        plates.append(Plate(spectra, f"Fourier transforms of the first coordinate, swing ±{swing:g} px. {marked}"))
     draw_spectra(out / "pendulum_ridge.png", [case for case in cases if case.private], (LITERAL, RIDGED, LOCAL))
     caption = "What regularisation does: Algorithm 2 as printed, with a ridge, and with the balanced normalisation too."
     return [*plates, Plate("pendulum_ridge.png", caption)]

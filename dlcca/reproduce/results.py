@@ -94,12 +94,20 @@ def prepare(out: Path) -> None:
 
 def write_page(sections: Sequence[Section], out: Path) -> None:
     """Leave ``index.html`` in the folder that holds the figures."""
-    body = "\n".join(_section(section) for section in sections)
+    rows = [row for section in sections for row in section.rows]
+    held, met = sum(row.met is not None for row in rows), sum(row.met is True for row in rows)
+    summary = (
+        "<p>The experiments of Section VII of Yair and Talmon's paper on local canonical correlation analysis, with "
+        f"its baselines, by dlcca {__version__}, from fixed seeds. {met} of {held} expectations are met; "
+        f"{len(rows) - held} further results are reported without one. The same table is in "
+        '<a href="table.md">table.md</a> and <a href="table.json">table.json</a>.</p>'
+    )
+    body = "\n".join(map(_section, sections))
     html = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{TITLE}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{TITLE}</h1>\n{_summary(sections)}\n{body}\n</body>\n</html>\n"
+        f"<h1>{TITLE}</h1>\n{summary}\n{body}\n</body>\n</html>\n"
     )
     (out / PAGE).write_text(html, encoding="utf-8")
 
@@ -114,31 +122,17 @@ def write_table(rows: Sequence[Row], out: Path) -> None:
     (out / "table.json").write_text(content + "\n", encoding="utf-8")
 
 
-def _summary(sections: Sequence[Section]) -> str:
-    rows = [row for section in sections for row in section.rows]
-    held, met = [row for row in rows if row.met is not None], [row for row in rows if row.met]
-    return (
-        "<p>The experiments of Section VII of Yair and Talmon's paper on local canonical correlation analysis, with "
-        f"its baselines, by dlcca {__version__}, from fixed seeds. {len(met)} of {len(held)} expectations are met; "
-        f"{len(rows) - len(held)} further results are reported without one. The same table is in "
-        '<a href="table.md">table.md</a> and <a href="table.json">table.json</a>.</p>'
-    )
-
-
 def _section(section: Section) -> str:
     head = "".join(f"<th>{heading}</th>" for heading in HEADINGS)
-    rows = "\n".join(_row(row) for row in section.rows)
-    table = f"<table>\n<tr>{head}</tr>\n{rows}\n</table>"
-    plates = "\n".join(_plate(plate) for plate in section.plates)
+    kinds = {True: "met", False: "missed", None: "reported"}
+    lines = [f"<tr>{head}</tr>"]
+    for row in section.rows:
+        cells = "".join(f"<td>{escape(cell)}</td>" for cell in row.cells)
+        lines.append(f'<tr class="{kinds[row.met]}">{cells}</tr>')
+    table = "<table>\n" + "\n".join(lines) + "\n</table>"
+    plates = "\n".join(
+        f'<figure><img src="{escape(plate.file)}" alt="{escape(plate.caption)}">\n'
+        f"<figcaption>{escape(plate.caption)}</figcaption></figure>"
+        for plate in section.plates
+    )
     return f"<h2>{escape(section.title)}</h2>\n<p>{escape(section.text)}</p>\n{table}\n{plates}"
-
-
-def _row(row: Row) -> str:
-    kind = {True: "met", False: "missed", None: "reported"}[row.met]
-    cells = "".join(f"<td>{escape(cell)}</td>" for cell in row.cells)
-    return f'<tr class="{kind}">{cells}</tr>'
-
-
-def _plate(plate: Plate) -> str:
-    caption = escape(plate.caption)
-    return f'<figure><img src="{escape(plate.file)}" alt="{caption}">\n<figcaption>{caption}</figcaption></figure>'

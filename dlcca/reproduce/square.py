@@ -53,10 +53,6 @@ def rows(true: NDArray, D: NDArray, Q: NDArray) -> list[Row]:
 def draw(out: Path, z: NDArray, X: NDArray, true: NDArray, D: NDArray, Q: NDArray) -> list[Plate]:
     figures.point_sets(out / "square_sets.png", z, X)
     figures.distance_scatter(out / "square_distances.png", true, {"(a) average of the ends, Q": Q, "(b) middle, D": D})
-    return [
-        Plate("square_sets.png", "The hidden samples z and the observations x, both coloured by z₁."),
-        Plate(
-            "square_distances.png",
-            "Estimated against true squared distance, one dot for each pair; dashed: equality.",
-        ),
-    ]
+    caption = "Estimated against true squared distance, one dot for each pair; dashed: equality."
+    sets = Plate("square_sets.png", "The hidden samples z and the observations x, both coloured by z₁.")
+    return [sets, Plate("square_distances.png", caption)]

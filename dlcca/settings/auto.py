@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt, log2
 from typing import Any
@@ -82,20 +82,68 @@ class _Known:
 
 
 Choice = tuple[Any, str]
+#: Each is chosen by what was settled before it.
+_IN_ORDER: tuple[str, ...] = ("landmarks", "landmark_rule", "neighbor_rows", "n_neighbors", "neighbor_index", "metric")
+_IN_ORDER += ("fusion", "kernel", "bandwidth", "coordinates", "diffusion_time", "solver")
 
 
 def choose(settings: Settings, n: int, K: int, dims: Sequence[int] = ()) -> Choices:
     """Replace every "auto" (and ``landmarks="all"``) by a value that suits n samples of K views of so many channels."""
     known = _Known(n, K, settings.options(), tuple(dims) or (USUAL_CHANNELS,) * K)
     reasons = {}
-    for option, decide in _IN_ORDER.items():
+    for option in _IN_ORDER:
         said = known.options[option]
         if isinstance(said, str) and said in ("auto", "all"):
-            known.options[option], reason = decide(known)
+            known.options[option], reason = _chosen(option, known)
             if said == "auto" and reason:
                 reasons[option] = reason
     _check_together(known)
     return Choices(settings.with_options(**known.options), reasons)
+
+
+def _chosen(option: str, known: _Known) -> Choice:
+    """The value of an option, and the reason for it; "" if there was no choice."""
+    K, kind = known.K, known.kind
+    match option:
+        case "landmarks":
+            return _landmarks(known)
+        case "landmark_rule" if kind == "time":
+            return "even", "windows of time lie evenly in the recording"
+        case "landmark_rule":
+            return "kmeans++", "landmarks cover the joint space of the views"
+        case "neighbor_rows":
+            return _neighbor_rows(known)
+        case "n_neighbors":
+            return NEIGHBORS, "" if kind != "knn" else "enough for a local covariance"
+        case "neighbor_index":
+            return _neighbor_index(known)
+        case "metric":
+            few = {1: ("mahalanobis", "one view"), 2: ("cca", "two views")}
+            return few.get(K, ("maxvar", f"{K} views"))
+        case "fusion" if K == 1 or known.options["metric"] == "mahalanobis":
+            return "view", "one view"
+        case "fusion" if kind == "knn":
+            return "alternating", "neighbours in state: a step along each view forgets what is private to the others"
+        case "fusion" if K == 2:
+            return "view", "neighbours in time: two views may move together and not be functions of each other"
+        case "fusion":
+            return "average", f"neighbours in time: what {K} views share shows in the distances of each"
+        case "kernel" if known.fusion.per_view:
+            return "sparse", "a view's metrics hold near their landmarks, and alternating carries them far"
+        case "kernel":
+            size = f"{known.n} x {known.m} entries"
+            fits = known.n * known.m <= DENSE_ENTRIES
+            return ("dense", f"{size} fit in memory") if fits else ("sparse", f"{size} do not")
+        case "bandwidth":
+            return "quantile", "the 20 % quantile of the distances that the kernel sees"
+        case "coordinates":
+            return _coordinates(known)
+        case "diffusion_time" if not known.coordinates.takes_time:
+            return 1, ""
+        case "diffusion_time":
+            return "auto", "chosen in the fit by the number of states that can be distinguished"
+        case _:
+            return _solver(known)
 
 
 def _landmarks(known: _Known) -> Choice:
@@ -115,12 +163,6 @@ def _landmarks(known: _Known) -> Choice:
     return (n, "every sample") if n <= most else (most, f"enough to cover {n} samples")
 
 
-def _landmark_rule(known: _Known) -> Choice:
-    if known.kind == "time":
-        return "even", "windows of time lie evenly in the recording"
-    return "kmeans++", "landmarks cover the joint space of the views"
-
-
 def matched_rows(k: int, m: int, n_links: int) -> int:
     """Random rows of which the k nearest to a landmark fill the ball that its kernel reaches.
 
@@ -131,10 +173,9 @@ def matched_rows(k: int, m: int, n_links: int) -> int:
 
 
 def _neighbor_rows(known: _Known) -> Choice:
-    k, asked = known.options["n_neighbors"], known.options["neighbor_rows"]
-    if asked == "all" or known.kind != "knn":
+    if known.options["neighbor_rows"] == "all" or known.kind != "knn":
         return "all", ""
-    if k != "auto":
+    if known.options["n_neighbors"] != "auto":
         return "all", "the number of neighbours was given"
     rows = matched_rows(NEIGHBORS, known.m, int(known.options["n_links"]))
     if rows >= known.n:
@@ -142,34 +183,24 @@ def _neighbor_rows(known: _Known) -> Choice:
     return rows, f"of so many random rows, {NEIGHBORS} neighbours fill the ball that the kernel reaches"
 
 
-def _n_neighbors(known: _Known) -> Choice:
-    return NEIGHBORS, "" if known.kind != "knn" else "enough for a local covariance"
+def _neighbor_index(known: _Known) -> Choice:
+    n, m = known.n, known.m
+    if search_by("exact", m, known.dims) == "tree":
+        return "exact", f"a tree finds neighbours in {sum(known.dims)} channels quickly"
+    exact, index = exact_seconds(n, m, known.dims), index_seconds(n, m, known.dims)
+    if known.kind != "knn" or 2 * index > exact:
+        return "exact", f"{m} landmarks are few enough to compare with every sample"
+    return "pynndescent", f"{n} x {m} pairs take about {exact / 60:.0f} minutes of a core, an index {index / 60:.0f}"
 
 
-def _metric(known: _Known) -> Choice:
-    named = {1: ("mahalanobis", "one view"), 2: ("cca", "two views")}
-    return named.get(known.K, ("maxvar", f"{known.K} views"))
-
-
-def _fusion(known: _Known) -> Choice:
-    if known.K == 1 or known.options["metric"] == "mahalanobis":
-        return "view", "one view"
-    if known.kind == "knn":
-        return "alternating", "neighbours in state: a step along each view forgets what is private to the others"
-    if known.K == 2:
-        return "view", "neighbours in time: two views may move together and not be functions of each other"
-    return "average", f"neighbours in time: what {known.K} views share shows in the distances of each"
-
-
-def _kernel(known: _Known) -> Choice:
-    if known.fusion.per_view:
-        return "sparse", "a view's metrics hold near their landmarks, and alternating carries them far"
-    size = f"{known.n} x {known.m} entries"
-    return ("dense", f"{size} fit in memory") if known.n * known.m <= DENSE_ENTRIES else ("sparse", f"{size} do not")
-
-
-def _bandwidth(known: _Known) -> Choice:
-    return "quantile", "the 20 % quantile of the distances that the kernel sees"
+def _coordinates(known: _Known) -> Choice:
+    options = known.options
+    if not known.fusion.per_view:
+        return "diffusion", "eigenfunctions of the diffusion step"
+    size = gram_matrices(known.K) * known.m**2 * 8
+    if options["solver"] == "lanczos" or options["normalization"] == "paper" or size > GRAM_BYTES:
+        return "diffusion", f"no matrices of {known.m} x {known.m} landmarks, of which potential coordinates are made"
+    return "auto", "chosen in the fit by the number of states that can be distinguished"
 
 
 def _solver(known: _Known) -> Choice:
@@ -185,22 +216,6 @@ def _solver(known: _Known) -> Choice:
     if gram > 2 * lanczos:
         return "lanczos", f"{m} landmarks: about {lanczos:.0f} s of a core, {gram:.0f} by matrices of {m} x {m}"
     return "gram", f"{m} landmarks are few enough for matrices of {m} x {m}"
-
-
-def _coordinates(known: _Known) -> Choice:
-    options = known.options
-    if not known.fusion.per_view:
-        return "diffusion", "eigenfunctions of the diffusion step"
-    size = gram_matrices(known.K) * known.m**2 * 8
-    if options["solver"] == "lanczos" or options["normalization"] == "paper" or size > GRAM_BYTES:
-        return "diffusion", f"no matrices of {known.m} x {known.m} landmarks, of which potential coordinates are made"
-    return "auto", "chosen in the fit by the number of states that can be distinguished"
-
-
-def _diffusion_time(known: _Known) -> Choice:
-    if not known.coordinates.takes_time:
-        return 1, ""
-    return "auto", "chosen in the fit by the number of states that can be distinguished"
 
 
 def gram_matrices(K: int) -> int:
@@ -263,64 +278,28 @@ def index_seconds(n: int, m: int, dims: Sequence[int]) -> float:
     return COMPILING_S + neighbors * digits + links
 
 
-def _neighbor_index(known: _Known) -> Choice:
-    n, m = known.n, known.m
-    if search_by("exact", m, known.dims) == "tree":
-        return "exact", f"a tree finds neighbours in {sum(known.dims)} channels quickly"
-    exact, index = exact_seconds(n, m, known.dims), index_seconds(n, m, known.dims)
-    if known.kind != "knn" or 2 * index > exact:
-        return "exact", f"{m} landmarks are few enough to compare with every sample"
-    pairs = f"{n} x {m} pairs"
-    return "pynndescent", f"{pairs} take about {exact / 60:.0f} minutes of a core, an index {index / 60:.0f}"
-
-
-#: Each may look at what was settled before it.
-_IN_ORDER: dict[str, Callable[[_Known], Choice]] = {
-    "landmarks": _landmarks,
-    "landmark_rule": _landmark_rule,
-    "neighbor_rows": _neighbor_rows,
-    "n_neighbors": _n_neighbors,
-    "neighbor_index": _neighbor_index,
-    "metric": _metric,
-    "fusion": _fusion,
-    "kernel": _kernel,
-    "bandwidth": _bandwidth,
-    "coordinates": _coordinates,
-    "diffusion_time": _diffusion_time,
-    "solver": _solver,
-}
-
-
-def _check_views(metric: str, K: int) -> None:
-    """Refuse a metric that is not for so many views."""
+def _check_together(known: _Known) -> None:
+    """Refuse options that do not go together, and those that are not for so many views."""
     from dlcca.numerics.metrics import METRICS
 
-    wanted = METRICS[metric]
-    if K < wanted.fewest_views:
+    options, K, fusion, coordinates = known.options, known.K, known.fusion, known.coordinates
+    said = {name: f"{name}={options[name]!r}" for name in ("metric", "fusion", "coordinates", "normalization")}
+    fewest, most = METRICS[options["metric"]].fewest_views, METRICS[options["metric"]].most_views
+    if K < fewest:
         given = "one was" if K == 1 else f"{K} were"
-        raise SettingsError(
-            f"metric={metric!r} needs {_views(wanted.fewest_views)} or more and {given} given; use 'mahalanobis'."
-        )
-    if wanted.most_views is not None and K > wanted.most_views:
-        other = "'maxvar', or 'auto'" if wanted.most_views > 1 else "'auto'"
-        raise SettingsError(f"metric={metric!r} is for {_views(wanted.most_views)} and {K} were given; use {other}.")
+        raise SettingsError(f"{said['metric']} needs {_views(fewest)} or more and {given} given; use 'mahalanobis'.")
+    if most is not None and K > most:
+        other = "'maxvar', or 'auto'" if most > 1 else "'auto'"
+        raise SettingsError(f"{said['metric']} is for {_views(most)} and {K} were given; use {other}.")
+    if fusion.fewest_views > K:
+        raise SettingsError(f"{said['fusion']} needs two views or more and one was given; use 'view'.")
+    if coordinates.needs_grams and options["solver"] == "lanczos":
+        raise SettingsError(f"{said['coordinates']} needs Gram matrices; use solver='gram' or 'auto'.")
+    if options["normalization"] not in coordinates.normalizations:
+        raise SettingsError(f"{said['coordinates']} needs normalization='balanced'.")
+    if options["normalization"] not in fusion.normalizations:
+        raise SettingsError(f"{said['normalization']} is not defined for {said['fusion']}; use 'balanced'.")
 
 
 def _views(count: int) -> str:
     return {1: "one view", 2: "two views"}.get(count, f"{count} views")
-
-
-def _check_together(known: _Known) -> None:
-    """Refuse options that do not go together."""
-    options, K = known.options, known.K
-    metric, fusion, normalization = options["metric"], options["fusion"], options["normalization"]
-    coordinates = options["coordinates"]
-    _check_views(metric, K)
-    if known.fusion.fewest_views > K:
-        raise SettingsError(f"fusion={fusion!r} needs two views or more and one was given; use 'view'.")
-    if known.coordinates.needs_grams and options["solver"] == "lanczos":
-        raise SettingsError(f"coordinates={coordinates!r} needs Gram matrices; use solver='gram' or 'auto'.")
-    if normalization not in known.coordinates.normalizations:
-        raise SettingsError(f"coordinates={coordinates!r} needs normalization='balanced'.")
-    if normalization not in known.fusion.normalizations:
-        raise SettingsError(f"normalization={normalization!r} is not defined for fusion={fusion!r}; use 'balanced'.")

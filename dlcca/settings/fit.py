@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from dlcca.errors import SettingsError, suggest
 from dlcca.settings.schema import (
     NOT_NEGATIVE,
     POSITIVE,
-    Json,
     Rule,
     Section,
     check_sections,
@@ -24,10 +23,8 @@ from dlcca.settings.schema import (
     either,
     from_table,
     is_array,
-    json_schema,
     read_toml,
     rows,
-    rule_of,
     setting,
 )
 
@@ -35,29 +32,23 @@ AUTO = choice("auto")
 LAGS_NEEDED = "a whole number of rows for each view is needed, 'auto', or None."
 
 
-def _metric_name() -> Rule:
-    from dlcca.numerics.metrics import METRICS  # needs NumPy, which `dlcca --help` does without
+def _registered(option: str) -> Callable[[], Rule]:
+    """A name in a registry of `numerics`, which needs SciPy: it is imported when a value has to be checked."""
 
-    return choice("auto", *METRICS)
+    def rule() -> Rule:
+        from dlcca.numerics import coordinates, fusion, metrics
 
+        known: dict[str, Iterable[str]]
+        known = {"metric": metrics.METRICS, "fusion": fusion.FUSIONS, "coordinates": coordinates.COORDINATES}
+        return choice(*dict.fromkeys(["auto", *known[option]]))
 
-def _fusion_name() -> Rule:
-    from dlcca.numerics.fusion import FUSIONS
-
-    return choice("auto", *FUSIONS)
-
-
-def _coordinates_name() -> Rule:
-    from dlcca.numerics.coordinates import COORDINATES
-
-    return choice(*COORDINATES)  # "auto" is one of them
+    return rule
 
 
 class Stage(Section):
     """Settings of one stage; messages call them by the names of the options, as Python does."""
 
-    def _check_field(self, key: Field[Any], value: Any) -> None:
-        rule_of(key).check(key.metadata["option"] or key.name, value)
+    equals = "="
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +85,7 @@ class NeighborhoodSettings(Stage):
 class MetricSettings(Stage):
     """The local metric."""
 
-    kind: str = setting(_metric_name, "auto", option="metric")
+    kind: str = setting(_registered("metric"), "auto", option="metric")
     """"cca" (two views), "maxvar" (two or more), "tcca" (two or more, rank one), "mahalanobis" (one)."""
     ridge: float = setting(NOT_NEGATIVE, 0.03)
     """Added to each local covariance, as a share of its largest eigenvalue."""
@@ -106,7 +97,7 @@ class MetricSettings(Stage):
 class KernelSettings(Stage):
     """The kernel, and how the views' distances come together in it."""
 
-    fusion: str = setting(_fusion_name, "auto")
+    fusion: str = setting(_registered("fusion"), "auto")
     """"view" (the first view's distances), "average" (of all views), "alternating" (a step along each view)."""
     kind: str = setting(choice("auto", "dense", "sparse"), "auto", option="kernel")
     """"dense" or "sparse" rows."""
@@ -126,7 +117,7 @@ class SpectrumSettings(Stage):
     """Coordinates wanted."""
     solver: str = setting(choice("auto", "gram", "lanczos"), "auto")
     """"gram" (exact, L x L) or "lanczos" (matrix-free)."""
-    coordinates: str = setting(_coordinates_name, "auto")
+    coordinates: str = setting(_registered("coordinates"), "auto")
     """"diffusion" (eigenfunctions) or "potential" (principal components of powers of transition probabilities)."""
     diffusion_time: Any = setting(either(AUTO, count(1)), "auto")
     """Round trips along all views of "potential" coordinates, or "auto"."""
@@ -175,15 +166,11 @@ class Settings:
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Sections of plain values, for JSON; row numbers given by the user become "given"."""
-        sections = {stage.name: getattr(self, stage.name) for stage in fields(self)}
-        plain = {name: {f.name: getattr(stage, f.name) for f in fields(stage)} for name, stage in sections.items()}
-        for values in plain.values():
-            for key, value in values.items():
-                if is_array(value):
-                    values[key] = "given"
-                elif hasattr(value, "item"):
-                    values[key] = value.item()
-        return plain
+
+        def plain(value: Any) -> Any:
+            return "given" if is_array(value) else value.item() if hasattr(value, "item") else value
+
+        return {name: {key: plain(v) for key, v in vars(getattr(self, name)).items()} for name in STAGES}
 
 
 #: Section -> its class.
@@ -194,8 +181,3 @@ OPTIONS = {
     for name, stage in STAGES.items()
     for key in fields(stage)  # type: ignore[arg-type]
 }
-
-
-def json_schemas() -> Json:
-    """The JSON Schema of each section."""
-    return {name: json_schema(stage) for name, stage in STAGES.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from dlcca.errors import SettingsError
@@ -34,9 +34,10 @@ KINDS: dict[str, tuple[str, ...]] = {
 KIND = choice(*KINDS)
 #: What to do about chunks that a Zarr array lacks.
 MISSING_CHUNKS = choice("refuse", "fill")
+BAND_NEEDED = "[from, to] in Hz is needed."
 BAND = Rule(
     lambda edges: isinstance(edges, list | tuple) and len(edges) == 2 and all(map(is_number, edges)),
-    lambda edges: "; [from, to] in Hz is needed.",
+    lambda edges: f"; {BAND_NEEDED}",
     {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
 )
 
@@ -51,9 +52,7 @@ class FeatureRecipe(Section):
     """Of "delay": seconds between samples; by default one sample."""
     n_delays: int | None = setting(count(1))
     """Of "delay": samples taken, counted back from the end of the window; by default all that fit."""
-    bands: Mapping[str, tuple[float, float]] | None = setting(
-        table("a table of name = [from, to] in Hz is needed.", BAND)
-    )
+    bands: Mapping[str, tuple[float, float]] | None = setting(table(f"a table of name = {BAND_NEEDED}", BAND))
     """Of "bandpower": name = [from, to] in Hz; by default delta, theta, alpha, beta and gamma up to half the rate."""
     segment_s: float | None = setting(POSITIVE)
     """Of "spectrogram": seconds of a segment; by default a quarter of the window."""
@@ -76,25 +75,17 @@ class FeatureRecipe(Section):
 
     def to_dict(self) -> dict[str, Any]:
         """The kind with its parameters, as in a file."""
-        said = {"kind": self.kind, **{name: getattr(self, name) for name in KINDS[self.kind]}}
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: said for name in ("kind", *KINDS[self.kind]) if (said := getattr(self, name)) is not None}
 
 
-def _features_schema() -> Json:
+def _features() -> Rule:
     """A name, or a table whose keys depend on its kind."""
     tables = [json_schema(FeatureRecipe, ("kind", *keys), kind={"const": kind}) for kind, keys in KINDS.items()]
     for made in tables[1:]:  # the first kind is the default one
         made["required"] = ["kind"]
-    return {"anyOf": [KIND.schema, *tables]}
-
-
-def _features() -> Rule:
-    return Rule(
-        lambda value: isinstance(value, FeatureRecipe),
-        lambda value: "; a name or a table is needed.",
-        _features_schema(),
-        FeatureRecipe.of,
-    )
+    schema = {"anyOf": [KIND.schema, *tables]}
+    needed = "; a name or a table is needed."
+    return Rule(lambda value: isinstance(value, FeatureRecipe), lambda value: needed, schema, FeatureRecipe.of)
 
 
 @dataclass(frozen=True)
@@ -142,13 +133,12 @@ class ViewRecipe(Section):
     @property
     def reader_options(self) -> dict[str, Any]:
         """All options of the reader beside the file."""
-        chunks = {} if self.missing_chunks == "refuse" else {"missing_chunks": self.missing_chunks}
-        return {**self.reader, **chunks}
+        usual = self.missing_chunks == "refuse"
+        return dict(self.reader) if usual else {**self.reader, "missing_chunks": self.missing_chunks}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and for fingerprints."""
-        values = {key.name: getattr(self, key.name) for key in fields(self)}
-        return values | {"features": self.features.to_dict(), "reader": dict(self.reader)}
+        return vars(self) | {"features": self.features.to_dict(), "reader": dict(self.reader)}
 
 
 def read_views(views: Any) -> dict[str, ViewRecipe]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -102,7 +101,8 @@ def read(path: str | Path) -> RunFile:
 
 def shared_schemas(*required: str) -> Json:
     """The JSON Schemas of the sections that run files and pipeline files share; ``required`` are keys of each view."""
-    return {"views": views_schema(required), **fit.json_schemas(), "cluster": json_schema(ClusterSettings)}
+    sections = {**fit.STAGES, "cluster": ClusterSettings}
+    return {"views": views_schema(required), **{name: json_schema(section) for name, section in sections.items()}}
 
 
 def run_schema() -> Json:
@@ -118,32 +118,21 @@ def _views(sections: Any, path: Path, store: str) -> tuple[dict[str, str], dict[
         if not recipe.source:
             raise SettingsError(f"[views.{name}] lacks source, the address of a Zarr array or files of a recording.")
         source = tuple(_address(said, path) for said in recipe.source)
-        if _is_samples(source, sections[name]):
-            views[name] = source[0]
-            missing_chunks[name] = recipe.missing_chunks
+        at, folder = source[0].rstrip("/"), Path(source[0])
+        is_array = len(source) == 1 and (at.endswith(".zarr") or "://" in at or folder.is_dir())
+        if is_array and set(sections[name]) <= {"source", "missing_chunks"}:  # its rows are taken as they are
+            views[name], missing_chunks[name] = source[0], recipe.missing_chunks
         else:
             views[name] = f"{recordings_of(store)}/views/{name}"
             recordings[name] = replace(recipe, source=source)
-    _refuse_mixed(views, recordings)
-    return views, recordings, missing_chunks
-
-
-def _is_samples(source: tuple[str, ...], values: Mapping[str, Any]) -> bool:
-    """Whether a view is a Zarr array whose rows are taken as they are: a single one, of which no more is said."""
-    if len(source) != 1 or not set(values) <= {"source", "missing_chunks"}:
-        return False
-    return source[0].rstrip("/").endswith(".zarr") or "://" in source[0] or Path(source[0]).is_dir()
-
-
-def _refuse_mixed(views: Mapping[str, str], recordings: Mapping[str, ViewRecipe]) -> None:
-    """Rows of an array have no time: they cannot be put beside windows of a recording."""
-    arrays = [name for name in views if name not in recordings]
-    if arrays and recordings:
+    if missing_chunks and recordings:
+        array, recording = next(iter(missing_chunks)), next(iter(recordings))
         raise SettingsError(
-            f"[views.{arrays[0]}] is an array of samples and [views.{next(iter(recordings))}] a recording; rows of an "
-            f"array have no time by which to put them together. Say channels, features or window_s in "
-            f"[views.{arrays[0]}] too (and its rate, reader = {{ rate = ... }}), so that it is read as a recording."
+            f"[views.{array}] is an array of samples and [views.{recording}] a recording; rows of an array have no "
+            f"time by which to put them together. Say channels, features or window_s in [views.{array}] too (and its "
+            "rate, reader = { rate = ... }), so that it is read as a recording."
         )
+    return views, recordings, missing_chunks
 
 
 def _address(said: str, path: Path) -> str:

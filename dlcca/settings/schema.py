@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import ast
 import inspect
-import math
 import operator
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from itertools import pairwise
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,7 +38,7 @@ def is_number(value: Any) -> bool:
     if isinstance(value, bool | str | bytes):
         return False
     try:
-        return math.isfinite(float(value))
+        return isfinite(float(value))
     except (TypeError, ValueError, OverflowError):
         return False
 
@@ -87,28 +87,21 @@ def count(least: int) -> Rule:
 
     def complaint(value: Any) -> str:
         too_large = isinstance(value, int) and value > LARGEST
-        return (
-            f"; {f'at most {LARGEST} is possible' if too_large else f'a whole number of at least {least} is needed'}."
-        )
+        return f"; at most {LARGEST} is possible." if too_large else f"; a whole number of at least {least} is needed."
 
     return Rule(lambda value: is_count(value, least), complaint, {"type": "integer", "minimum": least})
 
 
 def number(
-    needed: str = "",
-    *,
-    least: float = -math.inf,
-    above: float = -math.inf,
-    most: float = math.inf,
-    below: float = math.inf,
+    needed: str = "", *, least: float = -inf, above: float = -inf, most: float = inf, below: float = inf
 ) -> Rule:
     """A finite number in a range; ``needed`` says what the range is, where that is not a single lower bound."""
     bounds = {"minimum": least, "exclusiveMinimum": above, "maximum": most, "exclusiveMaximum": below}
-    lower = f"above {above:g}" if math.isfinite(above) else f"of at least {least:g}"
+    lower = f"above {above:g}" if isfinite(above) else f"of at least {least:g}"
     return Rule(
         lambda value: is_number(value) and least <= float(value) <= most and above < float(value) < below,
         _needed(needed or f"a number {lower} is needed."),
-        {"type": "number", **{name: bound for name, bound in bounds.items() if math.isfinite(bound)}},
+        {"type": "number", **{name: bound for name, bound in bounds.items() if isfinite(bound)}},
     )
 
 
@@ -120,18 +113,14 @@ def text(*, may_be_empty: bool = False, word: bool = False, folder: bool = False
             return "; a text is needed." if may_be_empty else "; a text that is not empty is needed."
         if folder:
             return "; a folder on a file system is needed."
-        return (
-            f"; {'one word without blanks, quotes or signs of the shell' if word else 'a text without NUL'} is needed."
-        )
+        what = "one word without blanks, quotes or signs of the shell" if word else "a text without NUL"
+        return f"; {what} is needed."
 
     def fits(value: Any) -> bool:
-        return (
-            isinstance(value, str)
-            and "\0" not in value
-            and (may_be_empty or bool(value.strip()))
-            and not (word and any(c.isspace() or c in "'\"`;&|<>" for c in value))
-            and not (folder and "://" in value)
-        )
+        if not isinstance(value, str) or "\0" in value or (folder and "://" in value):
+            return False
+        is_word = not any(c.isspace() or c in "'\"`;&|<>" for c in value)
+        return (may_be_empty or bool(value.strip())) and (is_word or not word)
 
     pattern = {"pattern": r"""^[^\s'"`;&|<>]+$"""} if word else {} if may_be_empty else {"pattern": r"\S"}
     return Rule(fits, complaint, {"type": "string", **pattern, **({"not": {"pattern": "://"}} if folder else {})})
@@ -143,7 +132,7 @@ def texts(least: int = 0, *, may_be_empty: bool = True) -> Rule:
     return Rule(
         lambda value: isinstance(value, tuple) and len(value) >= least and all(map(one.fits, value)),
         _needed("a text or a list of texts is needed."),
-        {"anyOf": [one.schema, {**_list_of(one.schema), "minItems": least}]},
+        {"anyOf": [one.schema, {"type": "array", "items": one.schema, "minItems": least}]},
         lambda value: (value,) if isinstance(value, str) else _tuple(value),
     )
 
@@ -197,7 +186,7 @@ def rows(*axes: str, needed: str = "") -> Rule:
     needed = needed or f"row numbers ({', '.join(axes)}{',' * (len(axes) == 1)}) are needed."
     schema: Json = {"type": "integer"}
     for _ in axes:
-        schema = _list_of(schema)
+        schema = {"type": "array", "items": schema}
     return Rule(
         lambda value: is_array(value) and found(value) is None,
         lambda value: f"{found(value) if is_array(value) else ''}; {needed}",
@@ -224,10 +213,6 @@ def _has_flag(value: Any) -> bool:
     return any(map(_has_flag, value)) if isinstance(value, list | tuple) else isinstance(value, bool)
 
 
-def _list_of(items: Json) -> Json:
-    return {"type": "array", "items": items}
-
-
 def _tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
@@ -247,15 +232,14 @@ def setting(rule: Rule | Callable[[], Rule], default: Any = None, *, option: str
 class Section:
     """A section of a settings file, whose fields are declared by `setting` and checked when an object is made."""
 
+    equals = " = "  # between a key and its value, in messages
+
     def __post_init__(self) -> None:
         for key in fields(self):  # type: ignore[arg-type]
             value = getattr(self, key.name)
-            if value is not None or key.default is not None:
-                self._check_field(key, value)
+            if value is not key.default:  # a default fits, and its rule may need an import
+                rule_of(key).check(key.metadata["option"] or key.name, value, self.equals)
         self.check()
-
-    def _check_field(self, key: Field[Any], value: Any) -> None:
-        rule_of(key).check(key.name, value, " = ")
 
     def check(self) -> None:
         """Check what the rules of single fields cannot."""
@@ -294,8 +278,8 @@ def from_table(section: type[S], values: Any, where: str, *, called: str = "a se
 
 def required(section: type[Section]) -> list[str]:
     """Keys without a default."""
-    keys = fields(section)  # type: ignore[arg-type]
-    return [key.name for key in keys if key.default is MISSING and key.default_factory is MISSING]
+    keys: Iterable[Field[Any]] = fields(section)  # type: ignore[arg-type]
+    return [key.name for key in keys if key.default is key.default_factory is MISSING]
 
 
 def check_sections(content: Mapping[str, Any], known: Iterable[str], file: str | Path = "") -> None:

@@ -58,7 +58,7 @@ with console.progress(expected={"scan": 1.0, "near": 3.0}) as update:
     for done in range(41):
         update("near", done, 40)
         time.sleep(0.01)
-console.next_steps({"look": "dlcca report run.zarr"})
+console.next_steps(("look", "dlcca report run.zarr"))
 """
 
 

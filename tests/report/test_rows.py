@@ -46,7 +46,7 @@ def test_what_is_gathered_does_not_depend_on_the_blocks(rows):
     np.testing.assert_array_equal(found.sample.time, time[found.sample.rows])
     np.testing.assert_array_equal(found.mark_time, time[[4999, 3, 2500]])
     assert found.step == pytest.approx(0.5)
-    assert (found.first_time, found.last_time) == (time[0], time[-1])
+    assert (found.stretches.begin[0], found.stretches.end[-1]) == (time[0], time[-1])
 
 
 def test_the_spectrum_does_not_depend_on_the_blocks():
