@@ -236,7 +236,9 @@ class Lock:
             self._thread.join(timeout=5)
         with suppress(DlccaError, OSError):
             self._files.delete(self.owner.name)
-        self._files.remove_empty(FOLDER)
+        if not is_remote(self.owner.address):
+            with suppress(OSError):  # others are there
+                (local_path(self.owner.address) / FOLDER).rmdir()
 
     def _heartbeat(self) -> None:
         while not self._over.wait(RENEW_S) and self.lost is None:
