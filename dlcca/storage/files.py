@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from dlcca.errors import StorageError
-from dlcca.storage.retry import S3_BOUNDS, S3_TRIES, IncompleteOperation, causes, error_code, with_retries
+from dlcca.storage import retry
+from dlcca.storage.retry import IncompleteOperation, causes, error_code, failure_reason, with_retries
 
 T = TypeVar("T")
 #: Objects that are read together.
@@ -54,6 +55,15 @@ def files_at(address: str) -> Files:
     return RemoteFiles(address) if is_remote(address) else LocalFiles(local_path(address))
 
 
+def installed_folder(in_package: str, in_repository: str, file: str) -> Path:
+    """A folder of files for users: in the package, or in the repository if dlcca is run from there."""
+    package = Path(__file__).parents[1]
+    for place in (package / in_package, package.parent / in_repository):
+        if (place / file).is_file():
+            return place
+    raise StorageError(f"the folder of {file} is not where it was installed; install dlcca again.")
+
+
 def can_be_listed(address: str) -> bool:
     """Whether a storage lists its files; a web server does not."""
     return not address.startswith(("http://", "https://"))
@@ -76,7 +86,7 @@ def zarr_store(address: str) -> Any:
 
         store: Any = RetryingStore.from_url(address, storage_options=_options(address))
     if "s3" in store.fs.protocol:
-        store.fs.retries = S3_TRIES
+        store.fs.retries = retry.S3_TRIES
     return store
 
 
@@ -92,7 +102,7 @@ def _options(address: str) -> dict[str, Any]:
         # Otherwise s3fs requests the size of an object before every read, and of a missing one whether it is a folder.
         # Zarr reads several chunks at a time anyway.
         "max_concurrency": configured.get("max_concurrency", 1),
-        "config_kwargs": {**S3_BOUNDS, **configured.get("config_kwargs", {})},
+        "config_kwargs": {**retry.S3_BOUNDS, **configured.get("config_kwargs", {})},
     }
 
 
@@ -107,14 +117,17 @@ def _explained_import(address: str) -> Iterator[None]:
 
 
 @contextmanager
-def storage_errors(place: str | Path, done: str) -> Iterator[None]:
-    """Turn an `OSError` into a `StorageError` that says what could not be done."""
+def storage_errors(place: str | Path, done: str, hint: str = "") -> Iterator[None]:
+    """Turn errors of the storage into a `StorageError` that says what could not be done, and ends with the hint."""
     try:
         yield
     except StorageError:
         raise
-    except OSError as error:
-        raise StorageError(f"{place} cannot be {done}: {error.strerror or error}.") from error
+    except Exception as error:
+        reason = failure_reason(error) or (isinstance(error, OSError) and (error.strerror or error))
+        if not reason:
+            raise
+        raise StorageError(f"{place} cannot be {done}: {reason}.{hint}") from error
 
 
 @contextmanager
@@ -312,7 +325,7 @@ class RemoteFiles(Files):
         with _explained_import(address):
             self.fs, self.root = fsspec.core.url_to_fs(self.address, **_options(address))
         if "s3" in self.fs.protocol:
-            self.fs.retries = S3_TRIES
+            self.fs.retries = retry.S3_TRIES
 
     def _retried(self, name: str, done: str, operation: Callable[[], T]) -> T:
         """The answer of the storage; FileNotFoundError is raised as it is, if the bucket is there."""
