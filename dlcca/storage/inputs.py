@@ -28,7 +28,7 @@ TEXT = ("vlen-utf8", "vlen-bytes", "string")
 OBJECTS = ("pickle", "json2", "msgpack2", "vlen-array", "categorize")
 
 
-def _missing_chunks(array: Any, stored: Container[str] | None) -> tuple[str, str] | None:
+def missing_chunks(array: Any, stored: Container[str] | None) -> tuple[str, str] | None:
     """Of the chunks of a Zarr array that are not among its stored keys: how many, and their rows; None if all are.
 
     A shard is a file of many chunks. Without a listing of keys (None), Zarr counts the chunks, and their rows are not
@@ -64,7 +64,7 @@ def check_complete(what: str, address: str, array: Any, missing: str, stored: Co
         return f"missing_chunks = {missing!r}: those of {what} cannot be counted, because {address} lists no files"
     if stored is None and address:
         stored = signatures(address)
-    missing_here = _missing_chunks(array, stored)
+    missing_here = missing_chunks(array, stored)
     if missing_here is None:
         return ""
     found, where = missing_here
