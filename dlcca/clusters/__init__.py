@@ -6,7 +6,7 @@ scheduler or a file that describes how a cluster is started (`dlcca.clusters.pro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,19 +54,16 @@ def client_of(profile: Profile, say: Say = to_log) -> Iterator[Any]:
 def _opened(profile: Profile, say: Say) -> AbstractContextManager[Any]:
     from dlcca.clusters import cloud, jobqueue, local
 
-    match profile:
-        case Local():
-            bytes_each = None if profile.memory_gib is None else int(profile.memory_gib * 2**30)
-            return local.local_client(profile.workers, bytes_each, profile.scratch)
-        case Existing():
-            return local.existing_client(profile, say)
-        case Queue():
-            return jobqueue.queue_client(profile, say)
-        case Kubernetes():
-            return cloud.kubernetes_client(profile, say)
-        case Cloud():
-            return cloud.cloud_client(profile, say)
-    raise AssertionError(profile)
+    if isinstance(profile, Local):
+        bytes_each = None if profile.memory_gib is None else int(profile.memory_gib * 2**30)
+        return local.local_client(profile.workers, bytes_each, profile.scratch)
+    clients: dict[type[Profile], Callable[[Any, Say], AbstractContextManager[Any]]] = {
+        Existing: local.existing_client,
+        Queue: jobqueue.queue_client,
+        Kubernetes: cloud.kubernetes_client,
+        Cloud: cloud.cloud_client,
+    }
+    return clients[type(profile)](profile, say)
 
 
 @contextmanager

@@ -40,39 +40,30 @@ def check(profile: Profile, store: str | None, say: Say) -> Findings:
     found = Findings()
     start = time.monotonic()
     with client_of(profile, say) as client:
-        _await_all(client, profile, found)
+        # All workers of the profile may take as long as it allows for the first.
+        count, wait_min = (profile.fewest, profile.start_wait_min) if isinstance(profile, Elastic) else (1, 1.0)
+        if count == 0:
+            client.submit(os.getpid).result()  # an adaptive cluster starts with the first task
+        if not await_workers(client, count or 1, wait_min):
+            came = len(client.nthreads())
+            found.wrong.append(f"only {came} of {count or 1} workers came within {wait_min:g} minutes")
         found.workers = {str(address): str(host) for address, host in client.run(socket.gethostname).items()}
         hosts = sorted(set(found.workers.values()))
         found.well.append(
             f"{len(found.workers)} workers on {len(hosts)} hosts ({', '.join(hosts)}), after "
             f"{time.monotonic() - start:.0f} s"
         )
-        _round_trip(client, found)
+        longest = 0.0
+        for address in found.workers:  # a task on every worker, one after another
+            sent = time.monotonic()
+            client.submit(os.getpid, workers=[address], allow_other_workers=False, pure=False).result(timeout=60)
+            longest = max(longest, time.monotonic() - sent)
+        found.well.append(f"a task goes to a worker and back in {1000 * longest:.0f} ms or less")
         same = "all workers have the same versions of Python and the packages as this machine"
         found.add(version_differences(client), same)
         if store is not None:
             found.add(access_problems(client, store), f"every worker reads and writes {store}")
     return found
-
-
-def _await_all(client: Any, profile: Profile, found: Findings) -> None:
-    """Wait for all workers of the profile, for as long as it allows for the first."""
-    count, wait_min = (profile.fewest, profile.start_wait_min) if isinstance(profile, Elastic) else (1, 1.0)
-    if count == 0:
-        client.submit(os.getpid).result()  # an adaptive cluster starts with the first task
-    if not await_workers(client, count or 1, wait_min):
-        came = len(client.nthreads())
-        found.wrong.append(f"only {came} of {count or 1} workers came within {wait_min:g} minutes")
-
-
-def _round_trip(client: Any, found: Findings) -> None:
-    """A task on every worker, one after another; the longest time is reported."""
-    longest = 0.0
-    for address in found.workers:
-        start = time.monotonic()
-        client.submit(os.getpid, workers=[address], allow_other_workers=False, pure=False).result(timeout=60)
-        longest = max(longest, time.monotonic() - start)
-    found.well.append(f"a task goes to a worker and back in {1000 * longest:.0f} ms or less")
 
 
 def refuse_unfit(client: Any, store: str) -> None:
@@ -94,42 +85,28 @@ MINOR = ("python", "numpy", "zarr", "scipy", "cloudpickle", "msgpack")
 def version_differences(client: Any) -> list[str]:
     """Versions of the workers that differ from those here, one sentence for each worker and package."""
     found = client.get_versions(check=False, packages=["dlcca", "zarr", "scipy"])
-    ours = _numbers(found["client"])
-    problems = []
+    ours, problems = dict(found["client"].get("packages", {})), []
     for address, facts in found["workers"].items():
         if facts is None:
             problems.append(f"the worker at {address} does not report its versions")
             continue
-        theirs = _numbers(facts)
+        theirs = dict(facts.get("packages", {}))
         for name in (*EXACT, *MINOR):
-            if _compared(name, theirs.get(name)) != _compared(name, ours.get(name)):
-                has = theirs.get(name) or "not at all"
-                problems.append(f"the worker at {address} has {name} {has}, and here it is {ours.get(name)}")
+            has, here = (str(known.get(name) or "not at all").split(".final")[0] for known in (theirs, ours))
+            if has != here if name in EXACT else has.split(".")[:2] != here.split(".")[:2]:
+                problems.append(f"the worker at {address} has {name} {has}, and here it is {here}")
     return problems
 
 
 def refuse_other_versions(client: Any) -> None:
     """An error if workers run other versions: tasks are sent by name, and may mean something else there."""
-    problems = [
-        text for text in version_differences(client) if any(f" has {name} " in text for name in (*EXACT, "python"))
-    ]
+    names = [f" has {name} " for name in (*EXACT, "python")]
+    problems = [text for text in version_differences(client) if any(name in text for name in names)]
     if problems:
         raise ClusterError(
             f"{problems[0]}{f' (and {len(problems) - 1} more like it)' if len(problems) > 1 else ''}. Install the same "
             "versions for the workers: python, setup or image in the cluster file say which environment they run in."
         )
-
-
-def _numbers(facts: dict[str, Any]) -> dict[str, str]:
-    """Version by package, Python among them."""
-    packages = dict(facts.get("packages", {}))
-    return {name: str(number).split(".final")[0] for name, number in packages.items() if number is not None}
-
-
-def _compared(name: str, number: str | None) -> Any:
-    if number is None:
-        return None
-    return number if name in EXACT else tuple(number.split(".")[:2])
 
 
 #: Attempts to read a file that another machine has written, a second apart.
@@ -144,28 +121,21 @@ def access_problems(client: Any, store: str) -> list[str]:
     note = f"check-{call}"
     try:
         files.put(f"{note}/here", call.encode())
-        # A worker without this function returns the error.
-        answers = client.run(_leave_note, store, note, call, on_error="return")
-        problems = [
-            f"the worker at {address} {_problem(answer)}" for address, answer in answers.items() if answer is not None
-        ]
-        problems += [
-            f"what the worker at {address} wrote to {store} is not seen from here"
-            for address, answer in answers.items()
-            if answer is None and not _seen(files, f"{note}/{_name(address)}", call)
-        ]
-        return problems
+        problems, unseen = [], []
+        for address, answer in client.run(_leave_note, store, note, call, on_error="return").items():
+            if isinstance(answer, BaseException):  # it does not have this function
+                about = f"{type(answer).__name__}: {answer}"
+                answer = f"has another dlcca than this machine, although the version is equal ({about})"
+            if answer is not None:
+                problems.append(f"the worker at {address} {answer}")
+            elif not _seen(files, f"{note}/{_name(address)}", call):
+                unseen.append(f"what the worker at {address} wrote to {store} is not seen from here")
+        return problems + unseen
     finally:
         with suppress(DlccaError, OSError):
             files.remove(note)
             if not was_there:
                 os.rmdir(store)
-
-
-def _problem(answer: str | BaseException) -> str:
-    if isinstance(answer, str):
-        return answer
-    return f"has another dlcca than this machine, although the version is equal ({type(answer).__name__}: {answer})"
 
 
 def _seen(files: Files, name: str, call: str) -> bool:

@@ -72,8 +72,26 @@ def cluster_manifest(profile: Kubernetes, name: str) -> dict[str, Any]:
     made["metadata"]["namespace"] = profile.namespace
     scheduler, worker = made["spec"]["scheduler"]["spec"], made["spec"]["worker"]["spec"]
     environment = dask_config.environment(profile)
-    _fill(scheduler, profile, name, _scheduler_args(profile), {**environment, **HEALTH_ONLY}, SCHEDULER)
-    _fill(worker, profile, name, _worker_args(profile, name), environment, _worker_resources(profile))
+    options = zip(("--tls-ca-file", "--tls-cert", "--tls-key"), keys.FILES, strict=True)
+    tls = [part for option, file in options for part in (option, f"{KEYS}/{file}")]
+    scheduler_args = [
+        *("python3", "-m", "distributed.cli.dask_scheduler", "--host", "0.0.0.0", "--port", str(PORT)),
+        *("--protocol", "tls", "--dashboard-address", ":8787"),
+        *("--dashboard" if profile.dashboard else "--no-dashboard", *tls),
+    ]
+    _fill(scheduler, profile, name, scheduler_args, {**environment, **HEALTH_ONLY}, SCHEDULER)
+    # The operator names the service of the scheduler so.
+    address = f"tls://{name}-scheduler.{profile.namespace}.svc.cluster.local:{PORT}"
+    scratch = [] if profile.scratch is None else ["--local-directory", profile.scratch]
+    worker_args = [
+        *("python3", "-m", "distributed.cli.dask_worker", address, "--protocol", "tls"),
+        *("--name", "$(DASK_WORKER_NAME)", "--nworkers", str(profile.cores), "--nthreads", "1"),
+        *("--memory-limit", f"{profile.memory_gib:g}GiB", "--no-dashboard", "--dashboard-address", LOOPBACK),
+        *("--death-timeout", "120", *scratch, *tls),
+    ]
+    memory = f"{round(profile.cores * (profile.memory_gib + WATCHER_GIB) * 1024)}Mi"
+    resources = {"requests": {"cpu": str(profile.cores), "memory": memory}, "limits": {"memory": memory}}
+    _fill(worker, profile, name, worker_args, environment, resources)
     worker["containers"][0]["ports"] = []
     if profile.scratch is not None:
         worker["volumes"].append({"name": "scratch", "emptyDir": {}})
@@ -83,21 +101,15 @@ def cluster_manifest(profile: Kubernetes, name: str) -> dict[str, Any]:
     return dict(made)
 
 
-def _fill(
-    pod: dict[str, Any],
-    profile: Kubernetes,
-    name: str,
-    args: list[str],
-    environment: dict[str, str],
-    resources: dict[str, Any],
-) -> None:
+def _fill(pod: Any, profile: Kubernetes, name: str, args: list[str], environment: Any, resources: Any) -> None:
     """What scheduler and workers have in common."""
-    container = pod["containers"][0]
-    container["args"] = args
-    container["env"] = [{"name": key, "value": value} for key, value in environment.items()]
-    container["resources"] = resources
-    container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    container["volumeMounts"] = [{"name": "keys", "mountPath": KEYS, "readOnly": True}]
+    pod["containers"][0] |= {
+        "args": args,
+        "env": [{"name": key, "value": value} for key, value in environment.items()],
+        "resources": resources,
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": [{"name": "keys", "mountPath": KEYS, "readOnly": True}],
+    }
     pod["volumes"] = [{"name": "keys", "secret": {"secretName": name, "defaultMode": 0o440}}]
     pod["securityContext"] = {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}
     pod["automountServiceAccountToken"] = False
@@ -105,37 +117,6 @@ def _fill(
         pod["imagePullSecrets"] = [{"name": profile.pull_secret}]
     if profile.service_account is not None:
         pod["serviceAccountName"] = profile.service_account
-
-
-def _tls() -> list[str]:
-    options = zip(("--tls-ca-file", "--tls-cert", "--tls-key"), keys.FILES, strict=True)
-    return [part for option, file in options for part in (option, f"{KEYS}/{file}")]
-
-
-def _scheduler_args(profile: Kubernetes) -> list[str]:
-    listens = ["--host", "0.0.0.0", "--port", str(PORT), "--protocol", "tls", "--dashboard-address", ":8787"]
-    shown = "--dashboard" if profile.dashboard else "--no-dashboard"
-    return ["python3", "-m", "distributed.cli.dask_scheduler", *listens, shown, *_tls()]
-
-
-def _worker_args(profile: Kubernetes, name: str) -> list[str]:
-    scratch = [] if profile.scratch is None else ["--local-directory", profile.scratch]
-    return [
-        *("python3", "-m", "distributed.cli.dask_worker", address_of(profile, name), "--protocol", "tls"),
-        *("--name", "$(DASK_WORKER_NAME)", "--nworkers", str(profile.cores), "--nthreads", "1"),
-        *("--memory-limit", f"{profile.memory_gib:g}GiB", "--no-dashboard", "--dashboard-address", LOOPBACK),
-        *("--death-timeout", "120", *scratch, *_tls()),
-    ]
-
-
-def address_of(profile: Kubernetes, name: str) -> str:
-    """The address of the scheduler within the cluster; the operator names its service so."""
-    return f"tls://{name}-scheduler.{profile.namespace}.svc.cluster.local:{PORT}"
-
-
-def _worker_resources(profile: Kubernetes) -> dict[str, Any]:
-    memory = f"{round(profile.cores * (profile.memory_gib + WATCHER_GIB) * 1024)}Mi"
-    return {"requests": {"cpu": str(profile.cores), "memory": memory}, "limits": {"memory": memory}}
 
 
 def secret_manifest(profile: Kubernetes, name: str, security: Any) -> dict[str, Any]:
@@ -226,7 +207,16 @@ def cloud_client(profile: Cloud, say: Say) -> Iterator[Any]:
     """A client whose workers are machines of a cloud; all machines are removed at the end of the block."""
     from distributed import Client
 
-    with _started_cloud(profile) as cluster, Client(cluster, timeout="60s") as client:
+    options, kind = cloud_options(profile), provider_class(profile)
+    refuse_unknown(kind, profile)
+    try:
+        started = kind(**options)
+    except Exception as error:  # each provider raises errors of its own
+        raise ClusterError(
+            f"{profile.provider} does not start the scheduler: {type(error).__name__}: {error}. Are you logged in, and "
+            "do region, machine and [options] exist?"
+        ) from error
+    with started as cluster, Client(cluster, timeout="60s") as client:
         if profile.is_adaptive:
             cluster.adapt(minimum=profile.jobs(profile.fewest), maximum=profile.jobs(profile.most))
         else:
@@ -282,16 +272,3 @@ def refuse_unknown(kind: Any, profile: Cloud) -> None:
     for key in profile.options:
         if key not in known:
             raise SettingsError(f"[options] {key} is not an option of {kind.__name__}; {suggest(key, sorted(known))}")
-
-
-def _started_cloud(profile: Cloud) -> Any:
-    said = cloud_options(profile)
-    kind = provider_class(profile)
-    refuse_unknown(kind, profile)
-    try:
-        return kind(**said)
-    except Exception as error:  # each provider raises errors of its own
-        raise ClusterError(
-            f"{profile.provider} does not start the scheduler: {type(error).__name__}: {error}. Are you logged in, and "
-            "do region, machine and [options] exist?"
-        ) from error

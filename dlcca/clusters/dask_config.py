@@ -114,18 +114,16 @@ def reported(client: Any, keep: Callable[[bytes], None], say: Say) -> Iterator[N
     with tempfile.TemporaryDirectory(prefix="dlcca-report-") as folder, client.as_current():
         page = Path(folder) / "performance.html"
         report: Any = performance_report(filename=str(page))
-        if not _tried(report.__enter__, say):
-            yield
-            return
+
+        def succeeds(step: Callable[[], Any]) -> bool:
+            try:
+                step()
+            except Exception as error:  # a scheduler elsewhere may lack bokeh, or be of another version
+                say(f"Dask's performance report is not kept: {type(error).__name__}: {error}.")
+                return False
+            return True
+
+        is_begun = succeeds(report.__enter__)
         yield  # a failed run has no report: its cluster may no longer answer
-        if _tried(lambda: report.__exit__(None, None, None), say):
-            _tried(lambda: keep(page.read_bytes()), say)
-
-
-def _tried(step: Callable[[], Any], say: Say) -> bool:
-    try:
-        step()
-    except Exception as error:  # a scheduler elsewhere may lack bokeh, or be of another version
-        say(f"Dask's performance report is not kept: {type(error).__name__}: {error}.")
-        return False
-    return True
+        if is_begun and succeeds(lambda: report.__exit__(None, None, None)):
+            succeeds(lambda: keep(page.read_bytes()))

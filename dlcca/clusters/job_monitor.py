@@ -57,8 +57,16 @@ class JobMonitor:
             self.cluster.adapt(minimum=self.profile.fewest, maximum=self.profile.most)
         else:
             self.cluster.scale(jobs=self.profile.jobs(self.profile.fewest))
-        if self.profile.fewest:
-            self._await_first()
+        start = time.monotonic()
+        while self.profile.fewest and not self._over.wait(FIRST_EVERY_S):  # for the first worker
+            if self._workers():
+                self._note_served()  # it may be gone before the next query
+                break
+            self._look()
+            if self.failure is None and time.monotonic() - start > 60 * self.profile.start_wait_min:
+                self.failure = self._never_started()
+            if self.failure is not None:
+                raise ClusterError(self.failure)
         self._thread.start()
         return self
 
@@ -68,20 +76,6 @@ class JobMonitor:
             self._thread.join(timeout=QUEUE_TIMEOUT_S + 5)
         if self.failure is not None and error is not None:
             raise ClusterError(self.failure) from error
-
-    # The wait for the first worker, in the thread of the caller.
-
-    def _await_first(self) -> None:
-        start = time.monotonic()
-        while not self._over.wait(FIRST_EVERY_S):
-            if self._workers():
-                self._note_served()  # it may be gone before the next query
-                return
-            self._look()
-            if self.failure is not None:
-                raise ClusterError(self.failure)
-            if time.monotonic() - start > 60 * self.profile.start_wait_min:
-                raise ClusterError(self._never_started())
 
     def _never_started(self) -> str:
         return (
@@ -115,7 +109,12 @@ class JobMonitor:
             gone = {name for name, number in self._numbers().items() if number not in known}
             dead |= gone & self._missed  # twice in a row: a queue may list a new job late
             self._missed = gone - dead
-            dead |= self._silent(known, working)
+            # Jobs that run, have had workers, and have had none for `SILENT_S`.
+            now = time.monotonic()
+            running = {name for name, n in self._numbers().items() if n in known and not known[n].waiting}
+            quiet = (running & self._served) - working
+            self._silent_since = {name: self._silent_since.get(name, now) for name in quiet}
+            dead |= {name for name, since in self._silent_since.items() if now - since > SILENT_S}
         stops = self.profile.if_all_lost == "stop" and self.profile.fewest > 0
         all_lost = stops and bool(self._served) and dead >= {*self._jobs()}
         for name in dead:
@@ -155,14 +154,6 @@ class JobMonitor:
         self._served |= now
         return now
 
-    def _silent(self, known: States, working: set[str]) -> set[str]:
-        """Jobs that run, have had workers, and have had none for `SILENT_S`."""
-        now = time.monotonic()
-        running = {name for name, n in self._numbers().items() if n in known and not known[n].waiting}
-        quiet = (running & self._served) - working
-        self._silent_since = {name: self._silent_since.get(name, now) for name in quiet}
-        return {name for name, since in self._silent_since.items() if now - since > SILENT_S}
-
     def _count(self, name: str) -> None:
         """Count a job that is gone if it never had a worker; too many in a row are a failure."""
         number = self._numbers().get(name)
@@ -191,7 +182,8 @@ class JobMonitor:
         self.cluster.sync(self.cluster.scale_down, dead)
         if numbers:
             self.replaced += len(numbers)
-            self.say(f"{_jobs(numbers)} gone; {len(numbers)} submitted instead, {self.replaced} in all so far.")
+            jobs = f"job {numbers[0]} is" if len(numbers) == 1 else f"jobs {', '.join(numbers)} are"
+            self.say(f"{jobs} gone; {len(numbers)} submitted instead, {self.replaced} in all so far.")
         if not self.profile.is_adaptive:  # an adaptive cluster replaces them by itself
             self.cluster.scale(jobs=self.profile.jobs(self.profile.fewest))
 
@@ -227,10 +219,6 @@ class JobMonitor:
 
     def _workers(self) -> dict[str, Any]:
         return dict(self.cluster.scheduler_info.get("workers", {}))
-
-
-def _jobs(numbers: list[str]) -> str:
-    return f"job {numbers[0]} is" if len(numbers) == 1 else f"jobs {', '.join(numbers)} are"
 
 
 #: For a query of the queue.
@@ -270,32 +258,32 @@ def _columns(answer: str, separator: str | None) -> list[tuple[str, str, str]]:
     return [(number, word, "" if reason in nothing else reason) for number, word, reason in lines if word]
 
 
+def _states(jobs: Iterable[tuple[str, str, str]], over: str, waiting: str) -> States:
+    """States by number, state and reason of each job, without those whose state means that they have ended."""
+    alive = (job for job in jobs if job[1] not in over.split())
+    return {number: State(word, reason, word in waiting.split()) for number, word, reason in alive}
+
+
 def of_slurm(answer: str) -> States:
     """Lines of ``squeue -h -o "%i|%T|%r"``."""
-    over = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
-    jobs = _columns(answer, "|")
-    return {number: State(word, reason, word == "PENDING") for number, word, reason in jobs if word not in over}
+    over = "COMPLETED CANCELLED FAILED TIMEOUT NODE_FAIL OUT_OF_MEMORY"
+    return _states(_columns(answer, "|"), over, waiting="PENDING")
 
 
 def of_pbs(answer: str) -> States:
     """The records of ``qstat -f``; a long value goes on after a tab."""
-    found = {}
+    jobs = []
     for record in re.split(r"^Job Id:\s*", answer.replace("\n\t", ""), flags=re.MULTILINE)[1:]:
         number = record.split("\n", 1)[0].strip().split(".")[0]
         facts = dict(re.findall(r"^\s+(\w+) = (.*)$", record, flags=re.MULTILINE))
-        word = facts.get("job_state", "?")
-        if word not in ("F", "C", "X"):
-            found[number] = State(word, facts.get("comment", "").strip(), word in ("Q", "H", "W", "T"))
-    return found
+        jobs.append((number, facts.get("job_state", "?"), facts.get("comment", "").strip()))
+    return _states(jobs, over="F C X", waiting="Q H W T")
 
 
 def of_lsf(answer: str) -> States:
     """Lines of ``bjobs -noheader -o "jobid stat pend_reason delimiter='|'"``."""
-    return {
-        number: State(word, reason, word in ("PEND", "PSUSP", "WAIT"))
-        for number, word, reason in _columns(answer, "|")
-        if number.isdigit() and word not in ("DONE", "EXIT", "ZOMBI")
-    }
+    jobs = (job for job in _columns(answer, "|") if job[0].isdigit())
+    return _states(jobs, over="DONE EXIT ZOMBI", waiting="PEND PSUSP WAIT")
 
 
 def of_sge(answer: str) -> States:
@@ -306,13 +294,9 @@ def of_sge(answer: str) -> States:
 
 def of_oar(answer: str) -> States:
     """The document of ``oarstat -J``."""
-    over = ("Terminated", "Error")
-    jobs = json.loads(answer) if answer.strip() else {}
-    return {
-        number: State(job["state"], job.get("message") or "", job["state"] in ("Waiting", "Hold", "toLaunch"))
-        for number, job in jobs.items()
-        if job.get("state") not in over
-    }
+    found = json.loads(answer) if answer.strip() else {}
+    jobs = ((number, job["state"], job.get("message") or "") for number, job in found.items())
+    return _states(jobs, over="Terminated Error", waiting="Waiting Hold toLaunch")
 
 
 CONDOR = {"1": "Idle", "2": "Running", "5": "Held", "6": "Transferring", "7": "Suspended"}
@@ -359,15 +343,10 @@ def reasons(reader: Reader, jobs: Iterable[str]) -> str:
         state = known.get(job)
         said = "no longer in the queue" if state is None else str(state)
         if state is not None and not state.reason and reader.why:
-            said += _scheduling(_output((*reader.why, job)) or "")
+            why = re.search(r"scheduling info:\s*(.*)", _output((*reader.why, job)) or "")
+            said += f" ({why[1].strip()})" if why else ""
         lines.append(f"job {job}: {said}")
     return "The queue says: " + ("; ".join(lines) if lines else "no job of this run") + "."
-
-
-def _scheduling(answer: str) -> str:
-    """The reason that SGE gives for a pending job."""
-    match = re.search(r"scheduling info:\s*(.*)", answer)
-    return f" ({match.group(1).strip()})" if match else ""
 
 
 def _output(command: tuple[str, ...]) -> str | None:

@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,22 +28,18 @@ EXTRA = "hpc"
 #: A worker ends, and with it its job, after this long without its scheduler.
 ORPHANED_S = 60
 
-CLUSTERS = {
-    "slurm": "SLURMCluster",
-    "pbs": "PBSCluster",
-    "lsf": "LSFCluster",
-    "sge": "SGECluster",
-    "oar": "OARCluster",
-    "htcondor": "HTCondorCluster",
-}
-
 
 @contextmanager
 def queue_client(profile: Queue, say: Say) -> Iterator[Any]:
     """A client whose workers are jobs of the queue; all jobs and keys are removed at the end of the block."""
     from distributed import Client
 
-    refuse_no_queue(profile)
+    command = cluster_class(profile).job_cls.submit_command
+    if shutil.which(command) is None:
+        raise ClusterError(
+            f"there is no {command} on this machine, with which jobs of {profile.kind} are submitted. Run dlcca where "
+            "it is: on a login node, or in a job that may submit others."
+        )
     shared = Path(profile.shared).expanduser().absolute()
     with keys.keys_of_run(shared) as security:
         cluster = made(profile, shared, security)
@@ -58,17 +53,8 @@ def cluster_class(profile: Queue) -> Any:
     """The class of dask-jobqueue for a kind of queue."""
     with needs("dask-jobqueue", EXTRA):
         import dask_jobqueue
-    return getattr(dask_jobqueue, CLUSTERS[profile.kind])
-
-
-def refuse_no_queue(profile: Queue) -> None:
-    """An error if this machine lacks the command that submits jobs."""
-    command = cluster_class(profile).job_cls.submit_command
-    if shutil.which(command) is None:
-        raise ClusterError(
-            f"there is no {command} on this machine, with which jobs of {profile.kind} are submitted. Run dlcca where "
-            "it is: on a login node, or in a job that may submit others."
-        )
+    name = "HTCondor" if profile.kind == "htcondor" else profile.kind.upper()
+    return getattr(dask_jobqueue, f"{name}Cluster")
 
 
 def made(profile: Queue, shared: Path, security: Any) -> Any:
@@ -95,21 +81,23 @@ def options(profile: Queue, shared: Path) -> dict[str, Any]:
     """The options of dask-jobqueue for a job."""
     logs = shared / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    life = lifetime_of(profile.walltime_min)
+    (lifetime_s, stagger_s), scratch = lifetime_of(profile.walltime_min), profile.scratch
+    exports = [f"export {name}={value}" for name, value in dask_config.environment(profile).items()]
     common = {
         "cores": profile.cores,
         "processes": profile.cores,
         "memory": f"{_job_gib(profile)}GiB",
         "interface": profile.interface,
-        "local_directory": _quoted(profile.scratch),
+        # If a variable is empty, the next argument would be taken for the folder.
+        "local_directory": f'"{scratch}"' if scratch is not None and "$" in scratch else scratch,
         "log_directory": str(logs),
         "job_name": profile.job_name,
-        "job_script_prologue": prologue(profile),
+        "job_script_prologue": [*profile.setup, *exports],  # ours have priority
         "job_extra_directives": list(profile.directives),
         "python": _python(profile, shared),
         "death_timeout": ORPHANED_S,
         "worker_extra_args": [
-            *("--lifetime", f"{life.lifetime_s}s", "--lifetime-stagger", f"{life.stagger_s}s"),
+            *("--lifetime", f"{lifetime_s}s", "--lifetime-stagger", f"{stagger_s}s"),
             # Without a dashboard, workers still serve a page of metrics.
             *("--no-dashboard", "--dashboard-address", LOOPBACK),
         ],
@@ -139,11 +127,6 @@ def _of_kind(profile: Queue) -> dict[str, Any]:
     return {**named, **account, **own.get(profile.kind, {})}
 
 
-def prologue(profile: Queue) -> list[str]:
-    """Lines that a job runs before its workers: those of the site, then ours, which have priority."""
-    return [*profile.setup, *(f"export {name}={value}" for name, value in dask_config.environment(profile).items())]
-
-
 def _python(profile: Queue, shared: Path) -> str:
     """The command that runs Python in a job."""
     python = shlex.quote(profile.python or (sys.executable if profile.image is None else "python3"))
@@ -151,11 +134,6 @@ def _python(profile: Queue, shared: Path) -> str:
         return python
     binds = [str(shared), *([profile.scratch] if profile.scratch else [])]
     return f"apptainer exec {' '.join(f'--bind {bind}' for bind in binds)} {profile.image} {python}"
-
-
-def _quoted(folder: str | None) -> str | None:
-    """In quotes if it contains a variable: if that is empty, the next argument would be taken for the folder."""
-    return f'"{folder}"' if folder is not None and "$" in folder else folder
 
 
 def steady(cluster_cls: Any) -> Any:
@@ -234,23 +212,16 @@ GRACE_S = (60.0, 300.0)
 STAGGER_S = 300.0
 
 
-@dataclass(frozen=True)
-class Lifetime:
-    """Workers leave after ``lifetime ± stagger`` seconds, each at a random time, so that not all leave at once."""
+def lifetime_of(walltime_min: float) -> tuple[int, int]:
+    """Workers leave after ``lifetime ± stagger`` seconds, each at a random time, so that not all leave at once.
 
-    lifetime_s: int
-    stagger_s: int
-
-
-def lifetime_of(walltime_min: float) -> Lifetime:
-    """The latest worker leaves a grace before the walltime: a tenth of it, within a minute and five.
-
-    With w the walltime, g the grace and s the stagger, workers leave in [w - g - 2 s, w - g].
+    The latest leaves a grace before the walltime: a tenth of it, within a minute and five. With w the walltime, g the
+    grace and s the stagger, workers leave in [w - g - 2 s, w - g].
     """
     walltime = 60 * walltime_min
     grace = min(max(walltime / 10, GRACE_S[0]), GRACE_S[1])
     stagger = min((walltime - grace) / 10, STAGGER_S)
-    return Lifetime(int(walltime - grace - stagger), int(stagger))
+    return int(walltime - grace - stagger), int(stagger)
 
 
 def hours_minutes_seconds(walltime_min: float) -> str:
@@ -308,14 +279,10 @@ def _cancelled(jobs: list[Any]) -> str:
     if not jobs:
         return ""
     command = [*shlex.split(jobs[0].cancel_command), *(str(job.job_id) for job in jobs)]
-    try:
-        cancelled = subprocess.run(command, capture_output=True, text=True, timeout=CANCEL_S, check=False)
-        done = cancelled.returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        done = False
-    return (
-        " They are cancelled." if done else f" They end by themselves soon; to cancel them now: {shlex.join(command)}"
-    )
+    with suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(command, capture_output=True, timeout=CANCEL_S, check=True)
+        return " They are cancelled."
+    return f" They end by themselves soon; to cancel them now: {shlex.join(command)}"
 
 
 def _one_line(error: BaseException) -> str:

@@ -13,7 +13,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,12 @@ def make_keys(valid_days: float = VALID_DAYS) -> tuple[bytes, bytes, bytes]:
     now = datetime.datetime.now(datetime.UTC)
     ours = authority_key.public_key()
 
+    others = "content_commitment key_encipherment data_encipherment key_agreement crl_sign encipher_only decipher_only"
+
     def signed(name: x509.Name, public: Any, is_authority: bool) -> bytes:
+        # A key either signs certificates or is used in handshakes.
+        signs = {"digital_signature": not is_authority, "key_cert_sign": is_authority}
+        uses = x509.KeyUsage(**signs, **dict.fromkeys(others.split(), False))
         builder = (
             x509.CertificateBuilder()
             .subject_name(name)
@@ -86,7 +91,7 @@ def make_keys(valid_days: float = VALID_DAYS) -> tuple[bytes, bytes, bytes]:
             # From Python 3.13 on a certificate without these is refused.
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ours), critical=False)
-            .add_extension(_uses(is_authority), critical=True)
+            .add_extension(uses, critical=True)
         )
         return builder.sign(authority_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
@@ -94,16 +99,6 @@ def make_keys(valid_days: float = VALID_DAYS) -> tuple[bytes, bytes, bytes]:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     return signed(issuer, ours, True), signed(subject, key.public_key(), False), secret
-
-
-def _uses(is_authority: bool) -> Any:
-    """What a key may be used for: to sign certificates, or for handshakes."""
-    from cryptography import x509
-
-    names = "content_commitment key_encipherment data_encipherment key_agreement crl_sign encipher_only decipher_only"
-    return x509.KeyUsage(
-        digital_signature=not is_authority, key_cert_sign=is_authority, **dict.fromkeys(names.split(), False)
-    )
 
 
 def refuse_unusable(ca_file: str, cert_file: str, key_file: str) -> None:
@@ -118,21 +113,17 @@ def refuse_unusable(ca_file: str, cert_file: str, key_file: str) -> None:
             certificate = x509.load_pem_x509_certificate(Path(file).read_bytes())
         except ValueError as error:
             raise ClusterError(f"{name} = {file} is not a certificate in PEM form: {error}.") from error
-        _refuse_out_of_time(name, file, certificate)
-
-
-def _refuse_out_of_time(name: str, file: str, certificate: Any) -> None:
-    now = datetime.datetime.now(datetime.UTC)
-    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    if ends < now:
-        raise ClusterError(
-            f"{name} = {file} expired on {ends:%Y-%m-%d %H:%M} UTC; request a new one from the administrator of the "
-            "scheduler."
-        )
-    if begins > now:
-        raise ClusterError(
-            f"{name} = {file} is valid only from {begins:%Y-%m-%d %H:%M} UTC; is the clock of this machine right?"
-        )
+        now = datetime.datetime.now(datetime.UTC)
+        begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        if ends < now:
+            raise ClusterError(
+                f"{name} = {file} expired on {ends:%Y-%m-%d %H:%M} UTC; request a new one from the administrator of "
+                "the scheduler."
+            )
+        if begins > now:
+            raise ClusterError(
+                f"{name} = {file} is valid only from {begins:%Y-%m-%d %H:%M} UTC; is the clock of this machine right?"
+            )
 
 
 @contextmanager
@@ -152,12 +143,7 @@ def remove_orphans(parent: Path, prefix: str) -> None:
     start = f"{prefix}{socket.gethostname()}-"
     for folder in parent.glob(f"{start}*"):
         number = folder.name.removeprefix(start).split("-")[0]
-        if number.isdigit() and _is_ours(folder) and start_of(int(number)) is None:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_ours(folder: Path) -> bool:
-    try:
-        return folder.lstat().st_uid == os.geteuid()
-    except FileNotFoundError:  # its own process has just removed it
-        return False
+        with suppress(FileNotFoundError):  # its own process has just removed it
+            is_ours = folder.lstat().st_uid == os.geteuid()
+            if number.isdigit() and is_ours and start_of(int(number)) is None:
+                shutil.rmtree(folder, ignore_errors=True)

@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -82,31 +82,41 @@ def existing_client(profile: Existing, say: Say) -> Iterator[Any]:
             )
         yield client
     finally:
-        _close(client)
-
-
-def _close(client: Any) -> None:
-    """Disconnect; from a scheduler that is gone at once, and without the tracebacks of Dask."""
-    if client.status == "running":
-        client.close()
-        return
-    log = logging.getLogger("distributed.client")  # its level is independent of that of "distributed"
-    level = log.level
-    log.setLevel(logging.CRITICAL + 1)
-    try:
-        client.close(timeout=DISCONNECT_S)
-    except (TimeoutError, AssertionError):  # its threads end with the process
-        pass
-    finally:
-        log.setLevel(level)
+        if client.status == "running":
+            client.close()
+        else:  # the scheduler is gone: at once, and without the tracebacks of Dask
+            log = logging.getLogger("distributed.client")  # its level is independent of that of "distributed"
+            level = log.level
+            log.setLevel(logging.CRITICAL + 1)
+            try:
+                with suppress(TimeoutError, AssertionError):  # its threads end with the process
+                    client.close(timeout=DISCONNECT_S)
+            finally:
+                log.setLevel(level)
 
 
 def _connected(profile: Existing) -> Any:
     from distributed import Client, Security
+    from distributed.comm.core import connect
 
-    security = _security(profile) or Security()
+    security = Security()  # certificates in the settings of Dask, if there are any
+    if profile.ca_file is not None and profile.cert_file is not None and profile.key_file is not None:
+        keys.refuse_unusable(profile.ca_file, profile.cert_file, profile.key_file)
+        security = Security(
+            tls_ca_file=profile.ca_file,
+            tls_client_cert=profile.cert_file,
+            tls_client_key=profile.key_file,
+            require_encryption=True,
+        )
+
+    async def try_connection() -> None:
+        """Connect once and disconnect: a client that fails to connect would leave threads behind."""
+        comm = await connect(profile.address, timeout=CONNECT_S, **security.get_connection_args("client"))
+        await comm.close()
+
     try:
-        _try_connection(profile.address, security)
+        with ThreadPoolExecutor(1) as thread:  # a caller may have an event loop of its own
+            thread.submit(lambda: asyncio.run(try_connection())).result()
         return Client(profile.address, security=security, timeout=f"{CONNECT_S}s")
     except TypeError as error:  # raised by Dask without certificates
         raise ClusterError(
@@ -115,33 +125,6 @@ def _connected(profile: Existing) -> Any:
         ) from error
     except (OSError, TimeoutError, ValueError) as error:
         raise ClusterError(f"no Dask scheduler answers at {profile.address}: {_reason(error)}") from error
-
-
-def _try_connection(address: str, security: Any) -> None:
-    """Connect once and disconnect: a client that fails to connect would leave threads behind."""
-    from distributed.comm.core import connect
-
-    async def disconnect() -> None:
-        comm = await connect(address, timeout=CONNECT_S, **security.get_connection_args("client"))
-        await comm.close()
-
-    with ThreadPoolExecutor(1) as thread:  # a caller may have an event loop of its own
-        thread.submit(lambda: asyncio.run(disconnect())).result()
-
-
-def _security(profile: Existing) -> Any:
-    """The certificates of the profile; None for those in the settings of Dask, if there are any."""
-    if profile.ca_file is None or profile.cert_file is None or profile.key_file is None:
-        return None
-    from distributed import Security
-
-    keys.refuse_unusable(profile.ca_file, profile.cert_file, profile.key_file)
-    return Security(
-        tls_ca_file=profile.ca_file,
-        tls_client_cert=profile.cert_file,
-        tls_client_key=profile.key_file,
-        require_encryption=True,
-    )
 
 
 def _reason(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dlcca.errors import ClusterError, SettingsError
+from dlcca.errors import SettingsError
 from dlcca.settings.schema import (
     FLAG,
     LINES,
@@ -32,7 +32,7 @@ from dlcca.settings.schema import (
     table,
     text,
 )
-from dlcca.storage.files import storage_errors
+from dlcca.storage.files import installed_folder, storage_errors
 
 #: Queues that are served through dask-jobqueue.
 QUEUES = ("slurm", "pbs", "lsf", "sge", "oar", "htcondor")
@@ -244,12 +244,8 @@ def cluster_schema() -> Json:
 
 
 def included_folder() -> Path:
-    """Where they are: in the package, or in the repository if dlcca is run from there."""
-    package = Path(__file__).parents[1]
-    for place in (package / "cluster", package.parent / "cluster"):
-        if (place / "slurm.toml").is_file():
-            return place
-    raise ClusterError("the ready cluster files are not where they were installed; install dlcca again.")
+    """The folder of ready cluster files."""
+    return installed_folder("cluster", "cluster", "slurm.toml")
 
 
 def files_below(origin: Path) -> list[Path]:

@@ -13,7 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from dlcca.errors import SettingsError, StorageError
+from dlcca.errors import SettingsError
 from dlcca.settings import fit, runfile
 from dlcca.settings.fit import Settings
 from dlcca.settings.recipe import ViewRecipe, read_views
@@ -37,6 +37,7 @@ from dlcca.settings.schema import (
     text,
     texts,
 )
+from dlcca.storage.files import installed_folder
 
 TEXT = text(may_be_empty=True)
 FOLDER = text(may_be_empty=True, folder=True)
@@ -362,9 +363,5 @@ def _run_settings(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def examples_folder() -> Path:
-    """The folder of example settings: in the package, or in the repository if dlcca is run from there."""
-    package = Path(__file__).parents[1]
-    for place in (package / "examples", package.parent / "pipelines"):
-        if (place / "run.toml").is_file():
-            return place
-    raise StorageError("the example settings are not installed; install dlcca again.")
+    """The folder of example settings."""
+    return installed_folder("examples", "pipelines", "run.toml")

@@ -21,8 +21,8 @@ them as other numbers: it is compared with its checksum before an array is opene
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,24 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DamagedBlock, StaleStage, StorageError, StoreInUse
-from dlcca.storage import cache, cost, lock
+from dlcca.storage import cache, cost, lock, manifest
 from dlcca.storage.chunks import Writer, writer
-from dlcca.storage.files import Files, files_at, zarr_store
-from dlcca.storage.manifest import (
-    RECORD,
-    ZARR_JSON,
-    crc32c,
-    current_attempt,
-    known_stage,
-    metadata_checksums,
-    node_in,
-    open_record,
-    put_group,
-    readable,
-    record_start,
-    remedy,
-    sealed,
-)
+from dlcca.storage.files import Files, files_at, storage_errors, zarr_store
 from dlcca.storage.retry import failure_reason
 
 #: A block's part of each array, by the name of the array: its first row, and its rows.
@@ -93,14 +78,9 @@ class Blocks:
     def _check_metadata(self, name: str) -> None:
         """An error if the zarr.json of an array is not the one that was written."""
         expected = self._known().get("arrays", {}).get(name)
-        if expected is None:
-            return
-        (found,) = metadata_checksums(self.address, [self.path(name)]).values()
-        if found != expected:
-            raise DamagedBlock(
-                f"{ZARR_JSON} of {name!r} in stage {self.name!r} of {self.address} is "
-                f"{'missing' if found is None else 'damaged'}. {remedy(self.name)}."
-            )
+        if expected is not None:
+            for problem in manifest.metadata_damages(self.address, {self.path(name): expected}).values():
+                raise DamagedBlock(f"{problem}. {manifest.remedy(self.name)}.")
 
     @property
     def _key(self) -> tuple[str, ...]:
@@ -111,7 +91,7 @@ class Blocks:
         """The content of stage.json, read once in a process; empty if there is none of this fingerprint."""
         found = None if fresh else cache.find(self._key)
         if found is None or self.attempt not in (None, found.get("attempt", "")):
-            known = known_stage(self.address, self.name)
+            known = manifest.known_stage(self.address, self.name)
             if known is None or known["fingerprint"] != self.fingerprint:
                 cache.discard(self._key)
                 return {}
@@ -132,7 +112,7 @@ class Blocks:
         A fourth entry of an array, if there is one, holds further options of Zarr. ``says`` names the settings that
         the stage depends on, for messages. Use the stage that is returned: it carries the lock of the caller.
         """
-        known, generation = known_stage(self.address, self.name), lock.generation(self.address)
+        known, generation = manifest.known_stage(self.address, self.name), lock.generation(self.address)
         if known is not None:
             if known["fingerprint"] != self.fingerprint:
                 raise StaleStage(
@@ -143,16 +123,15 @@ class Blocks:
             mine = replace(self, generation=generation, attempt=known["attempt"])
             for array in known["arrays"]:
                 mine._check_metadata(array)
-            generations = known["generations"]
-            if generations[-1] != generation and mine.missing():  # workers of earlier runs must not write any more
-                mine._put({**known, "generations": [*generations, generation]})
+            if known["generations"][-1] != generation and mine.missing():  # workers of earlier runs must not write now
+                mine._put({**known, "generations": [*known["generations"], generation]})
             return mine
-        mine = replace(self, generation=generation, attempt=current_attempt(self.address, self.name))
+        mine = replace(self, generation=generation, attempt=manifest.current_attempt(self.address, self.name))
         self._files.remove(self.folder)  # arrays without a stage.json: interrupted while they were made
         with storing(f"the arrays of stage {self.name!r} in {self.address}"):
             for array, (shape, dtype, rows, *more) in arrays.items():
                 mine._create(array, shape, np.dtype(dtype), rows, **(more[0] if more else {}))
-        made = metadata_checksums(self.address, [mine.path(array) for array in arrays])
+        made = manifest.metadata_checksums(self.address, [mine.path(array) for array in arrays])
         metadata = dict(zip(arrays, made.values(), strict=True))
         content = {"fingerprint": self.fingerprint, "n_blocks": self.n_blocks, "says": says, "arrays": metadata}
         mine._put({**content, "attempt": mine.attempt, "generations": [generation]})
@@ -160,28 +139,21 @@ class Blocks:
 
     def _put(self, known: dict[str, Any]) -> None:
         """Write stage.json."""
-        self._files.put(f"{self.folder}/stage.json", sealed(known))
+        self._files.put(f"{self.folder}/stage.json", manifest.sealed(known))
         cache.put(self._key, known)
 
     def _create(self, array: str, shape: tuple[int, ...], dtype: np.dtype, rows: int, **more: Any) -> None:
         import zarr
         from zarr.codecs import Crc32cCodec
 
-        header = self._files.get(ZARR_JSON)
-        node = node_in(header)
+        header = self._files.get(manifest.ZARR_JSON)
+        node = manifest.node_in(header)
         if header is not None and (node.get("zarr_format"), node.get("node_type")) != (3, "group"):
-            put_group(self.address, {})  # it is damaged, and replaced at the end of the run
+            manifest.put_group(self.address, {})  # it is damaged, and replaced at the end of the run
         root = zarr.open_group(zarr_store(self.address), mode="a", zarr_format=3)
         chunks = (max(1, min(rows, shape[0])), *(max(1, size) for size in shape[1:]))
-        root.create_array(
-            self.path(array),
-            shape=shape,
-            dtype=dtype,
-            chunks=chunks,
-            compressors=[Crc32cCodec()],
-            overwrite=True,
-            **more,
-        )
+        options = {"chunks": chunks, "compressors": [Crc32cCodec()], "overwrite": True, **more}
+        root.create_array(self.path(array), shape=shape, dtype=dtype, **options)
 
     def missing(self) -> list[int]:
         """The blocks that are not finished: that have no record, or one of another run."""
@@ -195,9 +167,10 @@ class Blocks:
     def _records(self) -> list[tuple[int, bytes]]:
         """The blocks that have a record, rising, and the records as they are on disk."""
         folder = f"{self._home}/done"
-        names = {name: int(is_record[1]) for name in self._files.names(folder) if (is_record := RECORD.fullmatch(name))}
-        found = self._files.get_all([f"{folder}/{name}" for name in names])
-        return [(block, found[f"{folder}/{name}"]) for name, block in names.items() if f"{folder}/{name}" in found]
+        found = self._files.get_all(
+            [f"{folder}/{name}" for name in self._files.names(folder) if manifest.RECORD.fullmatch(name)]
+        )
+        return sorted((int(name.rpartition("/")[2].removesuffix(".json")), record) for name, record in found.items())
 
     def _is_of_this(self, found: bytes) -> bool:
         """Whether a record has the fingerprint of this stage and a generation that stage.json knows.
@@ -206,9 +179,9 @@ class Blocks:
         """
         for fresh in (False, True):  # a generation may have been added since stage.json was read in this process
             generations = self._known(fresh=fresh).get("generations", [])
-            if found.startswith(tuple(record_start(self.fingerprint, generation) for generation in generations)):
+            if any(found.startswith(manifest.record_start(self.fingerprint, known)) for known in generations):
                 return True
-        return not readable(found)
+        return not manifest.readable(found)
 
     def write(self, block: int, parts: Parts, facts: Mapping[str, Any]) -> None:
         """Write a block's part of each array (first row, rows), then mark the block finished.
@@ -226,7 +199,7 @@ class Blocks:
         content = {"parts": checks, "facts": dict(facts), "cost": cost.so_far(within="/" in self.name)}
         lock.confirm(self.address)
         self._confirm(block)
-        self._files.put(self._record(block), sealed({**origin, **content}))
+        self._files.put(self._record(block), manifest.sealed({**origin, **content}))
 
     def remove(self) -> None:
         """Remove all of the stage."""
@@ -245,7 +218,7 @@ class Blocks:
         """An error if the stage on disk is no longer the one that a block was computed for."""
         end = time.monotonic() + SETTLE_S
         while True:
-            known = known_stage(self.address, self.name) or {}
+            known = manifest.known_stage(self.address, self.name) or {}
             attempt, now = known.get("attempt", ""), known.get("generations", [""])[-1]
             is_same_run = self.attempt in (None, attempt) and now == self._generation
             if is_same_run and known.get("fingerprint") == self.fingerprint:
@@ -286,14 +259,11 @@ class Blocks:
         return [known["seconds"] for known in each] if all(known["tasks"] == 1 for known in each) else []
 
     def _costs(self) -> list[dict[str, Any]]:
-        return [record["cost"] for _block, found in self._records() if (record := readable(found))]
+        return [record["cost"] for _block, found in self._records() if (record := manifest.readable(found))]
 
-    def read(self, array: str, block: int) -> NDArray:
-        """A block's part of an array, compared with its checksum."""
-        return self._read(array, block, self._entry(block)["parts"][array])
-
-    def _read(self, array: str, block: int, part: Mapping[str, Any]) -> NDArray:
-        """As `read`, of what the record says."""
+    def read(self, array: str, block: int, part: Mapping[str, Any] | None = None) -> NDArray:
+        """A block's part of an array, compared with its checksum in the record, or in ``part`` of it."""
+        part = self.parts(block)[array] if part is None else part
         where = f"block {block} of {array!r} in stage {self.name!r} of {self.address}"
         try:
             self._check_metadata(array)
@@ -301,9 +271,9 @@ class Blocks:
         except Exception as error:
             if (reason := failure_reason(error)) is not None:
                 raise StorageError(f"{where} cannot be read: {reason}.") from error
-            raise DamagedBlock(f"{where} cannot be read: {error}. {remedy(self.name)}.") from error
-        if crc32c(X) != part["crc32c"]:
-            raise DamagedBlock(f"{where} is damaged or missing. {remedy(self.name)} to compute it again.")
+            raise DamagedBlock(f"{where} cannot be read: {error}. {manifest.remedy(self.name)}.") from error
+        if manifest.crc32c(X) != part["crc32c"]:
+            raise DamagedBlock(f"{where} is damaged or missing. {manifest.remedy(self.name)} to compute it again.")
         return X
 
     def read_all(self, array: str) -> NDArray:
@@ -332,7 +302,7 @@ class Blocks:
         for block in (block for block in range(self.n_blocks) if block not in missing):
             for array, part in self.parts(block).items() if passes(self._entry, block) else ():
                 if array not in skipped and not gone(array):
-                    passes(self._read, array, block, part)
+                    passes(self.read, array, block, part)
         return problems
 
     def _entry(self, block: int) -> dict[str, Any]:
@@ -343,18 +313,9 @@ class Blocks:
         what = f"block {block} of stage {self.name!r} in {self.address}"
         if found is None or not self._is_of_this(found):
             raise DamagedBlock(f"{what} is not finished; run again.")
-        return open_record(found, f"the record of {what}", self.name)
+        return manifest.open_record(found, f"the record of {what}", self.name)
 
 
-@contextmanager
-def storing(what: str) -> Iterator[None]:
+def storing(what: str) -> AbstractContextManager[None]:
     """Turn errors of the storage into a `StorageError` that says what could not be written."""
-    try:
-        yield
-    except StorageError:
-        raise
-    except Exception as error:
-        reason = failure_reason(error) or (isinstance(error, OSError) and (error.strerror or error))
-        if not reason:
-            raise
-        raise StorageError(f"{what} cannot be written: {reason}. What is finished is kept; run again.") from error
+    return storage_errors(what, "written", " What is finished is kept; run again.")

@@ -42,10 +42,11 @@ def get(key: Key, make: Callable[[], T], *, keep: int | None = None) -> T:
             if key in _values:
                 return find(key)
             if keep is not None:
-                _drop_kind(key[0], keep - 1)
+                of_kind = [known for known in _values if known[0] == key[0]]  # the last used is the last
+                for known in of_kind[: max(0, len(of_kind) - keep + 1)]:
+                    del _values[known]
         try:
-            made = make()
-            put(key, made)
+            put(key, made := make())
             return made
         finally:
             with _guard:
@@ -81,10 +82,8 @@ def discard(key: Key) -> None:
 def clear(kind: str | None = None) -> None:
     """Drop all values, or those of one kind."""
     with _guard:
-        if kind is None:
-            _values.clear()
-        else:
-            _drop_kind(kind, 0)
+        for key in [key for key in _values if kind in (None, key[0])]:
+            del _values[key]
 
 
 def size_of(kind: str | None = None) -> int:
@@ -93,21 +92,12 @@ def size_of(kind: str | None = None) -> int:
         return sum(size for key, (_, size) in _values.items() if kind is None or key[0] == kind)
 
 
-def _drop_kind(kind: Hashable, keep: int) -> None:
-    """Drop values of a kind, those that were not used for the longest time first, until so many are left."""
-    keys = [key for key in _values if key[0] == kind]
-    for key in keys[: max(0, len(keys) - keep)]:
-        del _values[key]
-
-
 def _array_bytes(value: Any, depth: int = 3) -> int:
     """Bytes of the NumPy arrays in a value, its items and its attributes."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if depth == 0:
         return 0
-    if isinstance(value, list | tuple):
-        held = value
-    else:
-        held = list((value if isinstance(value, Mapping) else getattr(value, "__dict__", {})).values())
-    return sum(_array_bytes(item, depth - 1) for item in held)
+    if not isinstance(value, list | tuple):
+        value = list((value if isinstance(value, Mapping) else getattr(value, "__dict__", {})).values())
+    return sum(_array_bytes(item, depth - 1) for item in value)

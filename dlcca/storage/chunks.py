@@ -41,19 +41,17 @@ class Writer:
         is_last = first + len(X) == self.array.shape[0] and 0 < len(X) < rows
         is_whole = first % rows == 0 and X.shape[1:] == self.array.chunks[1:] and (len(X) == rows or is_last)
         if is_whole and self.files is not None:
-            whole, of_whole = (X, made) if len(X) == rows else self._padded(X, rows)
+            whole, of_whole = X, made
+            if len(X) < rows:  # Zarr has a whole chunk for the last rows
+                whole = np.full((rows, *X.shape[1:]), self.array.fill_value, self.dtype)
+                whole[: len(X)] = X
+                of_whole = crc32c(whole)
             parts = (whole.reshape(-1).view(np.uint8).data, np.array([of_whole], "<u4").tobytes())
             self.files.put_confirmed(self._chunk(first // rows), parts, self.confirm)
         else:
             self.confirm()
             self.array[first : first + len(X)] = X
         return made
-
-    def _padded(self, X: NDArray, rows: int) -> tuple[NDArray, int]:
-        """The last rows of an array as the whole chunk that Zarr has for them, and its checksum."""
-        whole = np.full((rows, *X.shape[1:]), self.array.fill_value, self.dtype)
-        whole[: len(X)] = X
-        return whole, crc32c(whole)
 
     def read(self, first: int, rows: int) -> NDArray:
         """Rows from row ``first`` on; a ValueError if they are damaged. Those of a missing chunk are zeros."""

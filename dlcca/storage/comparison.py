@@ -78,15 +78,9 @@ def read(store: str | Path) -> Comparison:
     group, header = open_sealed(place, FORM)
     manifest = header["manifest"]
     arrays = {name: read_array(group, name, expected, place, FORM) for name, expected in manifest.items()}
-    table = header["table"]
-    return Comparison(
-        run=header["run"],
-        rows=arrays["rows"],
-        table=table,
-        coordinates=[arrays.get(f"coordinates/{i}") for i in range(len(table))],
-        facts=header["facts"],
-        truth=arrays.get("truth"),
-    )
+    run, table, facts = (header[name] for name in ("run", "table", "facts"))
+    coordinates = [arrays.get(f"coordinates/{i}") for i in range(len(table))]
+    return Comparison(run, arrays["rows"], table, coordinates, facts, arrays.get("truth"))
 
 
 def of_run(store: str | Path, fingerprint: str) -> Comparison | None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
 #: When the current task began; None outside of tasks.
 _BEGAN: ContextVar[float | None] = ContextVar("began", default=None)
-#: Costs of small tasks whose results were collected for the block that is written next.
-_COLLECTED: ContextVar[dict[str, Any] | None] = ContextVar("collected", default=None)
+#: Costs of small tasks whose results were collected for the block that is written next, together.
+_COLLECTED: ContextVar[tuple[dict[str, Any], ...]] = ContextVar("collected", default=())
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def timed_task() -> Iterator[None]:
 
 def collected(cost: dict[str, Any]) -> None:
     """Add the cost of a small task elsewhere to that of the block that will be written from its result."""
-    _COLLECTED.set(total([known for known in (_COLLECTED.get(), cost) if known is not None]))
+    _COLLECTED.set((total([*_COLLECTED.get(), cost]),))
 
 
 def so_far(*, within: bool = False) -> dict[str, Any]:
@@ -44,8 +44,8 @@ def so_far(*, within: bool = False) -> dict[str, Any]:
     if within:
         return total([])
     gathered = _COLLECTED.get()
-    _COLLECTED.set(None)
-    return total([] if gathered is None else [gathered])
+    _COLLECTED.set(())
+    return total([*gathered])
 
 
 def total(costs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -59,13 +59,10 @@ def total(costs: list[dict[str, Any]]) -> dict[str, Any]:
 
 def peak_bytes() -> int:
     """The largest resident memory of this process; 0 where the system does not report it."""
-    try:
-        with open("/proc/self/status", encoding="ascii") as status:  # getrusage on Linux counts the parent's in
-            for line in status:
-                if line.startswith("VmHWM:"):
-                    return int(line.split()[1]) << 10
-    except (OSError, ValueError):
-        pass
+    with suppress(OSError, ValueError), open("/proc/self/status", encoding="ascii") as status:
+        for line in status:  # getrusage on Linux counts the parent's in
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) << 10
     try:
         import resource
     except ImportError:

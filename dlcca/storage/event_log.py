@@ -16,9 +16,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from dlcca.errors import DlccaError
@@ -41,7 +42,10 @@ class Recorder:
     def __init__(self, address: str, doing: str) -> None:
         self.address, self.began = address, time.monotonic()
         self.counts: Counter[str] = Counter()
-        self._lines, damaged = _lines_so_far(address)
+        try:
+            self._lines, damaged = [json.dumps(event) for event in read(address)], False
+        except ValueError:
+            self._lines, damaged = [], True
         self._had_lines = bool(self._lines)
         self._progress_at: dict[str, float] = {}  # when the progress of a stage was last recorded
         self._guard, self._over, self._news = threading.Lock(), threading.Event(), threading.Event()
@@ -89,17 +93,19 @@ class Recorder:
         self.note("report kept", file=REPORT, checksum=checksum(content))
 
     @contextmanager
-    def working(self) -> Iterator[None]:
+    def working(self) -> Iterator[Recorder]:
         """Write events while the block lasts, and at its end whether it finished or failed."""
+        token = _CURRENT.set(self)
         self._thread.start()
         try:
-            yield
+            yield self
         except BaseException as error:
             self.note("failed", error=str(error) or type(error).__name__, kind=type(error).__name__)
             raise
         else:
             self.note("finished", seconds=round(time.monotonic() - self.began, 3), retries=self.counts["retry"])
         finally:
+            _CURRENT.reset(token)
             self._over.set()
             self._news.set()
             self._thread.join(timeout=60)
@@ -119,24 +125,16 @@ class Recorder:
         with self._guard:
             if not self._had_lines and not self.counts["stage started"] and not self.counts["finished"]:
                 return  # nothing was done yet: a run that is refused writes nothing
-            if len(self._lines) > MOST_LINES:
-                self._lines = _shortened(self._lines)
+            if len(self._lines) > MOST_LINES:  # the oldest events about progress are removed, down to a half
+                surplus = len(self._lines) - MOST_LINES // 2
+                progress = (i for i, line in enumerate(self._lines) if '"event": "blocks done"' in line)
+                removed = {*islice(progress, surplus)}
+                self._lines = [line for i, line in enumerate(self._lines) if i not in removed][-MOST_LINES:]
             text = "".join(f"{line}\n" for line in self._lines).encode()
         if not self._had_lines:
             put_group(f"{self.address.rstrip('/')}/{FOLDER}", {})
             self._had_lines = True
         files_at(self.address).put(FILE, text + _seal(text))
-
-
-def _shortened(lines: list[str]) -> list[str]:
-    """Lines without the oldest events about progress, down to half of `MOST_LINES`."""
-    surplus, kept = len(lines) - MOST_LINES // 2, []
-    for line in lines:
-        if surplus > 0 and '"event": "blocks done"' in line:
-            surplus -= 1
-        else:
-            kept.append(line)
-    return kept[-MOST_LINES:]
 
 
 def _seal(text: bytes) -> bytes:
@@ -173,34 +171,12 @@ def damages(address: str, *, expected: bool) -> dict[str, str]:
     return {name: f"{name} of {address} is {what}. The result is not affected" for name, what in wrong.items()}
 
 
-def _lines_so_far(address: str) -> tuple[list[str], bool]:
-    """The lines of earlier runs, and whether they are damaged and left out."""
-    try:
-        return [json.dumps(event) for event in read(address)], False
-    except ValueError:
-        return [], True
-
-
-#: The recorder of the caller.
 _CURRENT: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
+#: The recorder of the caller, if there is one.
+current = _CURRENT.get
 
 
-@contextmanager
-def recording(address: str, doing: str) -> Iterator[Recorder]:
+def recording(address: str, doing: str) -> AbstractContextManager[Recorder]:
     """Record the events of the block in the run at an address; an inner block adds to the outer one."""
-    outer = _CURRENT.get()
-    if outer is not None:
-        yield outer
-        return
-    recorder = Recorder(address, doing)
-    token = _CURRENT.set(recorder)
-    try:
-        with recorder.working():
-            yield recorder
-    finally:
-        _CURRENT.reset(token)
-
-
-def current() -> Recorder | None:
-    """The recorder of the caller, if there is one."""
-    return _CURRENT.get()
+    outer = current()
+    return Recorder(address, doing).working() if outer is None else nullcontext(outer)

@@ -13,7 +13,7 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import BufferedWriter
@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from dlcca.errors import StorageError
-from dlcca.storage.retry import S3_BOUNDS, S3_TRIES, IncompleteOperation, causes, error_code, with_retries
+from dlcca.storage import retry
+from dlcca.storage.retry import IncompleteOperation, causes, error_code, failure_reason, with_retries
 
 T = TypeVar("T")
 #: Objects that are read together.
@@ -54,6 +55,15 @@ def files_at(address: str) -> Files:
     return RemoteFiles(address) if is_remote(address) else LocalFiles(local_path(address))
 
 
+def installed_folder(in_package: str, in_repository: str, file: str) -> Path:
+    """A folder of files for users: in the package, or in the repository if dlcca is run from there."""
+    package = Path(__file__).parents[1]
+    for place in (package / in_package, package.parent / in_repository):
+        if (place / file).is_file():
+            return place
+    raise StorageError(f"the folder of {file} is not where it was installed; install dlcca again.")
+
+
 def can_be_listed(address: str) -> bool:
     """Whether a storage lists its files; a web server does not."""
     return not address.startswith(("http://", "https://"))
@@ -74,8 +84,9 @@ def zarr_store(address: str) -> Any:
     with _explained_import(address):
         from dlcca.storage.retrying_store import RetryingStore
 
-        store = RetryingStore.from_url(address, storage_options=_options(address))
-    _limit_retries(store.fs)
+        store: Any = RetryingStore.from_url(address, storage_options=_options(address))
+    if "s3" in store.fs.protocol:
+        store.fs.retries = retry.S3_TRIES
     return store
 
 
@@ -91,13 +102,8 @@ def _options(address: str) -> dict[str, Any]:
         # Otherwise s3fs requests the size of an object before every read, and of a missing one whether it is a folder.
         # Zarr reads several chunks at a time anyway.
         "max_concurrency": configured.get("max_concurrency", 1),
-        "config_kwargs": {**S3_BOUNDS, **configured.get("config_kwargs", {})},
+        "config_kwargs": {**retry.S3_BOUNDS, **configured.get("config_kwargs", {})},
     }
-
-
-def _limit_retries(fs: Any) -> None:
-    if "s3" in fs.protocol:
-        fs.retries = S3_TRIES
 
 
 @contextmanager
@@ -111,14 +117,17 @@ def _explained_import(address: str) -> Iterator[None]:
 
 
 @contextmanager
-def storage_errors(place: str | Path, done: str) -> Iterator[None]:
-    """Turn an `OSError` into a `StorageError` that says what could not be done."""
+def storage_errors(place: str | Path, done: str, hint: str = "") -> Iterator[None]:
+    """Turn errors of the storage into a `StorageError` that says what could not be done, and ends with the hint."""
     try:
         yield
     except StorageError:
         raise
-    except OSError as error:
-        raise StorageError(f"{place} cannot be {done}: {error.strerror or error}.") from error
+    except Exception as error:
+        reason = failure_reason(error) or (isinstance(error, OSError) and (error.strerror or error))
+        if not reason:
+            raise
+        raise StorageError(f"{place} cannot be {done}: {reason}.{hint}") from error
 
 
 @contextmanager
@@ -156,18 +165,21 @@ class Files(Protocol):
 
     def renew(self, name: str, content: bytes) -> None:
         """Reset the age of a file; on a disk that needs no space, should it be full."""
+        self.put(name, content)
 
     def get(self, name: str) -> bytes | None:
         """The content of a file; None if it is not there."""
 
     def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
         """The contents of those files that are there, by name."""
+        return {name: content for name in names if (content := self.get(name)) is not None}
 
     def names(self, folder: str) -> list[str]:
         """The names in a folder, sorted, without hidden files of a disk."""
 
     def all_names(self) -> list[str]:
         """The names of all files in all folders, sorted; hidden ones too."""
+        return sorted(self.signatures())
 
     def signatures(self) -> dict[str, str]:
         """See `signatures`."""
@@ -178,11 +190,9 @@ class Files(Protocol):
     def remove(self, folder: str) -> None:
         """Remove a folder, its stage.json first: without it, the rest is known to be no stage."""
 
-    def remove_empty(self, folder: str) -> None:
-        """Remove a folder if it is empty."""
-
     def size(self) -> int:
         """Bytes of all files."""
+        return sum(int(known.partition(" ")[0]) for known in self.signatures().values())
 
     def age_s(self, name: str) -> float | None:
         """Seconds since a file was created or renewed, by the clock of its storage; None if it is not there."""
@@ -231,7 +241,11 @@ class LocalFiles(Files):
             except OSError as error:
                 if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
                     raise
-                return _opened_exclusively(place, content)  # a file system without hard links
+                # A file system without hard links: the file is visible for a moment before its content is.
+                with suppress(FileExistsError), open(place, "xb") as file:
+                    file.write(content)
+                    return True
+                return False
             return True
 
     def renew(self, name: str, content: bytes) -> None:
@@ -243,15 +257,9 @@ class LocalFiles(Files):
             return (self.folder / name).read_bytes()
         return None
 
-    def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
-        return {name: content for name in names if (content := self.get(name)) is not None}
-
     def names(self, folder: str) -> list[str]:
         place = self.folder / folder
         return sorted(p.name for p in place.iterdir() if not p.name.startswith(".")) if place.is_dir() else []
-
-    def all_names(self) -> list[str]:
-        return sorted(path.relative_to(self.folder).as_posix() for path in self._walk())
 
     def signatures(self) -> dict[str, str]:
         def refuse(error: OSError) -> None:
@@ -259,14 +267,12 @@ class LocalFiles(Files):
                 raise error
 
         found = {}
-        for path in self._walk(onerror=refuse, followlinks=True):
-            with suppress(FileNotFoundError):  # removed meanwhile, or a dangling link
-                about = path.stat()
-                found[path.relative_to(self.folder).as_posix()] = f"{about.st_size} {about.st_mtime_ns}"
+        for folder, _, names in os.walk(self.folder, onerror=refuse, followlinks=True):
+            for path in (Path(folder, name) for name in names):
+                with suppress(FileNotFoundError):  # removed meanwhile, or a dangling link
+                    about = path.stat()
+                    found[path.relative_to(self.folder).as_posix()] = f"{about.st_size} {about.st_mtime_ns}"
         return found
-
-    def _walk(self, **options: Any) -> Iterator[Path]:
-        return (Path(folder, name) for folder, _, names in os.walk(self.folder, **options) for name in names)
 
     def delete(self, name: str) -> None:
         with suppress(OSError):
@@ -278,18 +284,10 @@ class LocalFiles(Files):
             (place / "stage.json").unlink()
         shutil.rmtree(place, ignore_errors=True)
 
-    def remove_empty(self, folder: str) -> None:
-        with suppress(OSError):
-            os.rmdir(self.folder / folder)
-
-    def size(self) -> int:
-        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
-
     def _modified(self, name: str) -> float | None:
-        try:
+        with suppress(FileNotFoundError):
             return (self.folder / name).stat().st_mtime
-        except FileNotFoundError:
-            return None
+        return None
 
 
 @contextmanager
@@ -310,24 +308,11 @@ def _temporary_file(place: Path, parts: Sequence[bytes | memoryview], *, flush: 
 
 def _opened_in_new_folder(place: Path) -> BufferedWriter:
     """A new file; its folder is made again if another process removes it meanwhile."""
-    for attempts_left in reversed(range(10)):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        try:
+    for _ in range(10):
+        with suppress(FileNotFoundError):
+            place.parent.mkdir(parents=True, exist_ok=True)
             return open(place, "wb")
-        except FileNotFoundError:
-            if not attempts_left:
-                raise
-    raise AssertionError
-
-
-def _opened_exclusively(place: Path, content: bytes) -> bool:
-    """As `LocalFiles.create`, except that the file is visible for a moment before its content is."""
-    try:
-        with open(place, "xb") as file:
-            file.write(content)
-    except FileExistsError:
-        return False
-    return True
+    return open(place, "wb")
 
 
 class RemoteFiles(Files):
@@ -339,14 +324,22 @@ class RemoteFiles(Files):
         self.address = address.rstrip("/")
         with _explained_import(address):
             self.fs, self.root = fsspec.core.url_to_fs(self.address, **_options(address))
-        _limit_retries(self.fs)
+        if "s3" in self.fs.protocol:
+            self.fs.retries = retry.S3_TRIES
 
     def _retried(self, name: str, done: str, operation: Callable[[], T]) -> T:
         """The answer of the storage; FileNotFoundError is raised as it is, if the bucket is there."""
         return with_retries(f"{self.address}/{name} cannot be {done}", operation)
 
+    def _found(self, name: str, done: str, operation: Callable[[str], T]) -> T | None:
+        """What the storage says of a file or folder; None if it is not there."""
+        try:
+            return self._retried(name, done, partial(operation, f"{self.root}/{name}"))
+        except FileNotFoundError:
+            return None
+
     def put(self, name: str, content: bytes) -> None:
-        self._retried(name, "written", lambda: self.fs.pipe_file(f"{self.root}/{name}", content))
+        self._retried(name, "written", partial(self.fs.pipe_file, f"{self.root}/{name}", content))
 
     def put_confirmed(self, name: str, parts: Sequence[bytes | memoryview], confirm: Callable[[], None]) -> None:
         content = b"".join(parts)
@@ -362,23 +355,18 @@ class RemoteFiles(Files):
         return self.get(name) == content
 
     def _put_if_absent(self, name: str, content: bytes) -> bool:
-        place = f"{self.root}/{name}"
+        """Whether a conditional put was accepted: it is refused if the object exists or is being created."""
+        refusals = ("PreconditionFailed", "412", "ConditionalRequestConflict")
         try:
-            self._retried(name, "written", lambda: self.fs.pipe_file(place, content, mode="create"))
+            self._retried(name, "written", partial(self.fs.pipe_file, f"{self.root}/{name}", content, mode="create"))
         except Exception as error:
-            if is_taken(error):
+            if any(isinstance(cause, FileExistsError) or error_code(cause) in refusals for cause in causes(error)):
                 return False
             raise
         return True
 
-    def renew(self, name: str, content: bytes) -> None:
-        self.put(name, content)
-
     def get(self, name: str) -> bytes | None:
-        try:
-            return self._retried(name, "read", lambda: self.fs.cat_file(f"{self.root}/{name}"))
-        except FileNotFoundError:
-            return None
+        return self._found(name, "read", self.fs.cat_file)
 
     def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
@@ -396,37 +384,25 @@ class RemoteFiles(Files):
         return {places[place]: content for place, content in found.items() if isinstance(content, bytes)}
 
     def names(self, folder: str) -> list[str]:
-        place = f"{self.root}/{folder}"
-        try:
-            found = self._retried(folder, "listed", lambda: self.fs.ls(place, detail=False, refresh=True))
-        except FileNotFoundError:
-            return []
-        return sorted(name.rsplit("/", 1)[-1] for name in found)
-
-    def all_names(self) -> list[str]:
-        return sorted(self._details())
+        found = self._found(folder, "listed", partial(self.fs.ls, detail=False, refresh=True))
+        return sorted(name.rsplit("/", 1)[-1] for name in found or [])
 
     def signatures(self) -> dict[str, str]:
-        def version(about: Mapping[str, Any]) -> str:
-            return f"{about['size']} {next((about[key] for key in _VERSIONS if about.get(key)), '')}"
-
-        return {name: version(about) for name, about in self._details().items()}
-
-    def _details(self) -> dict[str, dict[str, Any]]:
-        """What one listing says of every object, by name."""
         root = f"{self.root.rstrip('/')}/"
 
-        def listed() -> dict[str, Any]:
+        def listed() -> dict[str, dict[str, Any]]:
             self.fs.invalidate_cache()
             return self.fs.find(root, detail=True)
 
-        start = root.removeprefix("/")
-        found = self._retried("", "listed", listed)
-        return {place.removeprefix("/").removeprefix(start): about for place, about in found.items()}
+        return {
+            place.removeprefix("/").removeprefix(root.removeprefix("/")): (
+                f"{about['size']} {next((about[key] for key in _VERSIONS if about.get(key)), '')}"
+            )
+            for place, about in self._retried("", "listed", listed).items()
+        }
 
     def delete(self, name: str) -> None:
-        with suppress(FileNotFoundError):
-            self._retried(name, "removed", lambda: self.fs.rm_file(f"{self.root}/{name}"))
+        self._found(name, "removed", self.fs.rm_file)
 
     def remove(self, folder: str) -> None:
         self._retried(folder, "removed", lambda: self._remove(f"{self.root}/{folder}"))
@@ -440,20 +416,6 @@ class RemoteFiles(Files):
         if left := self.fs.find(place):  # a storage may refuse some of many objects, which s3fs does not report
             raise IncompleteOperation(f"{len(left)} objects are still there")
 
-    def remove_empty(self, folder: str) -> None:
-        """Object storage has no folders."""
-
-    def size(self) -> int:
-        return sum(about["size"] for about in self._details().values())
-
     def _modified(self, name: str) -> float | None:
-        try:
-            return float(self._retried(name, "looked up", lambda: self.fs.modified(f"{self.root}/{name}")).timestamp())
-        except FileNotFoundError:
-            return None
-
-
-def is_taken(error: BaseException) -> bool:
-    """Whether a conditional put was refused because the object exists, or is being created at the same time."""
-    codes = ("PreconditionFailed", "412", "ConditionalRequestConflict")
-    return any(isinstance(cause, FileExistsError) or error_code(cause) in codes for cause in causes(error))
+        found = self._found(name, "looked up", self.fs.modified)
+        return None if found is None else float(found.timestamp())

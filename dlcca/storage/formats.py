@@ -20,19 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import StorageError, StoreFileError
+from dlcca.storage import manifest
 from dlcca.storage.files import files_at, is_remote, local_path, zarr_store
 from dlcca.storage.inputs import refuse_objects
-from dlcca.storage.manifest import (
-    ZARR_JSON,
-    attributes_in,
-    digest,
-    digest_of_facts,
-    group_attributes,
-    metadata_checksums,
-    metadata_damages,
-    new_hash,
-    put_group,
-)
 from dlcca.storage.retry import failure_reason
 
 #: The formats of all stores.
@@ -58,22 +48,14 @@ class Format:
 
 def seal(group: Any, form: Format, content: Mapping[str, Any]) -> str:
     """Write the header and return its checksum. The content has a ``manifest``, if the store has arrays."""
-    address = _address_of(group)
-    found = metadata_checksums(address, content.get("manifest", {}))
-    metadata = {name: made for name, made in found.items() if made is not None}
+    store = group.store  # on this machine's disk, or in object storage
+    address = f"{store.root if hasattr(store, 'root') else store.address}/{group.path}".rstrip("/")
+    found = manifest.metadata_checksums(address, content.get("manifest", {})).items()
+    metadata = {name: made for name, made in found if made is not None}  # an entry may be no array
     header = {"format": form.name, "version": form.version, **content, "metadata": metadata}
-    made = digest_of_facts(header)
-    put_group(address, {**header, "checksum": made})
+    made = manifest.digest_of_facts(header)
+    manifest.put_group(address, {**header, "checksum": made})
     return made
-
-
-def _address_of(group: Any) -> str:
-    """The address of a Zarr group."""
-    store = group.store
-    if hasattr(store, "root"):  # on this machine's disk
-        return str(Path(store.root) / group.path)
-    protocol = store.fs.protocol if isinstance(store.fs.protocol, str) else store.fs.protocol[0]
-    return f"{protocol}://{store.path}/{group.path}".rstrip("/")
 
 
 def open_sealed(path: str | Path, form: Format) -> tuple[Any, dict[str, Any]]:
@@ -81,7 +63,7 @@ def open_sealed(path: str | Path, form: Format) -> tuple[Any, dict[str, Any]]:
     import zarr
 
     address = str(path)
-    if files_at(address).get(ZARR_JSON) is None if is_remote(address) else not local_path(address).exists():
+    if files_at(address).get(manifest.ZARR_JSON) is None if is_remote(address) else not local_path(address).exists():
         raise form.error(f"there is no {form.noun} at {path}.")
     try:
         # A link, as that of a published day, may be pointed elsewhere while it is read: it is resolved once.
@@ -100,15 +82,20 @@ def open_sealed(path: str | Path, form: Format) -> tuple[Any, dict[str, Any]]:
             f"{path} has version {header.get('version')!r} of the {form.noun} format; this dlcca reads version "
             f"{form.version}. Save it again with the dlcca that wrote it, or {form.renew}."
         )
-    if header.pop("checksum", None) != digest_of_facts(header):
+    if header.pop("checksum", None) != manifest.digest_of_facts(header):
         raise form.error(f"the header of {path} is damaged: its checksum does not match. Restore it, or {form.renew}.")
     return group, header
+
+
+def header_of(path: str | Path, form: Format) -> dict[str, Any]:
+    """The header of a finished store of this format."""
+    return open_sealed(path, form)[1]
 
 
 def is_form(path: str | Path, form: Format) -> bool:
     """Whether a store of this format is there, whole or not."""
     try:
-        return attributes_in(files_at(str(path)).get(ZARR_JSON)).get("format") == form.name
+        return manifest.attributes_in(files_at(str(path)).get(manifest.ZARR_JSON)).get("format") == form.name
     except StorageError:
         if is_remote(str(path)):  # no answer, so that nothing is known
             raise
@@ -117,9 +104,9 @@ def is_form(path: str | Path, form: Format) -> bool:
 
 def refuse_damaged_header(path: str | Path) -> None:
     """An error if there is neither a finished store of some format nor one that was begun."""
-    found = files_at(str(path)).get(ZARR_JSON)
+    found = files_at(str(path)).get(manifest.ZARR_JSON)
     try:
-        attributes = {} if found is None else group_attributes(found)
+        attributes = {} if found is None else manifest.group_attributes(found)
         if not attributes or attributes["format"] in FORMATS:
             return
     except (ValueError, KeyError, TypeError):
@@ -135,25 +122,20 @@ def write_array(group: Any, name: str, X: NDArray) -> str:
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
     X = np.asarray(X, order="C")
+    chunks = tuple(max(1, size) for size in X.shape)
+    if chunks:  # whole rows, about 8 MiB of them
+        chunks = (max(1, min(len(X), (8 << 20) // max(1, X[:1].nbytes))), *chunks[1:])
     # All chunks are written, also those of zeros: then a missing one is known to be lost.
     every = {"write_empty_chunks": True}
-    group.create_array(name, data=X, chunks=_chunks(X), compressors=[ZstdCodec(), Crc32cCodec()], config=every)
-    return digest(X)
-
-
-def _chunks(X: NDArray) -> tuple[int, ...]:
-    """Whole rows, about 8 MiB of them."""
-    if X.ndim == 0:
-        return ()
-    row_bytes = max(1, X[:1].nbytes)
-    return (max(1, min(len(X), (8 << 20) // row_bytes)), *(max(1, d) for d in X.shape[1:]))
+    group.create_array(name, data=X, chunks=chunks, compressors=[ZstdCodec(), Crc32cCodec()], config=every)
+    return manifest.digest(X)
 
 
 def read_array(group: Any, name: str, expected: str, path: str | Path, form: Format) -> NDArray:
     """One array, if it is complete and unchanged."""
     with read_errors(f"array {name!r}", path, form):
         X = np.asarray(_open(group, name)[...])
-    if digest(X) != expected:  # a missing chunk reads as zeros: only the digest shows it
+    if manifest.digest(X) != expected:  # a missing chunk reads as zeros: only the digest shows it
         raise form.error(f"array {name!r} of {path} is damaged or incomplete. Restore it, or {form.renew}.")
     return X
 
@@ -166,7 +148,7 @@ def read_rows(
     for name in names:
         with read_errors(f"array {name!r}", path, form):
             arrays[name] = _open(group, name)
-    hashes = {name: new_hash(array) for name, array in arrays.items()}
+    hashes = {name: manifest.new_hash(array) for name, array in arrays.items()}
     for first in range(0, int(arrays[names[0]].shape[0]), step):
         for name, array in arrays.items():
             with read_errors(f"array {name!r}", path, form):
@@ -200,8 +182,8 @@ def lazy_array(group: Any, header: Mapping[str, Any], name: str, path: str | Pat
     """An array as a Dask array; a chunk that is missing or damaged is an error when it is read."""
     import dask.array as da
 
-    if metadata_damages(str(path), {name: header["metadata"].get(name)}):
-        raise form.error(f"array {name!r} of {path} is damaged: its {ZARR_JSON} was changed. Restore it.")
+    if manifest.metadata_damages(str(path), {name: header["metadata"].get(name)}):
+        raise form.error(f"array {name!r} of {path} is damaged: its {manifest.ZARR_JSON} was changed. Restore it.")
     array = group[name]
     chunks = da.core.normalize_chunks(array.chunks, array.shape)
     read = partial(_read_chunk, array, str(path), name, form)
@@ -221,30 +203,24 @@ def _read_chunk(array: Any, path: str, name: str, form: Format, block_info: Any 
 # Verification.
 
 
-#: Reads an entry of the manifest that is not an array: group, header, address.
-EntryReader = Callable[[Any, Mapping[str, Any], str | Path], Any]
-
-
 def damages(
-    path: str | Path,
-    form: Format,
-    required: Iterable[str] = (),
-    others: Mapping[str, EntryReader] | None = None,
+    path: str | Path, form: Format, required: Iterable[str] = (), others: Mapping[str, Callable[..., Any]] | None = None
 ) -> dict[str, str | None]:
     """For the header and every entry of its manifest what is wrong with it, None if nothing is.
 
-    Entries are arrays, except for ``others``, which are read by functions. A header that cannot be read is an error.
+    Entries are arrays, except for ``others``, which functions read by group, header and address. A header that cannot
+    be read is an error.
     """
     path = os.path.realpath(path) if os.path.islink(path) else path  # a link may change before everything is read
     group, header = open_sealed(path, form)
-    found: dict[str, str | None] = {"header": None, **metadata_damages(str(path), header["metadata"])}
+    found: dict[str, str | None] = {"header": None, **manifest.metadata_damages(str(path), header["metadata"])}
     try:
-        group_attributes(files_at(str(path)).get(ZARR_JSON) or b"")
+        manifest.group_attributes(files_at(str(path)).get(manifest.ZARR_JSON) or b"")
     except (ValueError, KeyError, TypeError):
-        found["header"] = f"{ZARR_JSON} of {path} is damaged"
+        found["header"] = f"{manifest.ZARR_JSON} of {path} is damaged"
     for name, expected in (dict.fromkeys(required, "") | header["manifest"]).items():
         try:
-            if others is not None and name in others:
+            if name in (others := others or {}):
                 others[name](group, header, path)
             else:
                 read_array(group, name, expected, path, form)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,43 +28,29 @@ TEXT = ("vlen-utf8", "vlen-bytes", "string")
 OBJECTS = ("pickle", "json2", "msgpack2", "vlen-array", "categorize")
 
 
-@dataclass(frozen=True)
-class Missing:
-    """Missing chunks, or shards, which are files of many chunks."""
+def missing_chunks(array: Any, stored: Container[str] | None) -> tuple[str, str] | None:
+    """Of the chunks of a Zarr array that are not among its stored keys: how many, and their rows; None if all are.
 
-    count: int
-    of: int
-    noun: str  # "chunks" or "shards"
-    rows: tuple[tuple[int, int], ...]  # first row and the one after the last of each range; empty if not known
-
-    def __str__(self) -> str:
-        return f"{self.count} of {self.of} {self.noun} ({_percent(self.count, self.of)})"
-
-    @property
-    def places(self) -> str:
-        """The first ranges of rows, for messages."""
-        named = [f"{first} to {last - 1}" for first, last in self.rows[:MOST_NAMED]]
-        more = len(self.rows) - len(named)
-        named += [f"{more} more range{'s' * (more > 1)}"] if more else []
-        return f"rows {', '.join(named[:-1])}{' and ' * (len(named) > 1)}{named[-1]}" if named else ""
-
-
-def missing_chunks(array: Any, stored: Container[str] | None) -> Missing | None:
-    """The chunks of a Zarr array that are not among its stored keys; None if all are there.
-
-    Without a listing of keys (None) they are counted by Zarr, which does not say which they are.
+    A shard is a file of many chunks. Without a listing of keys (None), Zarr counts the chunks, and their rows are not
+    known ("").
     """
-    noun = "chunks" if _shards(array) is None else "shards"
     if stored is None:
-        count, of = int(array.nchunks - array.nchunks_initialized), int(array.nchunks)
-        return Missing(count, of, "chunks", ()) if count else None
-    size, n = (_stored_shape(array)[0], array.shape[0]) if array.ndim else (1, 1)
-    lost = np.array([[len(keys), sum(key not in stored for key in keys)] for keys in _keys(array)]).reshape(-1, 2)
-    # The first step of each unbroken run of missing chunks, and the one after its last.
-    edges = np.flatnonzero(np.diff(lost[:, 1] > 0, prepend=False, append=False)).reshape(-1, 2)
-    rows = tuple((int(first) * size, min(n, int(last) * size)) for first, last in edges)
-    of, count = (int(total) for total in lost.sum(axis=0))
-    return Missing(count, of, noun, rows) if count else None
+        of, count, noun, ranges = array.nchunks, array.nchunks - array.nchunks_initialized, "chunks", []
+    else:
+        size, n = (_stored_shape(array)[0], array.shape[0]) if array.ndim else (1, 1)
+        lost = np.array([[len(keys), sum(key not in stored for key in keys)] for keys in _keys(array)]).reshape(-1, 2)
+        of, count = lost.sum(axis=0)
+        noun = "shards" if array.shards else "chunks"
+        # The first step of each unbroken run of missing chunks, and the one after its last.
+        edges = np.flatnonzero(np.diff(lost[:, 1] > 0, prepend=False, append=False)).reshape(-1, 2)
+        ranges = [f"{first * size} to {min(n, last * size) - 1}" for first, last in edges]
+    if not count:
+        return None
+    if more := len(ranges[MOST_NAMED:]):
+        ranges[MOST_NAMED:] = [f"{more} more range{'s' * (more > 1)}"]
+    rows = f": rows {', '.join(ranges[:-1])}{' and ' * (len(ranges) > 1)}{ranges[-1]}" if ranges else ""
+    share = 100 * count / of
+    return f"{count} of {of} {noun} ({share:{'.0f' if share >= 1 else '.2g'}} %)", rows
 
 
 def check_complete(what: str, address: str, array: Any, missing: str, stored: Container[str] | None = None) -> str:
@@ -79,10 +64,10 @@ def check_complete(what: str, address: str, array: Any, missing: str, stored: Co
         return f"missing_chunks = {missing!r}: those of {what} cannot be counted, because {address} lists no files"
     if stored is None and address:
         stored = signatures(address)
-    found = missing_chunks(array, stored)
-    if found is None:
+    missing_here = missing_chunks(array, stored)
+    if missing_here is None:
         return ""
-    where = f": {found.places}" if found.places else ""
+    found, where = missing_here
     fill = 0 if array.fill_value is None else array.fill_value
     if missing == "fill":
         return f"missing_chunks = 'fill': {what} lacks {found}, read as {fill}{where}"
@@ -129,16 +114,7 @@ def _keys(array: Any) -> Iterator[list[str]]:
 
 def _stored_shape(array: Any) -> tuple[int, ...]:
     """Of what is one file or object."""
-    return _shards(array) or array.chunks
-
-
-def _shards(array: Any) -> tuple[int, ...] | None:
-    return getattr(array, "shards", None)
-
-
-def _percent(count: int, of: int) -> str:
-    share = 100 * count / of
-    return f"{share:.0f} %" if share >= 1 else f"{share:.2g} %"
+    return array.shards or array.chunks
 
 
 def refuse_objects(metadata: Mapping[str, Any], where: str) -> None:

@@ -59,16 +59,6 @@ class Process:
     pid: int
     started: str  # when, by the clock of its machine
 
-    @property
-    def is_nearby(self) -> bool:
-        """Whether this process could see it."""
-        return (self.host, self.boot, self.space) == surroundings()
-
-    @property
-    def is_there(self) -> bool:
-        """Whether it still runs; only for one that is nearby."""
-        return start_of(self.pid) == self.started
-
 
 def this_process() -> Process:
     return Process(*surroundings(), os.getpid(), start_of(os.getpid()) or "")
@@ -93,17 +83,12 @@ def start_of(pid: int) -> str | None:
     """When a process was started, as the system counts it; None if there is none, or it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None if Path("/proc/self/stat").exists() else _start_by_psutil(pid)
-    except OSError:
-        return _start_by_psutil(pid)
-    fields = stat.rpartition(")")[2].split()  # the name before may contain anything
-    return None if fields[0] in "ZX" else fields[19]  # a zombie has ended
-
-
-def _start_by_psutil(pid: int) -> str | None:
-    """`start_of` where the system has no /proc."""
-    import psutil
+        fields = stat.rpartition(")")[2].split()  # the name before may contain anything
+        return None if fields[0] in "ZX" else fields[19]  # a zombie has ended
+    except OSError as error:
+        if isinstance(error, FileNotFoundError | ProcessLookupError) and Path("/proc/self/stat").exists():
+            return None
+    import psutil  # the system has no /proc
 
     try:
         process = psutil.Process(pid)
@@ -133,8 +118,9 @@ class Owner:
 
     @property
     def is_dead(self) -> bool:
-        if self.process is not None and self.process.is_nearby:
-            return not self.process.is_there
+        process = self.process
+        if process is not None and (process.host, process.boot, process.space) == surroundings():  # it can be seen
+            return start_of(process.pid) != process.started
         silent = self.silent_s
         return silent is None or silent > DEAD_S
 
@@ -236,7 +222,9 @@ class Lock:
             self._thread.join(timeout=5)
         with suppress(DlccaError, OSError):
             self._files.delete(self.owner.name)
-        self._files.remove_empty(FOLDER)
+        if not is_remote(self.owner.address):
+            with suppress(OSError):  # others are there
+                (local_path(self.owner.address) / FOLDER).rmdir()
 
     def _heartbeat(self) -> None:
         while not self._over.wait(RENEW_S) and self.lost is None:
@@ -281,7 +269,8 @@ def held(address: str, doing: str) -> Iterator[Lock]:
     if outer is not None:
         yield outer
         return
-    created = _folders_to_create(address)
+    folders = [] if is_remote(address) else [local_path(address) / "stages", local_path(address)]
+    created = [folder for folder in folders if not folder.exists()]
     try:
         lock = _acquired(address, doing)
         lock.keep()
@@ -292,7 +281,11 @@ def held(address: str, doing: str) -> Iterator[Lock]:
             _HELD.reset(token)
             lock.release()
     finally:
-        _remove_empty(created)
+        for folder in created:
+            if folder.name == "stages" and files_at(address).get(ZARR_JSON) == group_json({}):
+                break  # an error came before the first stage was made: this folder identifies the store as ours
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
 
 
 def confirm(address: str) -> None:
@@ -327,32 +320,22 @@ def _acquired(address: str, doing: str) -> Lock:
     files = files_at(address)
     for _ in range(ROUNDS):
         known = numbers(address)
-        found = read_owner(address, known[-1]) if known else None
-        if found is not None and not found.is_dead:
+        if known and not (found := read_owner(address, known[-1])).is_dead:
             raise _in_use(found)
-        lock = _new(address, doing, known[-1] + 1 if known else 0)
-        if not files.create(lock.owner.name, lock.content):
+        now, token, process = datetime.now(UTC), uuid.uuid4().hex, this_process()
+        mine = Owner(address, known[-1] + 1 if known else 0, process, doing, now.isoformat(timespec="seconds"))
+        content = sealed({**asdict(process), "doing": doing, "since": mine.since, "token": token})
+        if not files.create(mine.name, content):
             continue  # another process was faster
-        if _is_alone(lock.owner, known):
+        # Another one may have listed the locks at the same time: if it found none, it has counted from 0.
+        others = [number for number in numbers(address) if number not in (*known, mine.number)]
+        if all(read_owner(address, number).is_dead for number in others):
             for number in known:
                 files.delete(name_of(number))
-            return lock
-        files.delete(lock.owner.name)
+            return Lock(mine, content, canonical(address), f"{now:%Y%m%dT%H%M%S.%fZ}-{token[:12]}")
+        files.delete(mine.name)
         time.sleep(random.uniform(0.1, 1))
     raise StorageError(f"{address} cannot be locked: other processes try at the same time. Run again.")
-
-
-def _is_alone(mine: Owner, known: list[int]) -> bool:
-    """Whether no lock was created since the ``known`` ones were listed: a process that finds none counts from 0."""
-    others = [number for number in numbers(mine.address) if number != mine.number and number not in known]
-    return all(read_owner(mine.address, number).is_dead for number in others)
-
-
-def _new(address: str, doing: str, number: int) -> Lock:
-    now, token, process = datetime.now(UTC), uuid.uuid4().hex, this_process()
-    mine = Owner(address, number, process, doing, now.isoformat(timespec="seconds"))
-    content = {**asdict(process), "doing": doing, "since": mine.since, "token": token}
-    return Lock(mine, sealed(content), canonical(address), f"{now:%Y%m%dT%H%M%S.%fZ}-{token[:12]}")
 
 
 def _held_by_caller(address: str) -> Lock | None:
@@ -360,22 +343,6 @@ def _held_by_caller(address: str) -> Lock | None:
     held_now = _HELD.get()
     place = canonical(address) if held_now else ""
     return next((lock for lock in held_now if place == lock.place or place.startswith(f"{lock.place}/")), None)
-
-
-def _folders_to_create(address: str) -> list[Path]:
-    """The folders that a lock has to create, the innermost first."""
-    if is_remote(address):
-        return []
-    place = local_path(address)
-    return [folder for folder in (place / "stages", place) if not folder.exists()]
-
-
-def _remove_empty(folders: list[Path]) -> None:
-    for folder in folders:
-        if folder.name == "stages" and files_at(str(folder.parent)).get(ZARR_JSON) == group_json({}):
-            return  # an error came before the first stage was made: this folder identifies the store as ours
-        with suppress(OSError):
-            folder.rmdir()
 
 
 def _clock() -> float:

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,11 @@ from dlcca.storage.formats import Format, is_form, open_sealed, read_array, seal
 from dlcca.storage.places import replacing
 
 FORM = Format("dlcca-model", 1, noun="model", error=ModelFileError, renew="fit anew")
+#: Whether a model is at an address, whole or not, and what is wrong with each of its arrays.
+is_model, damages = partial(is_form, form=FORM), partial(formats.damages, form=FORM)
 
-#: Arrays of a model that not all models have.
-SOMETIMES = ("reach", "rotation")
+#: Arrays that all models have, and those that not all of them have.
+ALWAYS, SOMETIMES = ("units", "scale"), ("reach", "rotation")
 
 
 def save(path: str | Path, model: Model, arrays: Mapping[str, NDArray], facts: Mapping[str, Any]) -> None:
@@ -43,14 +46,23 @@ def save(path: str | Path, model: Model, arrays: Mapping[str, NDArray], facts: M
 
 def write(group: Any, model: Model, arrays: Mapping[str, NDArray], facts: Mapping[str, Any]) -> str:
     """Write a model into an empty group, its header last, and return the checksum of the header."""
-    everything = {**_model_arrays(model), **arrays}
-    digests = {name: write_array(group, name, X) for name, X in everything.items()}
-    return seal(group, FORM, {"manifest": digests, "facts": {"model": _model_facts(model), **facts}})
-
-
-def is_model(path: str | Path) -> bool:
-    """Whether a model is there, whole or not."""
-    return is_form(path, FORM)
+    held: dict[str, NDArray] = {name: getattr(model, name) for name in ALWAYS}
+    for kind in ("points", "factors", "weights", "values"):
+        held |= {f"{kind}_{i}": X for i, X in enumerate(getattr(model, kind))}
+    for i, axes in enumerate(model.axes):
+        if axes is not None:
+            held |= {f"centre_{i}": axes.centre, f"turn_{i}": axes.turn}
+    held |= {**model.readout, **{name: X for name in SOMETIMES if (X := getattr(model, name)) is not None}, **arrays}
+    digests = {name: write_array(group, name, X) for name, X in held.items()}
+    about = {
+        "names": list(model.names),
+        "fusion": model.fusion,
+        "n_links": model.n_links,
+        "kernels": len(model.values),
+        "coordinates": model.reading,
+        "readout": list(model.readout),
+    }
+    return seal(group, FORM, {"manifest": digests, "facts": {"model": about, **facts}})
 
 
 def load(path: str | Path) -> tuple[Model, dict[str, NDArray], dict[str, Any]]:
@@ -61,55 +73,25 @@ def load(path: str | Path) -> tuple[Model, dict[str, NDArray], dict[str, Any]]:
     return _model_of(facts.pop("model"), arrays), arrays, facts
 
 
-def damages(path: str | Path) -> dict[str, str | None]:
-    """For every array of a model what is wrong with it, None if nothing is; a damaged header is an error."""
-    return formats.damages(path, FORM)
-
-
-def _model_arrays(model: Model) -> dict[str, NDArray]:
-    arrays = {"units": model.units, "scale": model.scale}
-    for kind in ("points", "factors", "weights", "values"):
-        arrays |= {f"{kind}_{i}": X for i, X in enumerate(getattr(model, kind))}
-    for i, axes in enumerate(model.axes):
-        if axes is not None:
-            arrays |= {f"centre_{i}": axes.centre, f"turn_{i}": axes.turn}
-    return arrays | dict(model.readout) | {name: X for name in SOMETIMES if (X := getattr(model, name)) is not None}
-
-
-def _model_facts(model: Model) -> dict[str, Any]:
-    return {
-        "names": list(model.names),
-        "fusion": model.fusion,
-        "n_links": model.n_links,
-        "kernels": len(model.values),
-        "coordinates": model.reading,
-        "readout": list(model.readout),
-    }
-
-
 def _model_of(facts: dict[str, Any], arrays: dict[str, NDArray]) -> Model:
     """The model out of the arrays, which lose what belongs to it."""
     views, kernels = len(facts["names"]), facts["kernels"]
 
-    def take(kind: str, count: int) -> list[NDArray]:
-        return [arrays.pop(f"{kind}_{i}") for i in range(count)]
-
     def axes(i: int) -> Axes | None:
         return Axes(arrays.pop(f"centre_{i}"), arrays.pop(f"turn_{i}")) if f"turn_{i}" in arrays else None
 
+    lengths = {"points": views, "factors": views, "weights": kernels, "values": kernels}
+    lists: dict[str, Any] = {
+        kind: [arrays.pop(f"{kind}_{i}") for i in range(length)] for kind, length in lengths.items()
+    }
+    whole: dict[str, Any] = {name: arrays.pop(name) for name in (*ALWAYS, *SOMETIMES) if name in arrays}
     return Model(
         names=tuple(facts["names"]),
         fusion=facts["fusion"],
         n_links=facts["n_links"],
-        points=take("points", views),
-        factors=take("factors", views),
-        units=arrays.pop("units"),
-        weights=take("weights", kernels),
-        values=take("values", kernels),
-        scale=arrays.pop("scale"),
         axes=[axes(i) for i in range(views)],
         reading=facts["coordinates"],
         readout={name: arrays.pop(name) for name in facts["readout"]},
-        reach=arrays.pop("reach", None),
-        rotation=arrays.pop("rotation", None),
+        **lists,
+        **whole,
     )

@@ -12,11 +12,12 @@ store is recognized by its lock, its log, the folder of its first stage or a sto
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ _HEADER_KEYS = ("format", "version", "checksum")
 class Found:
     """What is at a place."""
 
-    description: str  # for messages; "" if nothing is there, or an empty folder
+    description: str = ""  # for messages; "" if nothing is there, or an empty folder
     format: str = ""  # of a store of dlcca
     finished: bool = False  # whether the store has its header
 
@@ -84,15 +85,19 @@ def refuse_store(
     replace : the store is written as a whole: one that is there is removed, so it may not be one that was made block
         by block, which holds more than what is written now
     """
+    address = str(address)
     found = find(address)
     if found.description == _BELOW_A_FILE:
         raise StorageError(f"{address} cannot be written: it is {_BELOW_A_FILE}. Give another {setting}.")
-    usable = found.is_store(form.name) and not (replace and _has_stages(str(address), found))
+    usable = found.is_store(form.name)
+    if usable and replace:  # not if it was made block by block, or is not finished
+        usable = found.finished and {*files_at(address).names("stages")} <= {"lock", ZARR_JSON}
     if not found.is_free and not usable:
         noun = f"no {form.noun}" if form.noun.startswith("store") else f"not a dlcca {form.noun}"
         raise _occupied(address, noun, found.description, setting)
-    _refuse_overlap(str(address), inputs, setting)
-    _refuse_inside(address, setting, within=_owner(str(address), form))
+    _refuse_overlap(address, inputs, setting)
+    owner, _, name = address.rstrip("/").rpartition("/")  # views of recordings may be a part of another store
+    _refuse_inside(address, setting, within=owner if form.name == "dlcca-views" and name == RECORDINGS else "")
 
 
 def refuse_new(address: str | Path, *, inputs: Iterable[str | Path] = (), setting: str = "path") -> None:
@@ -120,7 +125,10 @@ def replacing(path: Path, form: Format) -> Iterator[Path]:
         new, old = scratch / "new", scratch / "old"
         try:
             yield new
-            _flush(new)
+            for file in new.rglob("*"):  # a power cut could leave the move without the files
+                if file.is_file():
+                    with open(file, "rb") as opened:
+                        os.fsync(opened.fileno())
             lock.refuse_others(str(path))
             refuse_store(path, form, replace=True)  # another process may have written there meanwhile
             if path.exists():
@@ -130,14 +138,6 @@ def replacing(path: Path, form: Format) -> Iterator[Path]:
             if old.exists() and not path.exists():  # stopped between the two moves
                 os.rename(old, path)
             shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _flush(folder: Path) -> None:
-    """Flush every file to the disk before the move: a power cut could leave the move without the files."""
-    for file in folder.rglob("*"):
-        if file.is_file():
-            with open(file, "rb") as opened:
-                os.fsync(opened.fileno())
 
 
 def refuse_folder(
@@ -183,38 +183,31 @@ def find(address: str | Path) -> Found:
     if isinstance(names, str):
         return Found(names)
     if not names:
-        return Found("")
+        return Found()
     files = files_at(said)
     header = _get(files, ZARR_JSON)
-    node = node_in(header)
+    node, attributes = node_in(header), attributes_in(header)
     if said_format := _format_in(header):
         return Found(f"a store of the format {said_format!r}", said_format, finished=True)
-    if (node_of_others := _node_of_others(node, attributes_in(header), names)) is not None:
-        return Found(node_of_others)
+    for name, kind in ((".zarray", "array"), (".zgroup", "group")):
+        if name in names:
+            return Found(f"{_ZARR} {kind} of version 2")
+    if node.get("node_type") == "array" and "shape" in node:
+        return Found(f"{_ZARR} array of shape {node['shape']}")
+    is_group = node.get("node_type") == "group"
+    is_damaged_header = sum(key in attributes for key in _HEADER_KEYS) > 1
+    if is_group and attributes and not is_damaged_header:
+        return Found(f"{_ZARR} group with the attributes {_listed(sorted(attributes))}")
     format = _unfinished(said, files, names)
     if format is not None:
         what = f" of the format {format!r}" if format != _ANY else ""
         return Found(f"an unfinished store{what}", format)
-    if node.get("node_type") == "group":
+    if is_group:
         return Found(f"{_ZARR} group with {_listed([name for name in names if name != ZARR_JSON])}")
     return Found(f"a folder with {_listed(names)}")
 
 
 _ZARR, _BELOW_A_FILE = "a Zarr", "a place below a file"
-
-
-def _node_of_others(node: Mapping[str, Any], attributes: Mapping[str, Any], names: list[str]) -> str | None:
-    """A description of a Zarr array or group that is certainly not ours; None if it may be."""
-    if ".zarray" in names:
-        return f"{_ZARR} array of version 2"
-    if ".zgroup" in names:
-        return f"{_ZARR} group of version 2"
-    if node.get("node_type") == "array" and "shape" in node:
-        return f"{_ZARR} array of shape {node['shape']}"
-    is_damaged_header = sum(key in attributes for key in _HEADER_KEYS) > 1
-    if node.get("node_type") == "group" and attributes and not is_damaged_header:
-        return f"{_ZARR} group with the attributes {_listed(sorted(attributes))}"
-    return None
 
 
 def _unfinished(address: str, files: Any, names: list[str]) -> str | None:
@@ -229,7 +222,11 @@ def _unfinished(address: str, files: Any, names: list[str]) -> str | None:
         return _FORMAT_OF_STAGE.get(stage, "dlcca-run")
     if not is_all_ours:
         return None
-    if "stages" in names and (lock.numbers(address) or _is_only_begun(files, names, stages)):
+    # After an error before the first stage there is a folder for stages and nothing else.
+    is_only_begun = {*names} <= {"stages", ZARR_JSON} and {*stages} <= {"lock", ZARR_JSON}
+    headers = (_get(files, place) for place in (ZARR_JSON, f"stages/{ZARR_JSON}"))
+    is_only_begun = is_only_begun and all(header in (None, group_json({})) for header in headers)
+    if "stages" in names and (lock.numbers(address) or is_only_begun):
         return _ANY
     if "model" in names and find(f"{address.rstrip('/')}/model").format:
         return "dlcca-run"
@@ -239,25 +236,10 @@ def _unfinished(address: str, files: Any, names: list[str]) -> str | None:
     return _ANY if RECORDINGS in names and find(within).is_store("dlcca-views") else None
 
 
-def _is_only_begun(files: Any, names: list[str], stages: list[str]) -> bool:
-    """Whether there is a folder for stages and nothing else: the state after an error before the first stage."""
-    allowed = (None, group_json({}))
-    return (
-        set(names) <= {"stages", ZARR_JSON}
-        and set(stages) <= {"lock", ZARR_JSON}
-        and all(_get(files, place) in allowed for place in (ZARR_JSON, f"stages/{ZARR_JSON}"))
-    )
-
-
 def _format_in(header: bytes | None) -> str:
     """The format of a store by its header; "" if it is none of ours."""
     said = attributes_in(header).get("format")
     return said if node_in(header).get("node_type") == "group" and isinstance(said, str) and said in FORMATS else ""
-
-
-def _has_stages(address: str, found: Found) -> bool:
-    """Whether a store was made block by block, or is not finished."""
-    return not found.finished or any(name not in ("lock", ZARR_JSON) for name in files_at(address).names("stages"))
 
 
 def _get(files: Any, name: str) -> bytes | None:
@@ -308,13 +290,14 @@ def _listed(names: list[str], most: int = 4) -> str:
 
 def _refuse_overlap(address: str, inputs: Iterable[str | Path], setting: str) -> None:
     """An error if a place is, contains or lies inside one of the inputs."""
-    for said in _files_of(map(str, inputs)):
-        relations = {"is": _is_same(address, said), "lies inside": _is_within(address, said)}
-        for relation, holds in {**relations, "contains": _is_within(said, address)}.items():
-            if holds:
-                raise SettingsError(
-                    f"{address} {relation} the input {said}. Give another {setting}, apart from the input."
-                )
+    for said in map(str, inputs):
+        is_pattern = "://" not in said and glob.has_magic(said) and not os.path.exists(said)
+        for file in sorted(glob.glob(said)) if is_pattern else [said]:
+            relations = {"is": _is_same(address, file), "lies inside": _is_within(address, file)}
+            for relation, holds in {**relations, "contains": _is_within(file, address)}.items():
+                if holds:
+                    hint = f"Give another {setting}, apart from the input."
+                    raise SettingsError(f"{address} {relation} the input {file}. {hint}")
 
 
 def _is_same(one: str, other: str) -> bool:
@@ -330,20 +313,22 @@ def _is_within(inner: str, outer: str) -> bool:
     return any(_is_same(parent, outer) for parent in _parents(inner))
 
 
-def _owner(address: str, form: Format) -> str:
-    """The store that views of recordings are a part of; "" if they are a store of their own."""
-    owner, _, name = address.rstrip("/").rpartition("/")
-    return owner if form.name == "dlcca-views" and name == RECORDINGS else ""
-
-
 def _refuse_inside(place: str | Path, setting: str, within: str = "") -> None:
     """An error if a place lies inside a Zarr array or a store other than ``within``.
 
     A Zarr group of the user's may hold stores: they are groups too.
     """
     for parent in _parents(str(place)):
-        what = _array_or_store(parent)
-        if what and not (what.startswith("a store") and within and _is_same(parent, within)):
+        files, what = files_at(parent), ""
+        with suppress(StorageError):  # a folder that may not be read
+            header = files.get(ZARR_JSON)
+            if node_in(header).get("node_type") == "array":
+                what = f"{_ZARR} array"
+            elif format := _format_in(header):
+                what = "" if within and _is_same(parent, within) else f"a store of the format {format!r}"
+            elif files.get(".zarray") is not None:
+                what = f"{_ZARR} array of version 2"
+        if what:
             raise StorageError(f"{place} lies inside {parent}, which is {what}. Give another {setting}.")
 
 
@@ -357,19 +342,6 @@ def _parents(address: str) -> list[str]:
     return [f"{protocol}://{'/'.join(parts[:count])}" for count in range(len(parts) - 1, 0, -1)]
 
 
-def _array_or_store(address: str) -> str:
-    files = files_at(address)
-    try:
-        header = files.get(ZARR_JSON)
-        if node_in(header).get("node_type") == "array":
-            return f"{_ZARR} array"
-        if said_format := _format_in(header):
-            return f"a store of the format {said_format!r}"
-        return f"{_ZARR} array of version 2" if files.get(".zarray") is not None else ""
-    except StorageError:  # a folder that may not be read
-        return ""
-
-
 def starts_with(path: Path, size: int) -> bytes:
     """The first bytes of a file; none if it cannot be read."""
     try:
@@ -377,12 +349,3 @@ def starts_with(path: Path, size: int) -> bytes:
             return file.read(size)
     except OSError:
         return b""
-
-
-def _files_of(sources: Iterable[str]) -> Iterator[str]:
-    """Input files by their names; patterns are looked up."""
-    import glob
-
-    for said in sources:
-        is_pattern = "://" not in said and glob.has_magic(said) and not os.path.exists(said)
-        yield from sorted(glob.glob(said)) if is_pattern else [said]

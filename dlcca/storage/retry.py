@@ -20,6 +20,7 @@ import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -46,38 +47,22 @@ LOG_EVERY_S = 60.0
 TRANSIENT_STATUS = (408, 429, 500, 502, 503, 504)
 #: Error codes that are transient although their status is not: bytes lost or changed in transit, conflicting requests.
 TRANSIENT_CODES = (
-    "BadDigest",
-    "ConditionalRequestConflict",
-    "IncompleteBody",
-    "InternalError",
-    "OperationAborted",
-    "RequestTimeout",
-    "ServiceUnavailable",
-    "SlowDown",
-    "XAmzContentSHA256Mismatch",
+    *("BadDigest", "ConditionalRequestConflict", "IncompleteBody", "InternalError", "OperationAborted"),
+    *("RequestTimeout", "ServiceUnavailable", "SlowDown", "XAmzContentSHA256Mismatch"),
 )
-_SILENT = "its endpoint does not answer (AWS_ENDPOINT_URL, if it is not that of AWS)"
-_DENIED = "access is denied with these credentials"
-_CUT = "the connection breaks off"
-_BROKEN = "it has an internal error"
-_BUSY = "it is overloaded"
-_MESSAGES = {
-    "NoSuchBucket": "the bucket does not exist",
-    "AccessDenied": _DENIED,
-    "403": _DENIED,
-    "EndpointConnectionError": _SILENT,
-    "ConnectTimeoutError": _SILENT,
-    "ReadTimeoutError": "its endpoint accepted the request and does not answer",
-    "AioReadTimeoutError": "its endpoint stopped in the middle of an answer",
-    "ConnectionClosedError": _CUT,
-    "ClientPayloadError": _CUT,
-    "ResponseStreamingError": _CUT,
-    "InternalError": _BROKEN,
-    "500": _BROKEN,
-    "SlowDown": _BUSY,
-    "ServiceUnavailable": _BUSY,
-    "503": _BUSY,
-    "NoCredentialsError": "no credentials are set (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile)",
+#: Why a storage failed, and the error codes and exceptions that mean it.
+_REASONS = {
+    "the bucket does not exist": "NoSuchBucket",
+    "access is denied with these credentials": "AccessDenied 403",
+    "its endpoint does not answer (AWS_ENDPOINT_URL, if it is not that of AWS)": (
+        "EndpointConnectionError ConnectTimeoutError"
+    ),
+    "its endpoint accepted the request and does not answer": "ReadTimeoutError",
+    "its endpoint stopped in the middle of an answer": "AioReadTimeoutError",
+    "the connection breaks off": "ConnectionClosedError ClientPayloadError ResponseStreamingError",
+    "it has an internal error": "InternalError 500",
+    "it is overloaded": "SlowDown ServiceUnavailable 503",
+    "no credentials are set (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile)": "NoCredentialsError",
 }
 
 log = logging.getLogger("dlcca.storage")
@@ -163,29 +148,22 @@ class _Attempts:
                 return False
             raise StorageUnavailable(f"{self.what}: {reason}.", reason) from error
         reason = failure_reason(error) or type(error).__name__
-        waited = time.monotonic() - self.began
+        now = time.monotonic()
+        waited = now - self.began
         if waited >= self.limit_s:
             _record.answers = False
-            raise self._given_up(reason, waited) from error
-        self._log(reason)
+            often = f", {self.count + 1} times within {waited:.0f} s ({VARIABLE} = {retry_s():g})" if self.count else ""
+            hint = "What is finished is kept: run again when the storage is available."
+            raise StorageUnavailable(f"{self.what}: {reason}{often}. {hint}", reason) from error
+        _record.retries += 1
+        if now - _record.logged_at >= LOG_EVERY_S:  # every failed request of an outage would fill the log
+            _record.logged_at = now
+            times = f" ({_record.retries} retries so far in this process)" if _record.retries > 1 else ""
+            log.warning("%s: %s; retried for up to %g s%s.", self.what, reason, self.limit_s, times)
         longest = min(PAUSES_S[0] * 2**self.count, PAUSES_S[1])
         self.count += 1
         self.pause_s = min(random.uniform(longest / 2, longest), self.limit_s - waited)
         return True
-
-    def _given_up(self, reason: str, waited: float) -> StorageUnavailable:
-        often = f", {self.count + 1} times within {waited:.0f} s ({VARIABLE} = {retry_s():g})" if self.count else ""
-        message = f"{self.what}: {reason}{often}. What is finished is kept: run again when the storage is available."
-        return StorageUnavailable(message, reason)
-
-    def _log(self, reason: str) -> None:
-        """A warning, at most one per `LOG_EVERY_S`: every failed request of an outage would fill the log."""
-        _record.retries += 1
-        now = time.monotonic()
-        if now - _record.logged_at >= LOG_EVERY_S:
-            _record.logged_at = now
-            times = f" ({_record.retries} retries so far in this process)" if _record.retries > 1 else ""
-            log.warning("%s: %s; retried for up to %g s%s.", self.what, reason, self.limit_s, times)
 
 
 def failure_reason(error: BaseException) -> str | None:
@@ -200,7 +178,9 @@ def failure_reason(error: BaseException) -> str | None:
             code = error_code(cause)
             if code in ("NoSuchKey", "404"):
                 return None
-            return _MESSAGES.get(name := code or type(cause).__name__, f"the storage reports {name}")
+            name = code or type(cause).__name__
+            reasons = (reason for reason, names in _REASONS.items() if name in names.split())
+            return next(reasons, f"the storage reports {name}")
     if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
         return str(error.strerror or error) or type(error).__name__
     return None
@@ -215,9 +195,19 @@ def is_transient(error: BaseException) -> bool:
         if isinstance(response, dict):
             status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
             return status in TRANSIENT_STATUS or error_code(cause) in TRANSIENT_CODES
-        transient, permanent = _network_errors()
-        if isinstance(cause, transient):
-            return not isinstance(cause, permanent)
+        if isinstance(cause, ConnectionError | TimeoutError | IncompleteOperation):
+            return True
+        with suppress(ImportError):  # not S3
+            from aiohttp import ClientError, InvalidURL
+            from botocore import exceptions
+            from botocore.parsers import ResponseParserError
+
+            if isinstance(cause, exceptions.SSLError | InvalidURL):
+                return False
+            # A body with a wrong checksum was damaged in transit: the service has checked what it holds.
+            damaged = exceptions.FlexibleChecksumError | ResponseParserError
+            if isinstance(cause, exceptions.HTTPClientError | exceptions.ConnectionError | ClientError | damaged):
+                return True
     return False
 
 
@@ -232,17 +222,3 @@ def error_code(error: BaseException) -> str | None:
     """The code in an answer of S3; None if the error is not an answer."""
     response: Any = getattr(error, "response", None)
     return response.get("Error", {}).get("Code") if isinstance(response, dict) else None
-
-
-def _network_errors() -> tuple[tuple[type[BaseException], ...], tuple[type[BaseException], ...]]:
-    """Errors of requests without an answer or with part of one, and those among them that are permanent."""
-    transient: list[type[BaseException]] = [ConnectionError, TimeoutError, IncompleteOperation]
-    try:
-        from aiohttp import ClientError, InvalidURL
-        from botocore import exceptions
-        from botocore.parsers import ResponseParserError
-    except ImportError:  # not S3
-        return tuple(transient), ()
-    # A body with a wrong checksum was damaged in transit: the service has checked what it holds.
-    transient += [exceptions.HTTPClientError, exceptions.ConnectionError, exceptions.FlexibleChecksumError]
-    return (*transient, ResponseParserError, ClientError), (exceptions.SSLError, InvalidURL)

@@ -2,61 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from zarr.storage import FsspecStore
 
 from dlcca.storage.retry import with_retries_async
 
-T = TypeVar("T")
+
+def _retried(name: str, done: str) -> Any:
+    """A method of `FsspecStore` with retries; its first argument is the key, if it has one."""
+    method = getattr(FsspecStore, name)
+
+    async def operation(self: RetryingStore, *arguments: Any, **options: Any) -> Any:
+        key = arguments[0] if arguments and isinstance(arguments[0], str) else ""
+        what = f"{self.address}/{key} cannot be {done}"
+        return await with_retries_async(what, partial(method, self, *arguments, **options))
+
+    return operation
 
 
 class RetryingStore(FsspecStore):
     """An `FsspecStore` with retries; all its operations are idempotent."""
 
-    async def _retried(self, key: str, what: str, operation: Callable[[], Awaitable[T]]) -> T:
+    get = _retried("get", "read")
+    get_partial_values = _retried("get_partial_values", "read")
+    set = _retried("set", "written")
+    exists = _retried("exists", "looked up")
+    getsize = _retried("getsize", "looked up")
+    delete = _retried("delete", "removed")
+    delete_dir = _retried("delete_dir", "removed")
+    clear = _retried("clear", "removed")
+
+    @property
+    def address(self) -> str:
         protocol = self.fs.protocol if isinstance(self.fs.protocol, str) else self.fs.protocol[0]
-        return await with_retries_async(f"{protocol}://{self.path}/{key} cannot be {what}", operation)
+        return f"{protocol}://{self.path}"
 
-    async def get(self, key: str, *options: Any, **named: Any) -> Any:
-        return await self._retried(key, "read", partial(super().get, key, *options, **named))
+    def list(self) -> AsyncIterator[str]:
+        return self._listed("", super().list)
 
-    async def get_partial_values(self, *options: Any, **named: Any) -> Any:
-        return await self._retried("", "read", partial(super().get_partial_values, *options, **named))
+    def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        return self._listed(prefix, partial(super().list_dir, prefix))
 
-    async def set(self, key: str, *options: Any, **named: Any) -> None:
-        await self._retried(key, "written", partial(super().set, key, *options, **named))
+    def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        return self._listed(prefix, partial(super().list_prefix, prefix))
 
-    async def exists(self, key: str) -> bool:
-        return await self._retried(key, "looked up", partial(super().exists, key))
+    async def _listed(self, prefix: str, names: Callable[[], AsyncIterator[str]]) -> AsyncIterator[str]:
+        async def whole() -> Any:
+            """A listing that breaks off is repeated from its start."""
+            return [name async for name in names()]
 
-    async def delete(self, key: str) -> None:
-        await self._retried(key, "removed", partial(super().delete, key))
-
-    async def delete_dir(self, prefix: str) -> None:
-        await self._retried(prefix, "removed", partial(super().delete_dir, prefix))
-
-    async def clear(self) -> None:
-        await self._retried("", "removed", super().clear)
-
-    async def getsize(self, key: str) -> int:
-        return await self._retried(key, "looked up", partial(super().getsize, key))
-
-    async def list(self) -> AsyncIterator[str]:
-        for name in await self._retried("", "listed", partial(_all_of, super().list)):
+        for name in await with_retries_async(f"{self.address}/{prefix} cannot be listed", whole):
             yield name
-
-    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        for name in await self._retried(prefix, "listed", partial(_all_of, partial(super().list_dir, prefix))):
-            yield name
-
-    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        for name in await self._retried(prefix, "listed", partial(_all_of, partial(super().list_prefix, prefix))):
-            yield name
-
-
-async def _all_of(names: Callable[[], AsyncIterator[str]]) -> Any:
-    """A whole listing: one that breaks off is repeated from its start."""
-    return [name async for name in names()]

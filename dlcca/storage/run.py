@@ -23,6 +23,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -33,34 +34,19 @@ from dlcca.errors import DataError, StoreFileError
 from dlcca.storage import comparison, formats
 from dlcca.storage import model as model_store
 from dlcca.storage.files import files_at
-from dlcca.storage.formats import (
-    Format,
-    is_form,
-    lazy_array,
-    open_sealed,
-    plain,
-    read_array,
-    read_errors,
-    seal,
-    write_array,
-)
+from dlcca.storage.formats import Format, open_sealed, plain, read_array, seal, write_array
 from dlcca.storage.manifest import digest, digest_of_facts
 from dlcca.storage.places import replacing
 
 FORM = Format("dlcca-run", 1, noun="run", error=StoreFileError, renew="run again")
 
-#: Array in the store -> field of `Run`.
-ARRAYS = {
-    "embedding": "embedding",
-    "time": "time",
-    "eigenvalues": "eigenvalues",
-    "landmarks": "landmarks",
-    "quality/correlations": "correlations",
-}
-#: Of some runs only: array in the store, and field of `Run`.
-SOMETIMES = {"reason": "reason", "strength": "strength"}
+#: Arrays of every run, and those of some runs only; the last part of a name is the field of `Run`.
+ARRAYS = ("embedding", "time", "eigenvalues", "landmarks", "quality/correlations")
+SOMETIMES = ("reason", "strength")
 #: What may be known of each landmark, (L,) or (L, K), in the group "quality".
 LOCAL = ("n_common", "p_value", "strength", "null_edge", "rank", "radius", "condition")
+#: Whether a run at an address has been sealed.
+is_finished = partial(formats.is_form, form=FORM)
 _FACTS = ("views", "settings", "choices", "fingerprint", "time_unit", "versions", "created")
 PACKAGES = ("dlcca", "numpy", "scipy", "scikit-learn", "zarr", "dask")
 
@@ -127,7 +113,7 @@ def write(path: str | Path, run: Run, write_model: Callable[[Any], str] | None =
         group = zarr.create_group(str(place), zarr_format=3)
         quality = plain({**run.quality, "n_common": run.n_common, "warnings": run.warnings})
         group.create_group("quality").attrs.update(quality)
-        held = {name: getattr(run, attribute) for name, attribute in (ARRAYS | SOMETIMES).items()}
+        held = {name: getattr(run, name.rpartition("/")[2]) for name in (*ARRAYS, *SOMETIMES)}
         held |= {f"quality/{name}": X for name, X in run.local.items()}
         manifest = {name: write_array(group, name, X) for name, X in held.items() if X is not None}
         manifest["quality"] = digest_of_facts(quality)
@@ -141,10 +127,10 @@ def read(path: str | Path) -> Run:
     """The run at ``path`` with every array checked; a `StoreFileError` says what is wrong."""
     group, header = open_sealed(path, FORM)
     quality = _quality(group, header, path)
-    known = {name: _expected(header, name, path) for name in {**ARRAYS, **header["manifest"]}}
-    known = {name: expected for name, expected in known.items() if name not in ("quality", "model")}
+    names = [name for name in dict.fromkeys((*ARRAYS, *header["manifest"])) if name not in ("quality", "model")]
+    known = {name: _expected(header, name, path) for name in names}
     arrays = {name: read_array(group, name, expected, path, FORM) for name, expected in known.items()}
-    fields: dict[str, Any] = {attribute: arrays.get(name) for name, attribute in (ARRAYS | SOMETIMES).items()}
+    fields: dict[str, Any] = {name.rpartition("/")[2]: arrays.get(name) for name in (*ARRAYS, *SOMETIMES)}
     return Run(
         **fields,
         local={name: arrays[f"quality/{name}"] for name in LOCAL if f"quality/{name}" in arrays},
@@ -175,7 +161,7 @@ def model_of(path: str | Path) -> str:
 def lazy_embedding(path: str | Path) -> Any:
     """The embedding of a run as a Dask array."""
     group, header = open_sealed(path, FORM)
-    return lazy_array(group, header, "embedding", path, FORM)
+    return formats.lazy_array(group, header, "embedding", path, FORM)
 
 
 def _check_model(group: Any, header: Mapping[str, Any], path: str | Path) -> None:
@@ -187,18 +173,13 @@ def _check_model(group: Any, header: Mapping[str, Any], path: str | Path) -> Non
         raise StoreFileError(wrong[0])
 
 
-def is_finished(path: str | Path) -> bool:
-    """Whether a run at ``path`` has been sealed."""
-    return is_form(path, FORM)
-
-
 def describe(path: str | Path) -> dict[str, Any]:
     """The content of a run by its headers alone: quick, but only `read` and `damages` check the arrays."""
     group, header = open_sealed(path, FORM)
     quality = _quality(group, header, path)
     shapes = {}
     for name in ARRAYS:
-        with read_errors(f"array {name!r}", path, FORM):
+        with formats.read_errors(f"array {name!r}", path, FORM):
             shapes[name] = list(group[name].shape)
     return {
         "shapes": shapes,
@@ -219,7 +200,7 @@ def _expected(header: Mapping[str, Any], name: str, path: str | Path) -> str:
 
 def _quality(group: Any, header: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
     """The attributes of the group ``quality``, if they are unchanged."""
-    with read_errors("'quality'", path, FORM):
+    with formats.read_errors("'quality'", path, FORM):
         quality = dict(group["quality"].attrs)
     if digest_of_facts(quality) != _expected(header, "quality", path):
         raise StoreFileError(f"'quality' of {path} is damaged. Restore it, or {FORM.renew}.")

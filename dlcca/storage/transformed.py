@@ -15,26 +15,14 @@ A published day has one more array.
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from dlcca.errors import StoreFileError
 from dlcca.storage import formats
-from dlcca.storage.formats import Format, is_form, open_sealed
+from dlcca.storage.formats import Format, header_of, is_form
 
 FORM = Format("dlcca-transformed", 1, noun="store of coordinates", error=StoreFileError, renew="transform again")
 ARRAYS = ("embedding", "time", "reason", "distance", "outside")
-
-
-def is_transformed(address: str) -> bool:
-    """Whether a finished store of coordinates is there."""
-    return is_form(address, FORM)
-
-
-def describe(address: str) -> dict[str, Any]:
-    """The header of a finished store of coordinates."""
-    return open_sealed(address, FORM)[1]
-
-
-def damages(address: str) -> dict[str, str | None]:
-    """For every array what is wrong with it, None if nothing is; a damaged header is an error."""
-    return formats.damages(address, FORM, ARRAYS)
+#: Whether a finished store of coordinates is at an address, its header, and what is wrong with each array.
+is_transformed, describe = partial(is_form, form=FORM), partial(header_of, form=FORM)
+damages = partial(formats.damages, form=FORM, required=ARRAYS)

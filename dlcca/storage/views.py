@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from dlcca.errors import StoreFileError
 from dlcca.model import Recordings
 from dlcca.storage.blocks import Blocks
 from dlcca.storage.files import files_at, zarr_store
-from dlcca.storage.formats import Format, is_form, open_sealed, read_array
+from dlcca.storage.formats import Format, header_of, is_form, read_array
 from dlcca.storage.manifest import ZARR_JSON, attributes_in, known_stage
 
 #: What a model keeps of the description of each view.
@@ -90,9 +91,8 @@ def blank(dtype: np.dtype) -> float | int:
     return float("nan") if dtype.kind == "f" else int(np.iinfo(dtype).min)
 
 
-def is_views(address: str) -> bool:
-    """Whether a finished store of views is there."""
-    return is_form(address, FORM)
+#: Whether a finished store of views is at an address, and its header.
+is_views, describe = partial(is_form, form=FORM), partial(header_of, form=FORM)
 
 
 def read_arrays(address: str, names: Sequence[str]) -> list[NDArray]:
@@ -101,18 +101,18 @@ def read_arrays(address: str, names: Sequence[str]) -> list[NDArray]:
 
     group: Any = zarr.open_group(zarr_store(address), mode="r")
     digests, stages = _digests(address), _stages_of(address)
-    made = []
-    for name in names:
+
+    def read(name: str) -> NDArray:
         if name in digests:
-            made.append(read_array(group, name, digests[name], address, FORM))
-        elif f"/{name}" in stages:
-            made.append(stages[f"/{name}"].read(f"/{name}", 0))
-        else:
-            try:
-                made.append(np.asarray(group[name][...]))
-            except KeyError as error:
-                raise StoreFileError(f"{address} lacks {error}. Restore it, or {FORM.renew}.") from error
-    return made
+            return read_array(group, name, digests[name], address, FORM)
+        if f"/{name}" in stages:
+            return stages[f"/{name}"].read(f"/{name}", 0)
+        try:
+            return np.asarray(group[name][...])
+        except KeyError as error:
+            raise StoreFileError(f"{address} lacks {error}. Restore it, or {FORM.renew}.") from error
+
+    return [read(name) for name in names]
 
 
 def _digests(address: str) -> dict[str, str]:
@@ -129,11 +129,6 @@ def _stages_of(address: str) -> dict[str, Blocks]:
             stage = Blocks(address, name, known["fingerprint"], known["n_blocks"])
             found |= dict.fromkeys(stage.parts(0), stage) if not stage.missing() else {}
     return found
-
-
-def describe(address: str) -> dict[str, Any]:
-    """The header of a finished store of views."""
-    return open_sealed(address, FORM)[1]
 
 
 def recordings_of(address: str) -> Recordings:

@@ -200,9 +200,9 @@ def test_chunks_along_several_axes_are_counted_each_and_their_rows_named_once(tm
     keys = {f"c/{i}/{j}" for i in range(10) for j in range(3)}
     assert inputs.missing_chunks(array, keys) is None
     found = inputs.missing_chunks(array, keys - {"c/4/1", "c/4/2", "c/5/0", "c/9/0"})
-    assert (found.count, found.of, found.rows) == (4, 30, ((40, 60), (90, 100)))
+    assert found == ("4 of 30 chunks (13 %)", ": rows 40 to 59 and 90 to 99")
     flat = laid(tmp_path / "y.zarr", np.ones(25), (10,), zarr_format=2)
-    assert inputs.missing_chunks(flat, {"0", "2"}).rows == ((10, 20),)
+    assert inputs.missing_chunks(flat, {"0", "2"}) == ("1 of 3 chunks (33 %)", ": rows 10 to 19")
 
 
 # Inputs that change.
