@@ -13,8 +13,9 @@ from dlcca.estimator import LocalCCA, in_step
 from dlcca.model import Model
 from dlcca.numerics.coordinates import signs
 from dlcca.numerics.distances import linked_distances
-from dlcca.numerics.fusion import balanced_spectrum
-from dlcca.numerics.kernels import choose_bandwidth, extend, relative_rows, sparse_rows
+from dlcca.numerics.eigensolvers import gram
+from dlcca.numerics.fusion import Degrees, Fusion
+from dlcca.numerics.kernels import balanced, choose_bandwidth, extend, relative_rows, sparse_rows
 from dlcca.numerics.neighbors import joint_neighbors
 from dlcca.numerics.topk import nearest_links
 from dlcca.trust.private import common_variates, spread_apart, standardised, standards, unmoved
@@ -135,8 +136,8 @@ def _functions_of(P: NDArray, at: NDArray[np.int64], q: int, model: LocalCCA) ->
     D = linked_distances(P, points, F, links)
     sigma = choose_bandwidth(D, "quantile")
     W = sparse_rows(relative_rows(D, sigma), links, m)
-    spectrum = balanced_spectrum(W, count)
-    Phi = extend(W, spectrum.weights, spectrum.values)
+    A, C = balanced(W)
+    _, (values,) = Fusion().from_grams({(0, 0): gram(A, A)}, count, Degrees(len(P), [C]))
     made = Model(
         names=("components",),
         fusion="alternating",  # links to the nearest landmarks, as here
@@ -144,8 +145,8 @@ def _functions_of(P: NDArray, at: NDArray[np.int64], q: int, model: LocalCCA) ->
         points=[points],
         factors=[np.array(F)],
         units=np.array([sigma]),
-        weights=[spectrum.weights],
-        values=[spectrum.values],
+        weights=[np.ones(m)],
+        values=[values],
         scale=np.ones(count),
     )
-    return made, Phi
+    return made, extend(W, np.ones(m), values)

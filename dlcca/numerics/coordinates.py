@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.numerics import potential
-from dlcca.numerics.kernels import Kernel, extend
+from dlcca.numerics.kernels import Grams, Kernel, extend
 from dlcca.numerics.landmarks import evenly
 
 Readout = Mapping[str, NDArray[np.float64]]
@@ -45,7 +45,7 @@ class Landmarks:
     """What is known when coordinates are fitted."""
 
     rows: Sequence[Kernel]  # per kernel, (m, m) kernel rows of the landmarks, up to a factor of each row
-    grams: potential.Grams  # by pairs of kernels, (m, m) products of the balanced kernels; none without `needs_grams`
+    grams: Grams  # by pairs of kernels, (m, m) products of the balanced kernels; none without `needs_grams`
     columns: Sequence[NDArray]  # per kernel, (m,) column sums of the kernel whose rows sum to one; likewise
 
 
