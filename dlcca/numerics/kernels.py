@@ -39,14 +39,8 @@ def balanced(W: Kernel) -> tuple[Kernel, NDArray]:
     :math:`A = R\, C^{-1/2}` with R the kernel with rows that sum to one and C the diagonal of R's column sums. The
     step :math:`A A^T` is symmetric and doubly stochastic: its leading eigenvalue is 1 with a constant eigenvector.
 
-    Parameters
-    ----------
-    W : (n, m) dense or sparse; a factor of a row drops out
-
-    Returns
-    -------
-    A : (n, m) in float64
-    C : (m,) the diagonal; a landmark that no sample is linked to has zero
+    From W (n, m), dense or sparse, of which a factor of a row drops out: A (n, m) in float64, and the diagonal C (m,),
+    which is zero for a landmark that no sample is linked to.
     """
     W = W.astype(np.float64)
     R = row_scaled(W, 1 / np.asarray(W.sum(axis=1)).ravel())
@@ -79,17 +73,10 @@ def extend(W: Kernel, weights: NDArray, values: NDArray) -> NDArray[np.float64]:
     r"""Average of the landmarks' values, weighed by the kernel row and the landmarks' weights.
 
     :math:`\psi(j) = \sum_i W_{ji} b_i V_i \,/\, \sum_i W_{ji} b_i`. For the eigenvectors of `fusion` this is ψ_l/ψ_0
-    itself and not an approximation, so the training rows keep their coordinates. A factor of a row of W drops out.
+    itself and not an approximation, so the training rows keep their coordinates.
 
-    Parameters
-    ----------
-    W : (n, m) kernel rows, dense or sparse, none of them all zero
-    weights : (m,) b
-    values : (m, q) V
-
-    Returns
-    -------
-    Psi : (n, q)
+    Psi (n, q) from kernel rows W (n, m), dense or sparse, none of them all zero, of which a factor of a row drops out;
+    weights b (m,) and values V (m, q).
     """
     if sp.issparse(W):  # its own ``astype`` would take the time to change the order of the entries
         W = sp.csr_array((W.data.astype(np.float64), W.indices, W.indptr), shape=W.shape)

@@ -208,16 +208,11 @@ def rank(
     nearest: Nearest,
     first_row: int = 0,
 ) -> None:
-    """Give each point its nearest among its candidates, by the largest of the views' squared distances.
+    """Give each point its nearest among its candidates, by the largest of the views' squared distances, in place.
 
-    Parameters
-    ----------
-    points : K arrays (m, d_v)
-    samples : (b, d_1 + ... + d_K), the views side by side
-    spreads : K, unit of the views' distances
-    candidates : (m, c) samples in any order; negative ones are none, and one that comes twice counts once
-    nearest : updated in place
-    first_row : number of the first sample
+    ``points`` are K arrays (m, d_v), ``samples`` (b, d_1 + ... + d_K) the views side by side, numbered from
+    ``first_row``, and ``spreads`` the units of the views' distances. ``candidates`` (m, c) are samples in any order;
+    negative ones are none, and one that comes twice counts once.
     """
     from dlcca.numerics import compiled
 
