@@ -141,7 +141,9 @@ def tune(views: Any, *, start: Any = None, random_state: Any = 0) -> Tuned:
     -------
     Tuned, with ``options`` for ``LocalCCA(**options)``, ``settings``, ``curves``, ``cost`` and `Tuned.plot`
     """
-    settings = _settings(start)
+    if hasattr(start, "get_params"):
+        start = {name: value for name, value in start.get_params().items() if name in OPTIONS}
+    settings = start if isinstance(start, Settings) else Settings.from_options(**(start or {}))
     in_step = isinstance(views, Views)
     given: dict[str, Any] = dict(zip(views.names, views.arrays, strict=True)) if in_step else named(views)
     n = min((np.shape(X)[0] for X in given.values()), default=0)
@@ -183,13 +185,6 @@ def tune_sample(views: Any, segments: NDArray[np.int64], n: int, start: Settings
     )
 
 
-def _settings(start: Any) -> Settings:
-    """The settings to begin with."""
-    if hasattr(start, "get_params"):
-        start = {name: value for name, value in start.get_params().items() if name in OPTIONS}
-    return start if isinstance(start, Settings) else Settings.from_options(**(start or {}))
-
-
 def rows_to_read(n: int, settings: Settings) -> NDArray[np.int64]:
     """All of n rows, or stretches spread over them; an error if neighborhoods were given as rows."""
     if not isinstance(settings.neighborhoods.kind, str):
@@ -209,20 +204,15 @@ def _matched(trials: Trials, chosen: dict[str, Any], n: int) -> dict[str, Any]:
 def _search_by_state(
     views: Views, start: Settings, n: int, _segments: NDArray, rng: np.random.Generator
 ) -> tuple[StateTrials | TimeTrials, dict[str, Curve]]:
-    tried = _candidates({**STATE, "fusion": _fusions(views, start)}, start)
+    first = {name: values[0] for name, values in STATE.items()} | {"window": 8, "fusion": "auto"}
+    default = settle(start.with_options(**first), views.present).settings.kernel.fusion
+    fusions = (default, *(fusion for fusion in STATE["fusion"] if fusion != default))
+    tried = _candidates({**STATE, "fusion": fusions}, start)
     usual, *others = tried["n_neighbors"]
     tried["n_neighbors"] = (min(usual, views.n // 2), *(k for k in others if k <= views.n // 4))
     trials = StateTrials(views, start.with_options(window=8), n, max(tried["n_neighbors"]), rng)
     margins = {name: margin_of(FUSION_MARGIN if name == "fusion" else STATE_MARGIN, views.n) for name in tried}
     return trials, descent(tried, trials.criterion, margins)
-
-
-def _fusions(views: Views, start: Settings) -> tuple[Any, ...]:
-    """Those of `STATE`, the default for these views first."""
-    usual = {name: values[0] for name, values in STATE.items()}
-    settled = settle(start.with_options(**{**usual, "window": 8, "fusion": "auto"}), views.present).settings
-    default = settled.kernel.fusion
-    return (default, *(fusion for fusion in STATE["fusion"] if fusion != default))
 
 
 def _search_in_time(

@@ -148,18 +148,10 @@ def coverage_radius(distances: NDArray, X_L: NDArray) -> float:
 
 
 def cover(views: list[NDArray], radii: list[float], nearest: NDArray, most: int) -> NDArray[np.int64]:
-    """Rows that bring all others within the coverage radius of a landmark, the farthest first.
+    """At most so many rows that bring all others within the coverage radius of a landmark, the farthest first.
 
-    Parameters
-    ----------
-    views : K arrays (n, d_v)
-    radii : K
-    nearest : (n,) the rows' distance to the landmarks there are, the largest over the views, in units of the radius
-    most : rows taken at most
-
-    Returns
-    -------
-    rows : (a,), a <= most
+    ``views`` are K arrays (n, d_v) with their K radii; ``nearest`` (n,) is the rows' distance to the landmarks there
+    are, the largest over the views, in units of the radius.
     """
     left = np.array(nearest, dtype=np.float64)
     taken: list[int] = []
