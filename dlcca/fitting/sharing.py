@@ -15,10 +15,9 @@ from dlcca.engine.stage import Blocks, Stage
 from dlcca.fitting import landmarks, neighborhood_rows, neighbors
 from dlcca.fitting.job import Job
 from dlcca.trust.components import n_directions
-from dlcca.trust.quality import Common
+from dlcca.trust.quality import Chance, Common
 from dlcca.trust.sharing import (
     AtLandmarks,
-    Chance,
     at_landmarks,
     between_landmarks,
     chance_of,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,12 @@ from dlcca.estimator import LocalCCA, in_step
 from dlcca.model import Model
 from dlcca.numerics.coordinates import signs
 from dlcca.numerics.distances import linked_distances
-from dlcca.numerics.fusion import balanced_spectrum
-from dlcca.numerics.kernels import choose_bandwidth, extend, relative_rows, sparse_rows
+from dlcca.numerics.eigensolvers import gram
+from dlcca.numerics.fusion import Degrees, Fusion
+from dlcca.numerics.kernels import balanced, choose_bandwidth, extend, relative_rows, sparse_rows
 from dlcca.numerics.neighbors import joint_neighbors
 from dlcca.numerics.topk import nearest_links
+from dlcca.trust.lags import spread
 from dlcca.trust.private import common_variates, spread_apart, standardised, standards, unmoved
 from dlcca.views import Views, checked
 
@@ -54,10 +56,7 @@ class PrivatePart:
             raise DataError(f"view {self.of!r} is missing, and this is its private part; give it.")
         Z = self.common.model_.coordinates(views.arrays)
         functions = self.model.coordinates([(X - self.origin) @ self.directions])
-        E = standardised(functions, Z, self.places, self.mean, self.root)
-        made = np.full((n, E.shape[1]), np.nan, X.dtype)
-        made[rows] = E
-        return made
+        return spread(standardised(functions, Z, self.places, self.mean, self.root).astype(X.dtype), rows, n)
 
 
 def private(model: LocalCCA, views: Any, of: Any, *, n_components: int = 2) -> PrivatePart:
@@ -89,7 +88,9 @@ def private(model: LocalCCA, views: Any, of: Any, *, n_components: int = 2) -> P
     some = np.union1d(np.linspace(0, len(X) - 1, min(len(X), MOST_ROWS)).astype(np.int64), at)
     at = np.searchsorted(some, at)
     Z = model.model_.coordinates([V[some] for V in aligned.present])
-    origin, directions = _leading(X[some])
+    origin = X[some].mean(axis=0)
+    _, S, Vt = np.linalg.svd(X[some] - origin, full_matrices=False)
+    directions = Vt[:MOST_DIRECTIONS][S[:MOST_DIRECTIONS] > 1e-6 * S[0]].T  # those without extent are left out
     P = (X[some] - origin) @ directions
     functions, Phi = _functions_of(P, at, n_components, model)
     neighbors = joint_neighbors([P], at, min(len(P), max(NEIGHBORS, FOR_EACH_LANDMARK * len(P) // len(at))))
@@ -102,10 +103,10 @@ def private(model: LocalCCA, views: Any, of: Any, *, n_components: int = 2) -> P
             "private coordinate goes with what is common."
         )
     c = c * signs(Phi @ c)
-    functions = Model(**{**vars(functions), "values": [functions.values[0] @ c], "scale": np.ones(n_components)})
+    functions = replace(functions, values=[functions.values[0] @ c], scale=np.ones(n_components))
     mean, root = standards(Phi @ c, Z, Z[at])
     part = PrivatePart(name, np.empty(0), shared, model, functions, origin, directions, Z[at], mean, root)
-    return PrivatePart(**{**vars(part), "embedding": part.transform(views)})
+    return replace(part, embedding=part.transform(views))
 
 
 def _name_of(of: Any, views: Views) -> str:
@@ -114,14 +115,6 @@ def _name_of(of: Any, views: Views) -> str:
     if of not in views.names:
         raise SettingsError(f"of={of!r} is no view of the model; {suggest(str(of), views.names)}")
     return str(of)
-
-
-def _leading(X: NDArray) -> tuple[NDArray, NDArray]:
-    """The mean (d,) and leading directions (d, p) of a view (n, d), those without extent left out."""
-    origin = X.mean(axis=0)
-    _, S, Vt = np.linalg.svd(X - origin, full_matrices=False)
-    kept = S[:MOST_DIRECTIONS] > 1e-6 * S[0]
-    return origin, Vt[:MOST_DIRECTIONS][kept].T
 
 
 def _functions_of(P: NDArray, at: NDArray[np.int64], q: int, model: LocalCCA) -> tuple[Model, NDArray]:
@@ -135,8 +128,8 @@ def _functions_of(P: NDArray, at: NDArray[np.int64], q: int, model: LocalCCA) ->
     D = linked_distances(P, points, F, links)
     sigma = choose_bandwidth(D, "quantile")
     W = sparse_rows(relative_rows(D, sigma), links, m)
-    spectrum = balanced_spectrum(W, count)
-    Phi = extend(W, spectrum.weights, spectrum.values)
+    A, C = balanced(W)
+    _, (values,) = Fusion().from_grams({(0, 0): gram(A, A)}, count, Degrees(len(P), [C]))
     made = Model(
         names=("components",),
         fusion="alternating",  # links to the nearest landmarks, as here
@@ -144,8 +137,8 @@ def _functions_of(P: NDArray, at: NDArray[np.int64], q: int, model: LocalCCA) ->
         points=[points],
         factors=[np.array(F)],
         units=np.array([sigma]),
-        weights=[spectrum.weights],
-        values=[spectrum.values],
+        weights=[np.ones(m)],
+        values=[values],
         scale=np.ones(count),
     )
-    return made, Phi
+    return made, extend(W, np.ones(m), values)

@@ -11,7 +11,9 @@ import re
 import time
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -139,13 +141,19 @@ def tune(views: Any, *, start: Any = None, random_state: Any = 0) -> Tuned:
     -------
     Tuned, with ``options`` for ``LocalCCA(**options)``, ``settings``, ``curves``, ``cost`` and `Tuned.plot`
     """
-    settings = _settings(start)
-    given = dict(zip(views.names, views.arrays, strict=True)) if isinstance(views, Views) else named(views)
+    if hasattr(start, "get_params"):
+        start = {name: value for name, value in start.get_params().items() if name in OPTIONS}
+    settings = start if isinstance(start, Settings) else Settings.from_options(**(start or {}))
+    in_step = isinstance(views, Views)
+    given: dict[str, Any] = dict(zip(views.names, views.arrays, strict=True)) if in_step else named(views)
     n = min((np.shape(X)[0] for X in given.values()), default=0)
     rows = rows_to_read(n, settings)
-    whole = len(rows) == n  # views of different lengths are then refused
-    sample = given if whole else {name: _at(X, rows) for name, X in given.items()}
-    return tune_sample(sample, unbroken([rows], getattr(views, "segments", None)), n, settings, random_state)
+    if len(rows) < n:  # else all are given, because views of different lengths are refused
+        of_rows = {
+            name: getattr(X, "oindex", getattr(X, "iloc", X)) for name, X in given.items()
+        }  # Zarr, tables, others
+        given = {name: np.asarray(X[rows]) for name, X in of_rows.items()}
+    return tune_sample(given, unbroken([rows], getattr(views, "segments", None)), n, settings, random_state)
 
 
 def tune_sample(views: Any, segments: NDArray[np.int64], n: int, start: Settings, random_state: Any = 0) -> Tuned:
@@ -177,13 +185,6 @@ def tune_sample(views: Any, segments: NDArray[np.int64], n: int, start: Settings
     )
 
 
-def _settings(start: Any) -> Settings:
-    """The settings to begin with."""
-    if hasattr(start, "get_params"):
-        start = {name: value for name, value in start.get_params().items() if name in OPTIONS}
-    return start if isinstance(start, Settings) else Settings.from_options(**(start or {}))
-
-
 def rows_to_read(n: int, settings: Settings) -> NDArray[np.int64]:
     """All of n rows, or stretches spread over them; an error if neighborhoods were given as rows."""
     if not isinstance(settings.neighborhoods.kind, str):
@@ -191,16 +192,11 @@ def rows_to_read(n: int, settings: Settings) -> NDArray[np.int64]:
     return some_rows(n, MOST_ROWS, WINDOWED_STRETCH if settings.neighborhoods.kind == "time" else STRETCH)
 
 
-def _at(X: Any, rows: NDArray[np.int64]) -> NDArray:
-    """Some rows of an array, be it NumPy's, Dask's, Zarr's or a table."""
-    return np.asarray(getattr(X, "oindex", getattr(X, "iloc", X))[rows])
-
-
 def _matched(trials: Trials, chosen: dict[str, Any], n: int) -> dict[str, Any]:
     """Rows among which the chosen number of neighbours is searched, so that they match the reach of the kernel."""
-    settled = trials.settled(chosen)
     if "n_neighbors" not in chosen or trials.settings.neighborhoods.neighbor_rows != "auto":
         return {}
+    settled = trials.settled(chosen)
     rows = matched_rows(int(chosen["n_neighbors"]), trials.n_landmarks(settled), int(settled.kernel.n_links))
     return {"neighbor_rows": rows if rows < n else "all"}
 
@@ -208,20 +204,15 @@ def _matched(trials: Trials, chosen: dict[str, Any], n: int) -> dict[str, Any]:
 def _search_by_state(
     views: Views, start: Settings, n: int, _segments: NDArray, rng: np.random.Generator
 ) -> tuple[StateTrials | TimeTrials, dict[str, Curve]]:
-    tried = _candidates({**STATE, "fusion": _fusions(views, start)}, start)
+    first = {name: values[0] for name, values in STATE.items()} | {"window": 8, "fusion": "auto"}
+    default = settle(start.with_options(**first), views.present).settings.kernel.fusion
+    fusions = (default, *(fusion for fusion in STATE["fusion"] if fusion != default))
+    tried = _candidates({**STATE, "fusion": fusions}, start)
     usual, *others = tried["n_neighbors"]
     tried["n_neighbors"] = (min(usual, views.n // 2), *(k for k in others if k <= views.n // 4))
     trials = StateTrials(views, start.with_options(window=8), n, max(tried["n_neighbors"]), rng)
     margins = {name: margin_of(FUSION_MARGIN if name == "fusion" else STATE_MARGIN, views.n) for name in tried}
     return trials, descent(tried, trials.criterion, margins)
-
-
-def _fusions(views: Views, start: Settings) -> tuple[Any, ...]:
-    """Those of `STATE`, the default for these views first."""
-    usual = {name: values[0] for name, values in STATE.items()}
-    settled = settle(start.with_options(**{**usual, "window": 8, "fusion": "auto"}), views.present).settings
-    default = settled.kernel.fusion
-    return (default, *(fusion for fusion in STATE["fusion"] if fusion != default))
 
 
 def _search_in_time(
@@ -255,17 +246,11 @@ def descent(
     tried: Mapping[str, tuple[Any, ...]], criterion: Callable[[Options], float], margins: Mapping[str, float]
 ) -> dict[str, Curve]:
     """The curve of each option, one after the other; the rest are as chosen before, or at their defaults."""
-    best = {name: values[0] for name, values in tried.items()}
-    curves, known = {}, {}
+    best, curves = {name: values[0] for name, values in tried.items()}, {}
+    worth = cache(lambda *values: criterion(dict(zip(tried, values, strict=True))))
     for name, values in tried.items():
-        worth = []
-        for value in values:
-            options = {**best, name: value}
-            key = tuple(options.values())
-            if key not in known:
-                known[key] = criterion(options)
-            worth.append(known[key])
-        curves[name] = _chosen(name, values, worth, margins[name])
+        found = [worth(*{**best, name: value}.values()) for value in values]
+        curves[name] = _chosen(name, values, found, margins[name])
         best[name] = curves[name].chosen
     return curves
 
@@ -305,10 +290,9 @@ def with_options(text: str, options: Mapping[str, Any], store: str | None = None
         section, key = OPTIONS[name]
         wanted.setdefault(section, {})[key] = value
         made = _with_line(made, section, f"{key} = {_toml(value)}")
-    try:
+    written: dict[str, Any] = {}
+    with suppress(tomllib.TOMLDecodeError):
         written = tomllib.loads(made)
-    except tomllib.TOMLDecodeError:
-        written = {}
     if written != wanted:  # as of a section that is written in one line
         said = ", ".join(f"[{OPTIONS[name][0]}] {OPTIONS[name][1]} = {_toml(v)}" for name, v in options.items())
         said += "" if store is None else f", [store] path = {store!r}"

@@ -18,7 +18,7 @@ from dlcca.settings.fit import Settings
 from dlcca.trust.components import Basis, basis, leading, n_directions
 from dlcca.trust.quality import LEVEL, Common
 from dlcca.trust.sharing import FEWEST_SURROGATES, at_landmarks, bases_of, chance_from, common_of, compared_of
-from dlcca.trust.surrogates import Compared
+from dlcca.trust.surrogates import Bases, Compared
 from dlcca.trust.view_sets import adjusted, beyond_chance, exactly, in_common, rest_test
 from dlcca.views import checked
 
@@ -122,8 +122,8 @@ def who_shares(model: LocalCCA, views: Any) -> Sharing:
             exact = not any(set(S) < set(larger) for larger in undecided)
             found.append(SharedPart(tuple(names[v] for v in S), e, p[S], held, exact))
     of_pairs = [
-        PairShares((names[u], names[v]), common.found, common.p, common.dimensions, float(np.median(common.strength)))
-        for (u, v), common in pairs.items()
+        PairShares((names[u], names[v]), x.found, x.p, x.dimensions, float(np.median(x.strength)))
+        for (u, v), x in pairs.items()
     ]
     return Sharing(names, of_pairs, found, _carried(looked, model, bases))
 
@@ -158,6 +158,9 @@ class _Looked:
         near = self.neighbors(S)
         return [leading(X[near], n_directions(near.shape[1])).scores for X in self.of(S)]
 
+    def bases(self, S: Set, k: int) -> tuple[Bases, int]:
+        return bases_of(self.of(S), k, self.settings, self.segments, self.given)
+
     def neighbors(self, S: Set) -> NDArray[np.int64]:
         """Rows (m, k): those near in these views, if it is by state; a window of time is one for all."""
         if self.given is not None:
@@ -186,13 +189,13 @@ def _pairs(looked: _Looked) -> dict[Set, Common]:
     every = list(combinations(range(len(looked.arrays)), 2))
     near = {S: looked.neighbors(S) for S in every}
     k = near[every[0]].shape[1]
-    tests = {S: compared_of(looked.of(S), k, looked.settings, looked.segments, looked.given) for S in every}
+    tests = {S: compared_of(looked.of(S), *looked.bases(S, k)) for S in every}
     p = _p_values([_unbounded(found) if against == "speeds" else found for _, found, against in tests.values()])
-    made: dict[Set, Common] = {}
-    for S, (surrogates, _, against), p_S in zip(every, tests.values(), p, strict=True):
-        chance = chance_from(surrogates, against, p_S, k)
-        made[S] = common_of(chance, at_landmarks(looked.of(S), near[S], np.zeros((len(near[S]), 2), np.int64)))
-    return made
+    ranks = np.zeros((len(looked.rows), 2), np.int64)
+    return {
+        S: common_of(chance_from(shifted, against, p_S, k), at_landmarks(looked.of(S), near[S], ranks))
+        for (S, (shifted, _, against)), p_S in zip(tests.items(), p, strict=True)
+    }
 
 
 def _unbounded(test: Compared) -> Compared:
@@ -216,7 +219,10 @@ def _add_sets(
     worth = [S for S in every if all(part in sets for part in combinations(S, size - 1))]
     # Views that repeat themselves are as much alike when shifted, and no other test is known for more than two.
     steady = [S for S in worth if any(pairs[pair].against != "shifted" for pair in combinations(S, 2))]
-    tests = {S: _rest_tests(looked, S) for S in worth if S not in steady}
+    tests: dict[Set, list[Compared]] = {}
+    for S in (S for S in worth if S not in steady):  # each view against what the others share
+        bases, places = looked.bases(S, looked.neighbors(S).shape[1])
+        tests[S] = [rest_test(bases, places, size, v, no_room=BLIND) for v in range(size)]
     blind = [S for S, found in tests.items() if any(len(test.surrogates) < FEWEST_SURROGATES for test in found)]
     able = [S for S in tests if S not in blind]
     found = iter(_p_values([test for S in able for test in tests[S]]))
@@ -229,13 +235,6 @@ def _add_sets(
             if count := min(most, _dimensions(looked, S, samples, decided)):
                 sets[S] = count
     return steady + blind
-
-
-def _rest_tests(looked: _Looked, S: Set) -> list[Compared]:
-    """Each view of a set against what the others share."""
-    k = looked.neighbors(S).shape[1]
-    bases, places = bases_of(looked.of(S), k, looked.settings, looked.segments, looked.given)
-    return [rest_test(bases, places, len(S), v, no_room=BLIND) for v in range(len(S))]
 
 
 def _dimensions(looked: _Looked, S: Set, samples: float, decided: float) -> int:

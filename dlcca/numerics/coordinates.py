@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.numerics import potential
-from dlcca.numerics.kernels import Kernel, extend
+from dlcca.numerics.kernels import Grams, Kernel, extend
 from dlcca.numerics.landmarks import evenly
 
 Readout = Mapping[str, NDArray[np.float64]]
@@ -45,7 +45,7 @@ class Landmarks:
     """What is known when coordinates are fitted."""
 
     rows: Sequence[Kernel]  # per kernel, (m, m) kernel rows of the landmarks, up to a factor of each row
-    grams: potential.Grams  # by pairs of kernels, (m, m) products of the balanced kernels; none without `needs_grams`
+    grams: Grams  # by pairs of kernels, (m, m) products of the balanced kernels; none without `needs_grams`
     columns: Sequence[NDArray]  # per kernel, (m,) column sums of the kernel whose rows sum to one; likewise
 
 
@@ -188,16 +188,9 @@ class Change:
 def rotation(new: NDArray, old: NDArray, *, only_signs: bool = False) -> NDArray[np.float64]:
     r"""The orthogonal R that makes ``new @ R`` most like ``old``, :math:`\min_R |E' R - E|_F` (Procrustes).
 
-    It keeps the origin and the scale, as a fitted model must. With :math:`E'^T E = U S V^T`, :math:`R = U V^T`.
-
-    Parameters
-    ----------
-    new, old : (n, q) coordinates of the same rows; rows with NaN in either are left out
-    only_signs : turn axes around only; R is then diagonal, with entries 1 and -1
-
-    Returns
-    -------
-    R : (q, q)
+    It keeps the origin and the scale, as a fitted model must. With :math:`E'^T E = U S V^T`, :math:`R = U V^T` (q, q).
+    Of the coordinates (n, q) of the same rows those with NaN in either are left out. With ``only_signs`` axes are only
+    turned around; R is then diagonal, with entries 1 and -1.
     """
     A, B = _both_known(new, old)
     if only_signs:
@@ -210,11 +203,16 @@ def change(new: NDArray, old: NDArray) -> Change:
     """How much coordinates (n, q) of the same rows differ; rows with NaN in either are left out."""
     A, B = _both_known(new, old)
     about = B - B.mean(axis=0) if len(B) else B
+    correlations = np.full(A.shape[1], np.nan)
+    if len(A) > 1:
+        a = A - A.mean(axis=0)
+        size = np.sqrt((a**2).sum(axis=0) * (about**2).sum(axis=0))
+        np.divide((a * about).sum(axis=0), size, out=correlations, where=size > 0)
     total, moved = (about**2).sum(), ((A - B) ** 2).sum(axis=1)
     unit = np.sqrt(total / len(B)) if total > 0 else 1.0
     return Change(
         r2=float(1 - moved.sum() / total) if total > 0 else float("nan"),
-        correlations=_correlations(A, B),
+        correlations=correlations,
         relative=float(np.sqrt(moved.mean()) / unit) if len(B) else 0.0,
         largest=float(np.sqrt(moved.max(initial=0.0)) / unit),
         rows=len(B),
@@ -226,11 +224,3 @@ def _both_known(new: NDArray, old: NDArray) -> tuple[NDArray[np.float64], NDArra
         raise ValueError(f"coordinates {new.shape} and {old.shape} are not of the same rows and axes")
     known = np.isfinite(new).all(axis=1) & np.isfinite(old).all(axis=1)
     return np.asarray(new[known], np.float64), np.asarray(old[known], np.float64)
-
-
-def _correlations(A: NDArray, B: NDArray) -> NDArray[np.float64]:
-    if len(A) < 2:
-        return np.full(A.shape[1], np.nan)
-    a, b = A - A.mean(axis=0), B - B.mean(axis=0)
-    size = np.sqrt((a**2).sum(axis=0) * (b**2).sum(axis=0))
-    return np.divide((a * b).sum(axis=0), size, out=np.full(A.shape[1], np.nan), where=size > 0)

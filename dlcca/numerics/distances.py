@@ -32,17 +32,8 @@ FEW_LINKS = 1 << 19
 def landmark_distances(X: NDArray, X_L: NDArray, F: NDArray) -> NDArray:
     r"""Distances of every sample to every landmark, under the landmark's metric (Algorithm 2, step 3).
 
-    :math:`D_{ji} = |F_i^T (x_j - x_i)|^2`
-
-    Parameters
-    ----------
-    X : (n, d) samples
-    X_L : (m, d) landmarks
-    F : (m, d, r) factors of their metrics
-
-    Returns
-    -------
-    D : (n, m)
+    :math:`D_{ji} = |F_i^T (x_j - x_i)|^2` (n, m), of samples X (n, d), landmarks X_L (m, d) and the factors F (m, d, r)
+    of their metrics.
     """
     m, d, r = F.shape
     centre = X_L.mean(axis=0)  # keeps the projections small, so that their differences keep their digits
@@ -79,56 +70,35 @@ def _panel(X_L: NDArray, F: NDArray, dtype: np.dtype) -> NDArray:
 
 
 def linked_distances(X: NDArray, X_L: NDArray, F: NDArray, links: NDArray[np.integer]) -> NDArray:
-    """Distances of each sample to a few landmarks only; compiled where there are many.
+    """Distances (n, s) of each sample to the few landmarks that it is linked to; compiled where there are many.
 
-    Parameters
-    ----------
-    X, X_L, F : as in `landmark_distances`
-    links : (n, s) the landmarks of each sample
-
-    Returns
-    -------
-    D : (n, s), in the order of the links
+    X, X_L and F as in `landmark_distances`; the distances are in the order of the ``links`` (n, s).
     """
+    dtype = np.result_type(X, F)
+    D = np.empty(links.size, dtype=dtype)
     if links.size > FEW_LINKS:
-        return _compiled_linked_distances(X, X_L, F, links)
-    m = len(X_L)
+        from dlcca.numerics import compiled
+
+        X, X_L, F = (np.ascontiguousarray(A, dtype=dtype) for A in (X, X_L, F))
+        by_landmark = compiled.order_by_landmark(np.ascontiguousarray(links, np.int32), len(X_L))
+        compiled.linked_distances(X, X_L, F, by_landmark, links.shape[1], D)
+        return D.reshape(links.shape)
     flat = links.ravel()
     order = np.argsort(flat, kind="stable")  # all the samples of a landmark side by side: one product for each
-    edges = np.searchsorted(flat[order], np.arange(m + 1))
-    D = np.empty(flat.size, dtype=np.result_type(X, F))
-    for i in range(m):
+    edges = np.searchsorted(flat[order], np.arange(len(X_L) + 1))
+    for i in range(len(X_L)):
         here = order[edges[i] : edges[i + 1]]
         if len(here):
             D[here] = np.square((X[here // links.shape[1]] - X_L[i]) @ F[i]).sum(axis=1)
     return D.reshape(links.shape)
 
 
-def _compiled_linked_distances(X: NDArray, X_L: NDArray, F: NDArray, links: NDArray[np.integer]) -> NDArray:
-    from dlcca.numerics import compiled
-
-    dtype = np.result_type(X, F)
-    X, X_L, F = (np.ascontiguousarray(A, dtype=dtype) for A in (X, X_L, F))
-    D = np.empty(links.shape, dtype=dtype)
-    by_landmark = compiled.order_by_landmark(np.ascontiguousarray(links, np.int32), len(X_L))
-    compiled.linked_distances(X, X_L, F, by_landmark, links.shape[1], D.reshape(-1))
-    return D
-
-
 def middle_distances(X: NDArray, factor_at: Callable[[NDArray], NDArray]) -> NDArray:
     r"""Distances of all pairs under the metric at their middle point (Algorithm 1, step 1).
 
     :math:`D_{ij} = (x_i - x_j)^T A(\bar x_{ij}) (x_i - x_j)` with :math:`\bar x_{ij} = (x_i + x_j)/2`: n(n-1)/2
-    metrics, so for small n only.
-
-    Parameters
-    ----------
-    X : (n, d)
-    factor_at : gives the factors (p, d, r) of the metric at p points (p, d)
-
-    Returns
-    -------
-    D : (n, n), symmetric, zero on the diagonal
+    metrics, so for small n only. D (n, n) is symmetric, with zeros on the diagonal. ``factor_at`` gives the factors
+    (p, d, r) of the metric at p points (p, d).
     """
     n = len(X)
     D = np.zeros((n, n), dtype=X.dtype)
@@ -139,16 +109,9 @@ def middle_distances(X: NDArray, factor_at: Callable[[NDArray], NDArray]) -> NDA
 
 
 def end_distances(X: NDArray, F: NDArray) -> NDArray:
-    r"""Distances of all pairs, the metrics of both ends averaged: :math:`Q_{ij}` of Section VII-A.
+    r"""Distances of all pairs, the metrics of both ends averaged: :math:`Q_{ij}` of Section VII-A, (n, n), symmetric.
 
-    Parameters
-    ----------
-    X : (n, d)
-    F : (n, d, r) factor at every sample
-
-    Returns
-    -------
-    Q : (n, n), symmetric
+    From samples X (n, d) and the factor F (n, d, r) at every sample.
     """
     D = landmark_distances(X, X, F)
     return (D + D.T) / 2
@@ -180,16 +143,10 @@ def equalized(parts: Iterable[NDArray]) -> Axes | None:
     along every axis (:math:`\Sigma^{-1/2}`) noise and curvature would decide instead; this is half the way. Local CCA
     itself does not depend on such a map.
 
-    Parameters
-    ----------
-    parts : arrays (m_g, d) of landmarks in a fixed order; all of them together have the covariance Σ
-
-    Returns
-    -------
-    Axes, along which the landmarks have a total variance of 1; None for views that are too wide, or never change
+    ``parts`` are arrays (m_g, d) of landmarks in a fixed order; all of them together have the covariance Σ. Along the
+    axes they have a total variance of 1. None for views that are too wide, or never change.
     """
-    origin = np.zeros(0)
-    count, total, squares = 0, np.zeros(0), np.zeros(0)
+    count, origin, total, squares = 0, np.zeros(0), np.zeros(0), np.zeros(0)
     for P in parts:
         if P.shape[1] > MOST_CHANNELS:
             return None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -66,8 +66,11 @@ def largest_eigenpairs(
     X : (m, count) with :math:`X^T G X = I`; zeros for the zeros
     """
     b = width(count)
-    if m <= 4 * b:  # a few products give the matrix itself
-        return _dense(apply, m, count, weigh)
+    if m <= 4 * b:  # a few products give the matrices themselves
+        B, B_inverse = (np.eye(m), np.eye(m)) if weigh is None else square_root(in_columns(weigh, m, b))
+        T = B.T @ in_columns(apply, m, b) @ B
+        lam, U = np.linalg.eigh((T + T.T) / 2)
+        return lam[::-1][:count], B_inverse @ U[:, ::-1][:, :count]
     fitting = BASIS_BYTES // (8 * m * (1 if weigh is None else 2))
     basis = _Basis(apply, weigh, m, most=min(m, max(2 * count + LEAST_BLOCKS * b, fitting)))
     rng = np.random.default_rng(0)  # the same start every time
@@ -78,11 +81,12 @@ def largest_eigenpairs(
         residuals = basis.residuals(following, Y[:, :count])
         if basis.size >= count and (residuals <= TOLERANCE * lam[0]).all():
             return lam[:count], basis.V @ Y[:, :count]
-        if not following.width:  # the space holds all that its start leads to, and is still too small
+        if not len(following.R):  # the space holds all that its start leads to, and is still too small
             following = basis.orthonormal(rng.standard_normal((m, b)))
-            if not following.width:
-                return _padded(lam, basis.V @ Y, count)
-        if basis.size + following.width > basis.most:
+            if not len(following.R):
+                short = count - len(lam)
+                return np.pad(lam, (0, short)), np.pad(basis.V @ Y, ((0, 0), (0, short)))
+        if basis.size + len(following.R) > basis.most:
             basis.restart(lam, Y, following)
     raise SettingsError(
         f"solver='lanczos' has {int((residuals <= TOLERANCE * lam[0]).sum())} of {count} eigenpairs after {most_steps} "
@@ -91,17 +95,12 @@ def largest_eigenpairs(
     )
 
 
-@dataclass(frozen=True)
-class _Following:
+class _Following(NamedTuple):
     """An orthonormal block Q that goes into the basis next, with G Q, and the R of the block Q R it was made of."""
 
     Q: Block
     GQ: Block
     R: NDArray
-
-    @property
-    def width(self) -> int:
-        return self.Q.shape[1]
 
 
 class _Basis:
@@ -120,17 +119,13 @@ class _Basis:
     def V(self) -> Block:
         return self._V[:, : self.size]
 
-    @property
-    def GV(self) -> Block:
-        return self._GV[:, : self.size]
-
     def grow(self, following: _Following) -> _Following:
         """Take a block into the basis, and its image under H into T; what of the image lies outside, made orthonormal.
 
         The coefficients are taken against the whole basis and not the last two blocks only: T is then right after a
         restart too, and does not suffer when orthogonality is lost.
         """
-        new = slice(self.size, self.size + following.width)
+        new = slice(self.size, self.size + len(following.R))
         self._V[:, new], self._GV[:, new] = following.Q, following.GQ
         self.size = new.stop
         image = self.apply(following.GQ)
@@ -153,7 +148,7 @@ class _Basis:
 
     def restart(self, theta: NDArray, Y: NDArray, following: _Following) -> None:
         """Keep the leading Ritz vectors alone: as many as leave room for half the basis."""
-        keep = min(self.most // 2, self.most - 2 * following.width)
+        keep = min(self.most // 2, self.most - 2 * len(following.R))
         for first in range(0, len(self._V), 4096):  # in place, some rows at a time: there is no room for a copy
             part = slice(first, first + 4096)
             for basis in [self._V] if self.weigh is None else [self._V, self._GV]:
@@ -188,7 +183,7 @@ class _Basis:
         """The part of W outside the basis, and coefficients of the part within; in two goes, as one leaves a rest."""
         t = np.zeros((self.size, W.shape[1]))
         for _ in range(2):
-            rest = self.GV.T @ W
+            rest = self._GV[:, : self.size].T @ W
             W = W - self.V @ rest
             t += rest
         return W, t
@@ -202,14 +197,6 @@ def _split(W: Block, least: float) -> tuple[Block, NDArray]:
     return Q @ U[:, kept], size[kept, None] * Vt[kept]
 
 
-def _dense(apply: Product, m: int, count: int, weigh: Product | None) -> tuple[NDArray, NDArray]:
-    """The same from the matrices themselves."""
-    B, B_inverse = (np.eye(m), np.eye(m)) if weigh is None else square_root(in_columns(weigh, m, width(count)))
-    T = B.T @ in_columns(apply, m, width(count)) @ B
-    lam, U = np.linalg.eigh((T + T.T) / 2)
-    return lam[::-1][:count], B_inverse @ U[:, ::-1][:, :count]
-
-
 def in_columns(product: Product, m: int, b: int) -> NDArray:
     """The matrix (m, m) of a product with blocks, found b columns at a time."""
     identity = np.eye(m)
@@ -221,19 +208,6 @@ def square_root(G: NDArray) -> tuple[NDArray, NDArray]:
     lam, V = np.linalg.eigh((G + G.T) / 2)
     root = np.sqrt(np.where(lam > 1e-13 * lam[-1], lam, 0))
     return V * root, V * np.divide(1, root, out=np.zeros_like(root), where=root > 0)
-
-
-def _padded(lam: NDArray, X: Block, count: int) -> tuple[NDArray, Block]:
-    short = count - len(lam)
-    return np.pad(lam, (0, short)), np.pad(X, ((0, 0), (0, short)))
-
-
-def leading_pairs(A: Kernel, count: int, *, solver: str) -> tuple[NDArray, NDArray]:
-    """The largest eigenvalues of AᵀA, falling, with their vectors as columns (m, count)."""
-    m = A.shape[1]
-    if solver == "gram":
-        return largest_pairs(gram(A, A), count)
-    return largest_eigenpairs(lambda V: A.T @ (A @ V), m, count)
 
 
 def largest_pairs(G: NDArray, count: int) -> tuple[NDArray, NDArray]:

@@ -6,7 +6,7 @@ one kernel or one for each view, and how the eigenproblem is solved through the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,147 +19,42 @@ from dlcca.numerics.eigensolvers import (
     GRAM_STEPS,
     MOST_STEPS,
     SMALL,
-    gram,
     largest_eigenpairs,
     largest_of_all,
     largest_pairs,
-    leading_pairs,
     square_root,
 )
-from dlcca.numerics.kernels import Kernel, balanced, inverse_root, row_scaled
-
-
-@dataclass(frozen=True)
-class Spectrum:
-    """Eigenvalues with the trivial 1 first, and what a row needs to find its coordinates (see `coordinates.extend`)."""
-
-    eigenvalues: NDArray[np.float64]  # (q + 1,), falling
-    weights: NDArray[np.float64]  # (m,) of the landmarks, positive
-    values: NDArray[np.float64]  # (m, q) coordinates of the landmarks
-
-
-def landmark_spectrum(W: Kernel, q: int, *, solver: str = "gram") -> Spectrum:
-    r"""Diffusion coordinates from a kernel between n samples and m landmarks (Algorithm 2, step 4).
-
-    :math:`M = \Omega^{-1/2} W W^T \Omega^{-1/2}` is n x n (W has a row for each sample, the transpose of the
-    paper's), but with :math:`A = \Omega^{-1/2} W` its spectrum is that of the m x m matrix :math:`A^T A`: with
-    eigenpairs (u, λ) of the latter, :math:`\psi = A u / \sqrt\lambda`. The coordinates are :math:`\psi_l / \psi_0`.
-
-    Parameters
-    ----------
-    W : (n, m) dense or sparse
-    q : coordinates wanted, at most m - 1
-    solver : "gram" forms :math:`A^T A`; "lanczos" only multiplies by A
-
-    Returns
-    -------
-    Spectrum; its eigenvalue 0 is 1 to rounding, which is a check of all that came before
-    """
-    # Not W.sum: of a sparse float32 matrix it adds in float32, whatever dtype it is given.
-    s = W.T @ np.ones(W.shape[0])
-    omega = W @ s
-    lam, u = leading_pairs(row_scaled(W, inverse_root(omega)), q + 1, solver=solver)
-    # ψ_l(j)/ψ_0(j) = Σ_i W_ji u_li/√λ_l / Σ_i W_ji u_0i, and u_0 = s/√(Σ Ω): an average with weights W_ji s_i.
-    over_s = np.divide(1.0, s, out=np.zeros_like(s), where=s > 0)
-    values = u[:, 1:] * over_s[:, None] * np.sqrt(omega.sum()) * inverse_root(np.maximum(lam[1:], 0))
-    return Spectrum(lam, s, values)
-
-
-def balanced_spectrum(W: Kernel, q: int, *, solver: str = "gram") -> Spectrum:
-    """The same of the balanced kernel, whose coordinates do not depend on how densely landmarks lie.
-
-    Parameters as in `landmark_spectrum`; a row of W may carry a factor of its own.
-    """
-    A, C = balanced(W)
-    plain = landmark_spectrum(A, q, solver=solver)
-    return Spectrum(plain.eigenvalues, plain.weights * inverse_root(C), plain.values)
-
+from dlcca.numerics.kernels import Grams, inverse_root
 
 #: A product along a path of views: ((u, v, w), V) -> :math:`A_w^T A_v\, A_v^T A_u\, V`, from (m_u, b) to (m_w, b).
 Walk = Callable[[Sequence[int], NDArray], NDArray]
-
-
-@dataclass(frozen=True)
-class AlternatingSpectrum:
-    """Singular values with the trivial 1 first, and each view's own reading of the common coordinates."""
-
-    eigenvalues: NDArray[np.float64]  # (q + 1,), falling
-    values: list[NDArray[np.float64]]  # per view, (m_v, q) values of the landmarks
-
-
-def alternating_spectrum(kernels: Sequence[Kernel], q: int, *, solver: str = "gram") -> AlternatingSpectrum:
-    r"""Coordinates of what survives a step along every view.
-
-    A view's step is :math:`K_v = A_v A_v^T` with its balanced kernel :math:`A_v`: from a sample to its landmarks and
-    back. It is symmetric and doubly stochastic, so the product :math:`K_1 K_2 \cdots K_K` has the singular value 1 with
-    constant vectors, exactly; a function that some view cannot see is averaged away by that view's step. The singular
-    vectors follow from the m x m matrices :math:`A_u^T A_v` alone.
-
-    With Ψ the left singular vectors, view v reads them as :math:`K_v \Psi`: averages of landmark values under the
-    view's own kernel row. So every view alone gives the coordinates of a sample, and their mean is the embedding.
-
-    Parameters
-    ----------
-    kernels : K >= 2 arrays (n, m_v), dense or sparse; a row may have a factor of its own
-    q : coordinates wanted
-    solver : "gram" forms the m x m matrices; "lanczos" only multiplies by the kernels
-
-    Returns
-    -------
-    AlternatingSpectrum; the values are scaled so that each view's reading has mean square one over the n samples
-    """
-    halves = [balanced(W) for W in kernels]
-    A = [half for half, _ in halves]
-    n = A[0].shape[0]
-    if solver == "gram":
-        grams = {(u, v): gram(A[u], A[v]) for u, v in gram_pairs(len(A))}
-        S, onto, sizes = solve_grams(grams, q, n)
-    else:
-        S, onto, sizes = solve_walks(_walk(A), len(A), A[0].shape[1], q, n)
-    values = [landmark_values(t, C, size) for t, (_, C), size in zip(onto, halves, sizes, strict=True)]
-    return AlternatingSpectrum(S, values)
+#: Singular values (q + 1,), the trivial 1 first; and per view :math:`A_v^T \Psi` (m_v, q), with Ψ the left singular
+#: vectors, and the root mean square (q,) of its reading over the samples.
+Solved = tuple[NDArray, list[NDArray], list[NDArray]]
 
 
 def gram_pairs(K: int) -> list[tuple[int, int]]:
     """The pairs (u, v), u <= v, of views whose :math:`A_u^T A_v` the solution takes."""
-    own = [(v, v) for v in range(K)]
-    chain = [(v, v + 1) for v in range(K - 1)]
-    to_first = [(0, v) for v in range(2, K)]
-    return [*own, *chain, *to_first]
+    own_and_next = [*((v, v) for v in range(K)), *pairwise(range(K))]
+    return own_and_next + [(0, v) for v in range(2, K)]
 
 
-def solve_grams(
-    grams: Mapping[tuple[int, int], NDArray], q: int, n: int
-) -> tuple[NDArray, list[NDArray], list[NDArray]]:
-    r"""The spectrum from the m x m matrices of `gram_pairs`.
-
-    Returns
-    -------
-    S : (q + 1,) singular values
-    onto : per view, (m_v, q) :math:`A_v^T \Psi`
-    sizes : per view, (q,) root mean square of its reading over the n samples
-    """
+def solve_grams(grams: Grams, q: int, n: int) -> Solved:
+    """The spectrum of n samples from the m x m matrices of `gram_pairs`."""
     K, m = max(v for _, v in grams) + 1, len(grams[0, 0])
-    if m > SMALL:
-        with suppress(SettingsError):  # it did not converge: eigenvalues too close to each other
-            return solve_walks(_walk_by(grams), K, m, q, n, most_steps=GRAM_STEPS)
-    return _solve_whole(grams, K, q, n)
-
-
-def _walk_by(grams: Mapping[tuple[int, int], NDArray]) -> Walk:
-    """Products with the matrices themselves."""
 
     def walk(path: Sequence[int], V: NDArray) -> NDArray:
         for u, v in pairwise(path):
             V = grams[u, v].T @ V if (u, v) in grams else grams[v, u] @ V
         return V
 
-    return walk
+    if m > SMALL:
+        with suppress(SettingsError):  # it did not converge: eigenvalues too close to each other
+            return solve_walks(walk, K, m, q, n, most_steps=GRAM_STEPS)
+    return _solve_whole(grams, K, q, n)
 
 
-def _solve_whole(
-    grams: Mapping[tuple[int, int], NDArray], K: int, q: int, n: int
-) -> tuple[NDArray, list[NDArray], list[NDArray]]:
+def _solve_whole(grams: Grams, K: int, q: int, n: int) -> Solved:
     """All eigenpairs of the matrices, and the leading ones of their product."""
     chain = grams[0, 1]
     for v in range(1, K - 1):
@@ -176,9 +71,7 @@ def _solve_whole(
     return S, onto, sizes
 
 
-def solve_walks(
-    walk: Walk, K: int, m: int, q: int, n: int, most_steps: int = MOST_STEPS
-) -> tuple[NDArray, list[NDArray], list[NDArray]]:
+def solve_walks(walk: Walk, K: int, m: int, q: int, n: int, most_steps: int = MOST_STEPS) -> Solved:
     r"""What `solve_grams` returns, from products of the same matrices with blocks of vectors.
 
     With :math:`\Psi = A_1 c`, the eigenproblem :math:`K_1 \cdots K_K K_K \cdots K_1 \Psi = S^2 \Psi` of n-vectors is
@@ -204,22 +97,6 @@ def solve_walks(
     onto = [walk([0, v], c[:, 1:]) for v in way]
     sizes = [np.sqrt(np.einsum("mq,mq->q", t, walk([v, v], t)) / n) for v, t in zip(way, onto, strict=True)]
     return np.sqrt(np.maximum(squares, 0)), onto, sizes
-
-
-def _walk(A: list[Kernel]) -> Walk:
-    """Products with kernels in memory."""
-
-    def walk(path: Sequence[int], V: NDArray) -> NDArray:
-        for u, v in pairwise(path):
-            V = A[v].T @ (A[u] @ V)
-        return V
-
-    return walk
-
-
-def landmark_values(onto: NDArray, C: NDArray, size: NDArray) -> NDArray:
-    r"""Values of a view's landmarks, from :math:`A_v^T \Psi`, such that its reading has mean square one."""
-    return onto * inverse_root(C)[:, None] / np.where(size > 0, size, 1)
 
 
 @dataclass(frozen=True)
@@ -277,8 +154,14 @@ class Fusion:
         """The kernels whose products (m, m) `from_grams` takes, two by two."""
         return [(0, 0)]
 
-    def from_grams(self, grams: Mapping[tuple[int, int], NDArray], q: int, degrees: Degrees) -> Solution:
-        """Solve for q coordinates from the products of the kernels, whose columns have been scaled by the roots."""
+    def from_grams(self, grams: Grams, q: int, degrees: Degrees) -> Solution:
+        r"""Solve for q coordinates from the products of the kernels, whose columns have been scaled by the roots.
+
+        The step :math:`A A^T` is n x n (Algorithm 2, step 4: there A is :math:`\Omega^{-1/2} W`, whose W has a row for
+        each sample), but its spectrum is that of the m x m matrix :math:`A^T A`: with eigenpairs (u, λ) of the latter,
+        :math:`\psi = A u / \sqrt\lambda`. The coordinates are :math:`\psi_l / \psi_0`. The leading eigenvalue is 1 to
+        rounding, which is a check of all that came before.
+        """
         S, vectors = largest_pairs(grams[0, 0], q + 1)
         return S, [_single_values(S, vectors, degrees)]
 
@@ -289,7 +172,12 @@ class Fusion:
 
 
 def _single_values(S: NDArray, vectors: NDArray, degrees: Degrees) -> NDArray[np.float64]:
-    """Values (m, q) of the landmarks from the eigenpairs of a single kernel, the trivial one first."""
+    r"""Values (m, q) of the landmarks from the eigenpairs of a single kernel, the trivial one first.
+
+    With s the column sums of W and :math:`u_0 = s / \sqrt{\sum_i s_i^2}`, :math:`\psi_l(j)/\psi_0(j)` is
+    :math:`\sum_i W_{ji} u_{li}/\sqrt{\lambda_l}` over :math:`\sum_i W_{ji} u_{0i}`: an average with weights
+    :math:`W_{ji} s_i`. The balanced kernel has :math:`s = \sqrt C`.
+    """
     root, size, s = degrees.roots[0], np.sqrt(degrees.n), degrees.sums
     if s is not None:
         root, size = np.divide(1.0, s, out=np.zeros_like(s), where=s > 0), np.sqrt(s @ s)
@@ -312,7 +200,17 @@ class Average(Fusion):
 
 
 class Alternating(Fusion):
-    """A step along each view in turn, which averages away what is private to a view."""
+    r"""A step along each view in turn, which averages away what is private to a view.
+
+    A view's step is :math:`K_v = A_v A_v^T` with its balanced kernel :math:`A_v`: from a sample to its landmarks and
+    back. It is symmetric and doubly stochastic, so the product :math:`K_1 K_2 \cdots K_K` has the singular value 1 with
+    constant vectors, exactly; a function that some view cannot see is averaged away by that view's step. The singular
+    vectors follow from the m x m matrices :math:`A_u^T A_v` alone.
+
+    With Ψ the left singular vectors, view v reads them as :math:`K_v \Psi`: averages of landmark values under the
+    view's own kernel row. So every view alone gives the coordinates of a sample, and their mean is the embedding. The
+    values are scaled so that each view's reading has mean square one over the n samples.
+    """
 
     normalizations = ("balanced",)
     per_view = True
@@ -325,7 +223,7 @@ class Alternating(Fusion):
     def gram_pairs(self, K: int) -> list[tuple[int, int]]:
         return gram_pairs(K)
 
-    def from_grams(self, grams: Mapping[tuple[int, int], NDArray], q: int, degrees: Degrees) -> Solution:
+    def from_grams(self, grams: Grams, q: int, degrees: Degrees) -> Solution:
         return self._values(solve_grams(grams, q, degrees.n), degrees)
 
     def from_walk(self, walk: Walk, q: int, degrees: Degrees) -> Solution:
@@ -333,9 +231,10 @@ class Alternating(Fusion):
         return self._values(solve_walks(walk, K, m, q, degrees.n), degrees)
 
     @staticmethod
-    def _values(solved: tuple[NDArray, list[NDArray], list[NDArray]], degrees: Degrees) -> Solution:
-        S, onto, sizes = solved
-        return S, [landmark_values(t, C, size) for t, C, size in zip(onto, degrees.columns, sizes, strict=True)]
+    def _values(solved: Solved, degrees: Degrees) -> Solution:
+        S, *views = solved
+        known = zip(*views, degrees.columns, strict=True)
+        return S, [t * inverse_root(C)[:, None] / np.where(size > 0, size, 1) for t, size, C in known]
 
 
 #: By the name in settings.

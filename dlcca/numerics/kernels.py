@@ -5,7 +5,7 @@ There is one row per sample, dense over all landmarks or sparse over a few links
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 TILE_ROWS = 8192
 #: Kernel rows, one per sample and as wide as there are landmarks.
 Kernel = Any  # NDArray | scipy.sparse.csr_array
+#: Products of kernels (m_u, m_v), by their numbers.
+Grams = Mapping[tuple[int, int], NDArray]
 
 
 def kernel_rows(D: NDArray, sigma: float) -> NDArray:
@@ -37,14 +39,8 @@ def balanced(W: Kernel) -> tuple[Kernel, NDArray]:
     :math:`A = R\, C^{-1/2}` with R the kernel with rows that sum to one and C the diagonal of R's column sums. The
     step :math:`A A^T` is symmetric and doubly stochastic: its leading eigenvalue is 1 with a constant eigenvector.
 
-    Parameters
-    ----------
-    W : (n, m) dense or sparse; a factor of a row drops out
-
-    Returns
-    -------
-    A : (n, m) in float64
-    C : (m,) the diagonal; a landmark that no sample is linked to has zero
+    From W (n, m), dense or sparse, of which a factor of a row drops out: A (n, m) in float64, and the diagonal C (m,),
+    which is zero for a landmark that no sample is linked to.
     """
     W = W.astype(np.float64)
     R = row_scaled(W, 1 / np.asarray(W.sum(axis=1)).ravel())
@@ -77,32 +73,18 @@ def extend(W: Kernel, weights: NDArray, values: NDArray) -> NDArray[np.float64]:
     r"""Average of the landmarks' values, weighed by the kernel row and the landmarks' weights.
 
     :math:`\psi(j) = \sum_i W_{ji} b_i V_i \,/\, \sum_i W_{ji} b_i`. For the eigenvectors of `fusion` this is ψ_l/ψ_0
-    itself and not an approximation, so the training rows keep their coordinates. A factor of a row of W drops out.
+    itself and not an approximation, so the training rows keep their coordinates.
 
-    Parameters
-    ----------
-    W : (n, m) kernel rows, dense or sparse, none of them all zero
-    weights : (m,) b
-    values : (m, q) V
-
-    Returns
-    -------
-    Psi : (n, q)
+    Psi (n, q) from kernel rows W (n, m), dense or sparse, none of them all zero, of which a factor of a row drops out;
+    weights b (m,) and values V (m, q).
     """
-    W = _in_float64(W)
+    if sp.issparse(W):  # its own ``astype`` would take the time to change the order of the entries
+        W = sp.csr_array((W.data.astype(np.float64), W.indices, W.indptr), shape=W.shape)
+    W = W.astype(np.float64, copy=False)
     return (W @ (weights[:, None] * values)) / (W @ weights)[:, None]
 
 
-def _in_float64(W: Kernel) -> Kernel:
-    """The same entries; a sparse W keeps their order, which its own ``astype`` takes the time to change."""
-    if sp.issparse(W):
-        return sp.csr_array((W.data.astype(np.float64), W.indices, W.indptr), shape=W.shape)
-    return W.astype(np.float64)
-
-
-#: The rules by name; ``quantile`` is of all entries given, ``neighbor`` of each row's k-th smallest.
-RULES = ("median", "quantile", "neighbor", "slope")
-#: The rules that are quantiles: of which share.
+#: The rules that are quantiles, of which share: ``neighbor`` of each row's k-th smallest entry, others of all entries.
 QUANTILES = {"median": 0.5, "quantile": 0.2, "neighbor": 0.5}
 
 
@@ -116,11 +98,6 @@ def quantile_rule(D: NDArray, share: float = QUANTILES["quantile"]) -> float:
     return float(np.quantile(D, share))
 
 
-def neighbor_rule(D: NDArray, k: int = 8) -> float:
-    """The median over the rows of their k-th smallest distance."""
-    return median_rule(kth_smallest(D, k))
-
-
 def kth_smallest(D: NDArray, k: int = 8) -> NDArray:
     """Of every row; its largest where it is shorter."""
     k = min(k, D.shape[1])
@@ -128,14 +105,9 @@ def kth_smallest(D: NDArray, k: int = 8) -> NDArray:
 
 
 def slope_rule(D: NDArray, sigmas: NDArray | None = None) -> float:
-    """The σ at which log Σ exp(-D/σ) rises fastest with log σ.
+    """The σ at which log Σ exp(-D/σ) rises fastest with log σ, of rising candidates; see `sigma_grid` for the default.
 
     There the kernel is neither a set of isolated points (slope 0 for small σ) nor one blob (slope 0 for large σ).
-
-    Parameters
-    ----------
-    D : (n, m)
-    sigmas : candidates, rising; by default 60 from 1e-4 to 1e2 of the median of what is not zero
     """
     if sigmas is None:
         sigmas = sigma_grid(median_rule(beyond_rounding(D)))
@@ -143,7 +115,7 @@ def slope_rule(D: NDArray, sigmas: NDArray | None = None) -> float:
 
 
 def sigma_grid(median: float) -> NDArray[np.float64]:
-    """The values of σ that the slope rule tries."""
+    """The values of σ that the slope rule tries, from the median of the distances that are not zero."""
     return median * np.logspace(-4, 2, 60)
 
 
@@ -177,32 +149,11 @@ def choose_bandwidth(D: NDArray, rule: str) -> float:
 
 #: Up to so many products SciPy adds them up before numba would be imported.
 FEW_PRODUCTS = 1 << 24
-#: Entries below this share of the largest of their row join nothing: diffusion would not pass in any time.
+#: Products below this share of the largest possible join nothing: diffusion would not pass in any time.
 NOTHING = 1e-9
 
 
-def n_connected_components(kernels: Sequence[Kernel]) -> int:
-    """Pieces into which samples and landmarks fall, where diffusion passes along all of some kernels (n, m_v)."""
-    from scipy.sparse.csgraph import connected_components
-
-    joined = sp.hstack([_joins(W) for W in kernels], format="csr")
-    n, m = joined.shape
-    graph = sp.block_array([[None, joined], [sp.csr_array((m, n), dtype=bool), None]], format="csr")
-    _count, label = connected_components(graph, directed=False)
-    return len(np.unique(label[:n]))  # a landmark without a sample is no piece
-
-
-def _joins(W: Kernel) -> sp.csr_array:
-    if not sp.issparse(W):
-        return sp.csr_array(W > NOTHING * W.max(axis=1, keepdims=True))
-    W = sp.csr_array(W)
-    largest = np.repeat(W.max(axis=1).toarray().ravel(), np.diff(W.indptr))
-    kept = sp.csr_array((W.data > NOTHING * largest, W.indices, W.indptr), shape=W.shape)
-    kept.eliminate_zeros()
-    return kept
-
-
-def gram_components(grams: Mapping[tuple[int, int], NDArray]) -> NDArray[np.int64]:
+def gram_components(grams: Grams) -> NDArray[np.int64]:
     """Landmarks of each connected component, the largest first, from the Gram matrices (m_u, m_v) of kernels u <= v."""
     from scipy.sparse.csgraph import connected_components
 

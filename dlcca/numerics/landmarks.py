@@ -48,17 +48,9 @@ def candidates(n: int, m: int, rng: np.random.Generator) -> Rows:
 def farthest_points(X: NDArray, m: int, start: int) -> Rows:
     """Greedy cover: each new landmark is the sample farthest from those chosen before.
 
-    It reaches every corner of the data, noise included; `kmeans_plus_plus` follows the density instead.
-
-    Parameters
-    ----------
-    X : (n, d) samples
-    m : landmarks wanted
-    start : row of the first one
-
-    Returns
-    -------
-    rows : (m,) in order of choice; fewer when the data holds fewer distinct samples
+    It reaches every corner of the data, noise included; `kmeans_plus_plus` follows the density instead. Of samples
+    X (n, d), the row ``start`` is the first. Rows (m,) in order of choice; fewer when the data holds fewer distinct
+    samples.
     """
     space = _Space(X, start)
     chosen, gap = [start], space.gaps([start])[:, 0]
@@ -131,17 +123,9 @@ class Exclusion:
 
 
 def nearest_distances(X: NDArray, X_L: NDArray, exclusion: Exclusion | None = None) -> NDArray[np.float64]:
-    r"""Distance of each row to the nearest landmark, :math:`\min_i |x_j - x_i|`.
+    r"""Distance (n,) of each row X (n, d) to the nearest landmark X_L (m, d), :math:`\min_i |x_j - x_i|`.
 
-    Parameters
-    ----------
-    X : (n, d) rows
-    X_L : (m, d) landmarks
-    exclusion : which landmarks do not count, for rows of the fit; None if all count
-
-    Returns
-    -------
-    distances : (n,), infinite where no landmark counts
+    ``exclusion`` says which landmarks do not count, for rows of the fit; where none counts the distance is infinite.
     """
     found = np.empty(len(X))
     tile = max(1, TILE_ENTRIES // len(X_L))
@@ -154,12 +138,9 @@ def nearest_distances(X: NDArray, X_L: NDArray, exclusion: Exclusion | None = No
 
 
 def coverage_radius(distances: NDArray, X_L: NDArray) -> float:
-    """How far the rows of the fit lie from the landmarks: the 99.9 % quantile of their nearest distances.
+    """How far the rows of the fit lie from the landmarks X_L (m, d): the 99.9 % quantile of their `nearest_distances`.
 
-    Parameters
-    ----------
-    distances : (n,) from `nearest_distances`; what is not finite is left out
-    X_L : (m, d) landmarks
+    What is not finite of the distances (n,) is left out.
     """
     known = distances[np.isfinite(distances)]
     spread = float(np.sqrt(np.var(X_L, axis=0, dtype=np.float64).sum()))
@@ -167,18 +148,10 @@ def coverage_radius(distances: NDArray, X_L: NDArray) -> float:
 
 
 def cover(views: list[NDArray], radii: list[float], nearest: NDArray, most: int) -> NDArray[np.int64]:
-    """Rows that bring all others within the coverage radius of a landmark, the farthest first.
+    """At most so many rows that bring all others within the coverage radius of a landmark, the farthest first.
 
-    Parameters
-    ----------
-    views : K arrays (n, d_v)
-    radii : K
-    nearest : (n,) the rows' distance to the landmarks there are, the largest over the views, in units of the radius
-    most : rows taken at most
-
-    Returns
-    -------
-    rows : (a,), a <= most
+    ``views`` are K arrays (n, d_v) with their K radii; ``nearest`` (n,) is the rows' distance to the landmarks there
+    are, the largest over the views, in units of the radius.
     """
     left = np.array(nearest, dtype=np.float64)
     taken: list[int] = []

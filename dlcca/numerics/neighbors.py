@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.numerics.distances import squared_distances
-from dlcca.numerics.topk import Nearest, Rows, add, edges_of, rank, scales, smallest, stacked
+from dlcca.numerics.topk import Nearest, Rows, edges_of, rank, scales, smallest, stacked
 
 #: Samples of a box that is not divided any more: fewer make more boxes, more make more distances.
 LEAF = 16
@@ -34,8 +34,6 @@ SHARD = 1 << 17
 SEED = 0
 #: numba's threads may be used by one thread of a process at a time.
 _NUMBA_THREADS = threading.Lock()
-#: Landmarks that an index is queried for at a time; bounds the memory.
-QUERIES = 8192
 #: Landmarks at which an approximate search is compared with the exact one.
 CHECKED = 200
 
@@ -50,13 +48,10 @@ def joint_space(views: Sequence[NDArray]) -> list[NDArray]:
     return [(X - X.mean(axis=0, dtype=np.float64)) / (spread(X) or 1.0) for X in views]
 
 
-def joint_neighbors(
-    views: Sequence[NDArray], landmarks: Rows, k: int, *, combine: str = "max", block: int = 256
-) -> Rows:
+def joint_neighbors(views: Sequence[NDArray], landmarks: Rows, k: int, *, block: int = 256) -> Rows:
     """The k samples nearest to each landmark in the joint space, itself included.
 
-    Each view is divided by its spread; the distance of two samples is the largest (``"max"``) or the root of the
-    sum of squares (``"l2"``) of their distances in the views.
+    Each view is divided by its spread; the distance of two samples is the largest of their distances in the views.
 
     Parameters
     ----------
@@ -70,12 +65,10 @@ def joint_neighbors(
     rows : (m, k), nearest first
     """
     scaled = joint_space(views)
-    found = []
-    for first in range(0, len(landmarks), block):
-        some = landmarks[first : first + block]
-        D = [squared_distances(X[some], X) for X in scaled]
-        found.append(smallest(np.maximum.reduce(D) if combine == "max" else np.add.reduce(D), k))
-    return np.concatenate(found)
+    batches = (landmarks[first : first + block] for first in range(0, len(landmarks), block))
+    return np.concatenate(
+        [smallest(np.maximum.reduce([squared_distances(X[some], X) for X in scaled]), k) for some in batches]
+    )
 
 
 @dataclass(frozen=True)
@@ -175,8 +168,7 @@ class Index:
 def shards(n: int) -> list[tuple[int, int]]:
     """Stretches of n samples, of equal length and at most `SHARD`: first row, and the row after the last."""
     count = -(-n // SHARD)
-    edges = [n * i // count for i in range(count + 1)]
-    return list(pairwise(edges))
+    return list(pairwise(n * i // count for i in range(count + 1)))
 
 
 def recall(found: NDArray, exact: NDArray) -> float:
@@ -194,37 +186,6 @@ def compile_pynndescent() -> None:
     Index.of([X], [1.0]).nearest([X[:10]], 5)
 
 
-def tree_neighbors(views: Sequence[NDArray], landmarks: Rows, k: int) -> Rows:
-    """What `joint_neighbors` gives, found by a tree: rows (m, k), nearest first."""
-    return Tree.of(views, [spread(X) for X in views]).nearest([X[landmarks] for X in views], k).rows
-
-
-def index_neighbors(views: Sequence[NDArray], landmarks: Rows, k: int) -> Rows:
-    """Nearly what `joint_neighbors` gives, found by pynndescent, shard by shard: rows (m, k), nearest first."""
-    spreads = [spread(X) for X in views]
-    found = Nearest.none(len(landmarks), k)
-    for first, last in shards(len(views[0])):
-        index = Index.of([X[first:last] for X in views], spreads, first)
-        for start in range(0, len(landmarks), QUERIES):
-            some = slice(start, start + QUERIES)
-            part = index.nearest([X[landmarks[some]] for X in views], k)
-            add(Nearest(found.distances[some], found.rows[some]), part)
-    return found.rows
-
-
 def checked_landmarks(m: int) -> Rows:
     """Numbers of the landmarks at which a search is compared with the exact one: some of m, in rising order."""
     return np.sort(np.random.default_rng(m).permutation(m)[:CHECKED])
-
-
-def neighbor_recall(views: Sequence[NDArray], landmarks: Rows, neighbors: Rows) -> float:
-    """Share of the true neighbours among those found, (m, k), at some of the landmarks."""
-    some = checked_landmarks(len(landmarks))
-    exact = joint_neighbors(views, landmarks[some], neighbors.shape[1], block=16)
-    points, spreads = [X[landmarks[some]] for X in views], [spread(X) for X in views]
-    samples, distances = stacked(views), []
-    for rows in (neighbors[some], exact):
-        ranked = Nearest.none(*rows.shape)
-        rank(points, samples, spreads, rows, ranked)
-        distances.append(ranked.distances)
-    return recall(*distances)

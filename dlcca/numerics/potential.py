@@ -19,7 +19,7 @@ diffusion time t. They sum to one for any row. A single kernel counts as two equ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.numerics.eigensolvers import largest_pairs
-from dlcca.numerics.kernels import Kernel, extend, inverse_root
+from dlcca.numerics.kernels import Grams, Kernel, extend, inverse_root
 
 #: The power of the probabilities. The mean scores of 1/2, 1/8 and the logarithm on real recordings are within 0.02.
 POWER = 0.25
@@ -36,33 +36,18 @@ ANCHORS = 512
 #: Noisy recordings have at most 3 distinguishable states after 4 round trips, smooth problems without noise 4.4 to 26.
 STATES, FEW_ROUNDS, MOST_ROUNDS = 3.5, 4, 1024
 
-Grams = Mapping[tuple[int, int], NDArray]
-
 
 def transitions(grams: Grams, C: Sequence[NDArray]) -> list[NDArray[np.float64]]:
-    r"""The transition matrices from the landmarks of each view to those of the next, :math:`P_{v,v+1}`.
+    r"""The transition matrices (m_v, m_{v+1}) from the landmarks of each view to those of the next, :math:`P_{v,v+1}`.
 
     Parameters
     ----------
     grams : :math:`A_u^T A_v` (m_u, m_v), for each view and the next in the circle at least, in either order
     C : per view, (m_v,) column sums of the kernel
-
-    Returns
-    -------
-    P : per view, (m_v, m_{v+1})
     """
-    K = len(C)
-    following = [(v, (v + 1) % K) for v in range(K)]
-    return [_transition(grams[u, v] if (u, v) in grams else grams[v, u].T, C[u], C[v]) for u, v in following]
-
-
-def _transition(G: NDArray, C_u: NDArray, C_v: NDArray) -> NDArray[np.float64]:
-    return inverse_root(C_u)[:, None] * G * np.sqrt(C_v)
-
-
-def _ways(P: Sequence[NDArray], v: int) -> list[NDArray]:
-    """The matrices of the circle in order, from view v on; a single kernel counts as two equal ones."""
-    return [*P[v:], *P[:v]] if len(P) > 1 else [*P, *P]
+    following = [(u, (u + 1) % len(C)) for u in range(len(C))]
+    links = [grams[u, v] if (u, v) in grams else grams[v, u].T for u, v in following]
+    return [inverse_root(C[u])[:, None] * G * np.sqrt(C[v]) for (u, v), G in zip(following, links, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -96,10 +81,13 @@ def arrivals(P: Sequence[NDArray], C: NDArray, anchors: NDArray[np.integer], tim
     anchors : (a,) numbers of landmarks
     time : t, at least 1; None to choose it
     """
-    Q = reduce(np.matmul, _ways(P, 0))
+    ways = [*P, *P] if len(P) == 1 else P  # a single kernel counts as two equal ones
+    Q = reduce(np.matmul, ways)
     squared = Q @ Q
     few = states = _states(squared, C)
-    B = np.hstack(_from_first(P, anchors))
+    # Per view, from the landmarks of the first to the anchors of the view before it.
+    ends = [reduce(np.matmul, ways[: v - 1], np.eye(len(Q)))[:, anchors] for v in range(1, len(P))]
+    B = np.hstack([reduce(np.matmul, ways[:-1])[:, anchors], *ends])
     if time is not None:
         t, B = time, _powered(Q, time - 1, B)
     elif few <= STATES:
@@ -120,13 +108,6 @@ def _states(power: NDArray, C: NDArray) -> float:
     return float(np.median(returns[C > 0] / C[C > 0]) * C.sum())
 
 
-def _from_first(P: Sequence[NDArray], anchors: NDArray[np.integer]) -> list[NDArray]:
-    """Per view, from the landmarks of the first to the anchors of the view before it."""
-    ways = _ways(P, 0)
-    ends = [reduce(np.matmul, ways[: v - 1], np.eye(len(ways[0])))[:, anchors] for v in range(1, len(P))]
-    return [reduce(np.matmul, ways[:-1])[:, anchors], *ends]
-
-
 def _powered(Q: NDArray, times: int, B: NDArray) -> NDArray:
     """Q to the power of ``times``, multiplied by B, by squaring."""
     while times:
@@ -144,14 +125,8 @@ def features(W: Kernel, B: NDArray) -> NDArray[np.float64]:
     A difference of squared distances to the anchors that is the same for all of them does not tell where a sample
     lies: with the mean over samples removed as well, principal components are classical scaling.
 
-    Parameters
-    ----------
-    W : (n, m) kernel rows of a view, dense or sparse; a row may have a factor of its own
-    B : (m, a) as `arrivals` returns for this view
-
-    Returns
-    -------
-    f : (n, a)
+    Features (n, a) of the kernel rows W (n, m) of a view, dense or sparse, of which each may have a factor of its own;
+    B (m, a) is what `arrivals` returns for this view.
     """
     f = extend(W, np.ones(len(B)), B) ** POWER
     return f - f.mean(axis=1, keepdims=True)
@@ -172,12 +147,7 @@ def principal_components(parts: Sequence[NDArray], q: int) -> Components:
 
     With :math:`f_v` the features of view v and :math:`V_v` its loadings, the coordinates are
     :math:`\sum_v (f_v - \bar f_v) V_v`. A view alone predicts them by its own part, times the slope of the regression
-    through the origin.
-
-    Parameters
-    ----------
-    parts : per view, (s, a) features of the same s samples: the landmarks, or any others
-    q : coordinates wanted, at most K a
+    through the origin. ``parts`` are, per view, features (s, a) of the same s samples: the landmarks, or any others.
     """
     means = [f.mean(axis=0) for f in parts]
     centred = np.hstack([f - mean for f, mean in zip(parts, means, strict=True)])

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -83,21 +84,14 @@ class Scatter:
 
 def principal(blocks: Iterable[Scatter], q: int) -> tuple[NDArray, NDArray, NDArray]:
     """Mean (d,), components (d, q) and variances (q,), the largest first; blocks are added in the order given."""
-    total: Scatter | None = None
-    for block in blocks:
-        total = block if total is None else total.with_block(block)
-    assert total is not None
+    total = reduce(Scatter.with_block, blocks)
     lam, V = np.linalg.eigh(total.products / max(total.count, 1))
     components, variances = V[:, ::-1][:, :q], lam[::-1][:q]
     return total.mean, components * signs(components), np.maximum(variances, 0)
 
 
 BITS = 16
-
-
 Prefix = int
-
-
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -118,12 +112,9 @@ def levels(dtype: np.dtype) -> int:
 
 
 def count_digits(values: NDArray, level: int, prefixes: list[Prefix]) -> Counts:
-    """Counts of the next 16 bits of the positive numbers among ``values`` that begin with a prefix.
+    """Counts of the next 16 bits of the positive numbers among ``values``, of any shape, that begin with a prefix.
 
-    Parameters
-    ----------
-    values : any shape, float32 or float64; zeros are left out
-    level : how many digits a prefix has; 0 in the first pass, whose only prefix is 0
+    ``level`` says how many digits a prefix has; 0 in the first pass, whose only prefix is 0.
     """
     bits = np.ascontiguousarray(values).ravel()
     bits = bits[bits > 0].view(f"u{values.dtype.itemsize}")
@@ -203,44 +194,32 @@ class Search:
 
 def _number(prefix: Prefix, dtype: np.dtype, passes: int) -> Any:
     """The number whose leading bits are given; the middle of those that begin so, if bits are left open."""
-    size = np.dtype(dtype).itemsize
-    left = size * 8 - BITS * passes
+    left = dtype.itemsize * 8 - BITS * passes
     bits = (prefix << left) + (1 << (left - 1) if left else 0)
-    return np.array([bits], dtype=f"u{size}").view(dtype)[0]
+    return np.array([bits], dtype=f"u{dtype.itemsize}").view(dtype)[0]
 
 
 RANKS = 128
-
-
 #: Numbers of each channel that are sorted: of all blocks together, and of each block, at least.
 SORTED, SORTED_LEAST = 16_384, 1024
-
-
 #: So many summaries are folded into one of so many ranks, so that memory does not grow with the recording.
 FOLDED, FOLDED_RANKS = 256, 4096
-
-
 #: Quartiles of a normal distribution lie this many standard deviations apart.
 QUARTILES_APART = 1.3489795003921634
-
-
 #: Values of each channel at evenly spaced ranks (ranks, c), and how many numbers they stand for (c,).
 Summary = tuple[NDArray, NDArray[np.int64]]
 
 
 def summary(X: NDArray, blocks: int = 1, values_of: Callable[[NDArray], NDArray] = np.asarray) -> Summary:
-    """Values of each channel at evenly spaced ranks, and how many finite numbers they stand for.
+    """Values (RANKS, c) of each channel at evenly spaced ranks, and how many finite numbers (c,) they stand for.
+
+    Values rise; they are NaN for a channel without any number.
 
     Parameters
     ----------
     X : (n, c); what is not finite is left out
     blocks : how many there are of this size: the fewer, the more of its numbers are looked at
     values_of : turns those rows of X that are looked at into the numbers that are meant
-
-    Returns
-    -------
-    values : (RANKS, c), rising; NaN for a channel without any number
-    counts : (c,)
     """
     n = len(X)
     every = max(1, n // max(SORTED_LEAST, SORTED // max(blocks, 1)))
@@ -270,20 +249,17 @@ class Sketches:
     def __init__(self) -> None:
         self.levels: list[list[Summary]] = [[]]
 
-    def add(self, values: NDArray, counts: NDArray[np.int64]) -> None:
-        if np.any(counts):
-            self._add(0, (values, counts))
-
-    def _add(self, level: int, one: Summary) -> None:
+    def add(self, values: NDArray, counts: NDArray[np.int64], level: int = 0) -> None:
+        if not np.any(counts):
+            return
         if level == len(self.levels):
             self.levels.append([])
-        self.levels[level].append(one)
-        if len(self.levels[level]) == FOLDED:
-            shares = (np.arange(FOLDED_RANKS) + 0.5) / FOLDED_RANKS
-            folded = quantiles(self.levels[level], shares)
-            counts = np.sum([counts for _, counts in self.levels[level]], axis=0)
+        held = self.levels[level]
+        held.append((values, counts))
+        if len(held) == FOLDED:
             self.levels[level] = []
-            self._add(level + 1, (folded, counts))
+            shares = (np.arange(FOLDED_RANKS) + 0.5) / FOLDED_RANKS
+            self.add(quantiles(held, shares), np.sum([counts for _, counts in held], axis=0), level + 1)
 
     @property
     def summaries(self) -> list[Summary]:
@@ -291,16 +267,9 @@ class Sketches:
 
 
 def quantiles(summaries: Sequence[Summary], shares: Sequence[float] | NDArray) -> NDArray[np.float64]:
-    """Quantiles of each channel from the summaries of all blocks.
+    """Quantiles (len(shares), c) of each channel from the summaries of all blocks, which may have any number of ranks.
 
-    Parameters
-    ----------
-    summaries : values (ranks, c), of any number of ranks, and counts (c,)
-    shares : 0 to 1
-
-    Returns
-    -------
-    (len(shares), c); NaN for a channel without any number
+    NaN for a channel without any number.
     """
     c = len(summaries[0][1])
     out = np.full((len(shares), c), np.nan)

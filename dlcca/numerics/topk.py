@@ -30,21 +30,13 @@ def smallest(D: NDArray, k: int) -> Rows:
     # argpartition breaks ties anyhow it likes: the k-th value bounds the candidates, a stable order decides.
     bound = np.partition(D, k - 1, axis=1)[:, k - 1, None]
     inside = np.flatnonzero(D <= bound)
-    if inside.size == len(D) * k:  # nothing beyond the k-th is equal to it
-        columns = inside.reshape(len(D), k) % D.shape[1]
-    else:
-        columns = _first_of_tied(D, bound, k)
+    if inside.size > len(D) * k:  # of the entries that are equal to the k-th, the first ones that make k
+        below, tied = D < bound, D == bound
+        room = k - below.sum(axis=1, keepdims=True)
+        inside = np.flatnonzero(below | (tied & (np.cumsum(tied, axis=1) <= room)))
+    columns = inside.reshape(len(D), k) % D.shape[1]
     order = np.argsort(np.take_along_axis(D, columns, axis=1), axis=1, kind="stable")
     return np.take_along_axis(columns, order, axis=1)
-
-
-def _first_of_tied(D: NDArray, bound: NDArray, k: int) -> Rows:
-    """Columns of the entries below the bound, and of as many equal to it, the first ones, as make k."""
-    inside = D < bound
-    tied = D == bound
-    room = k - inside.sum(axis=1, keepdims=True)
-    keep = inside | (tied & (np.cumsum(tied, axis=1) <= room))
-    return np.nonzero(keep)[1].reshape(len(D), k)
 
 
 def nearest_links(X: NDArray, X_L: NDArray, s: int, axes: Axes | None = None, *, block: int = 512) -> Rows:
@@ -105,8 +97,24 @@ def near_both_ways(
     -------
     links : K arrays (b, n_links), nearest first
     """
-    if len(views[0]) * len(points[0]) <= few_pairs:
-        return _near_by_sorting(views, points, spreads, n_links, first_row, nearest)
+    k = nearest.rows.shape[1] if nearest is not None else 0
+    few = len(views[0]) * len(points[0]) <= few_pairs
+    links, distances, rows = (_by_sorting if few else _by_compiled)(views, points, spreads, n_links, k)
+    if nearest is not None:
+        here = Nearest(distances.astype(np.float64), np.where(rows < 0, -1, first_row + rows.astype(np.int64)))
+        everywhere = merged([nearest, here])
+        nearest.distances[:], nearest.rows[:] = everywhere.distances, everywhere.rows
+    return links
+
+
+#: The links of every view, and the distances and places in the block of each landmark's k nearest samples, (m, k).
+Found = tuple[list[NDArray[np.int32]], NDArray, NDArray]
+
+
+def _by_compiled(
+    views: Sequence[NDArray], points: Sequence[NDArray], spreads: Sequence[float], n_links: int, k: int
+) -> Found:
+    """One block, by matrix products of tiles that stay in the cache, and compiled selection."""
     from dlcca.numerics import compiled
 
     K, b, m = len(views), len(views[0]), len(points[0])
@@ -118,7 +126,6 @@ def near_both_ways(
     lengths = np.stack([(P**2).sum(axis=1) for P in near_zero]).astype(dtype)
     scale = np.array([1 / (float(f) * s) ** 2 if s > 0 else 1 for f, s in zip(shrink, spreads, strict=True)], dtype)
     links = np.empty((K, b, n_links), dtype=np.int32)
-    k = nearest.rows.shape[1] if nearest is not None else 0
     found = np.full((m, k), np.inf, dtype), np.full((m, k), -1, np.int32)  # small, to stay in the cache
     tile = int(np.clip(TILE_ENTRIES // m, 1, b))
     products = np.empty((K, tile, m), dtype=dtype)
@@ -131,38 +138,27 @@ def near_both_ways(
             np.einsum("bd,bd->b", X, X, out=sizes[v, : stop - start])
         # Whole arrays, not slices of them: of a slice the compiler does not know that its entries lie side by side.
         compiled.select_tile(stop - start, products, sizes, lengths, scale, links, start, *found)
-    if nearest is not None:
-        here = Nearest(found[0].astype(np.float64), np.where(found[1] < 0, -1, first_row + found[1].astype(np.int64)))
-        everywhere = merged([nearest, here])
-        nearest.distances[:], nearest.rows[:] = everywhere.distances, everywhere.rows
-    return list(links)
+    return list(links), *found
 
 
-def _near_by_sorting(
-    views: Sequence[NDArray],
-    points: Sequence[NDArray],
-    spreads: Sequence[float],
-    n_links: int,
-    first_row: int,
-    nearest: Nearest | None,
-) -> list[NDArray[np.int32]]:
-    """As `near_both_ways`, by NumPy."""
-    links: list[NDArray[np.int32]] = [np.empty((len(X), 0), np.int32) for X in views]
+def _by_sorting(
+    views: Sequence[NDArray], points: Sequence[NDArray], spreads: Sequence[float], n_links: int, k: int
+) -> Found:
+    """The same by NumPy."""
+    links = [np.empty((len(X), 0), np.int32) for X in views]
     if n_links:
         links = [nearest_links(X, P, n_links).astype(np.int32) for X, P in zip(views, points, strict=True)]
-    if nearest is not None:
-        k = min(nearest.rows.shape[1], len(views[0]))
-        means = [X.mean(axis=0, dtype=np.float64) for X in views]
-        scaled = [(X - c) / (s or 1.0) for X, c, s in zip(views, means, spreads, strict=True)]
-        centres = [(P - c) / (s or 1.0) for P, c, s in zip(points, means, spreads, strict=True)]
-        for first in range(0, len(centres[0]), 256):
-            some = slice(first, first + 256)
-            D = np.maximum.reduce([squared_distances(P[some], X) for P, X in zip(centres, scaled, strict=True)])
-            rows = smallest(D, k)
-            here = Nearest(np.take_along_axis(D, rows, axis=1).astype(np.float64), first_row + rows)
-            everywhere = merged([Nearest(nearest.distances[some], nearest.rows[some]), here])
-            nearest.distances[some], nearest.rows[some] = everywhere.distances, everywhere.rows
-    return links
+    if not k:
+        return links, np.empty((len(points[0]), 0)), np.empty((len(points[0]), 0), np.int64)
+    means = [X.mean(axis=0, dtype=np.float64) for X in views]
+    scaled = [(X - c) / (s or 1.0) for X, c, s in zip(views, means, spreads, strict=True)]
+    centres = [(P - c) / (s or 1.0) for P, c, s in zip(points, means, spreads, strict=True)]
+    found = []
+    for first in range(0, len(centres[0]), 256):
+        D = [squared_distances(P[first : first + 256], X) for P, X in zip(centres, scaled, strict=True)]
+        found.append(closest_links(np.maximum.reduce(D), k))
+    rows, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return links, distances, rows
 
 
 def _shrinking(spread: float, dtype: np.dtype) -> np.floating:
@@ -212,23 +208,16 @@ def rank(
     nearest: Nearest,
     first_row: int = 0,
 ) -> None:
-    """Give each point its nearest among its candidates, by the largest of the views' squared distances.
+    """Give each point its nearest among its candidates, by the largest of the views' squared distances, in place.
 
-    Parameters
-    ----------
-    points : K arrays (m, d_v)
-    samples : (b, d_1 + ... + d_K), the views side by side
-    spreads : K, unit of the views' distances
-    candidates : (m, c) samples in any order; negative ones are none, and one that comes twice counts once
-    nearest : updated in place
-    first_row : number of the first sample
+    ``points`` are K arrays (m, d_v), ``samples`` (b, d_1 + ... + d_K) the views side by side, numbered from
+    ``first_row``, and ``spreads`` the units of the views' distances. ``candidates`` (m, c) are samples in any order;
+    negative ones are none, and one that comes twice counts once.
     """
     from dlcca.numerics import compiled
 
-    edges, scale = edges_of(points), scales(spreads)
-    compiled.rank_candidates(
-        stacked(points), samples, edges, scale, candidates, nearest.distances, nearest.rows, first_row
-    )
+    found = nearest.distances, nearest.rows
+    compiled.rank_candidates(stacked(points), samples, edges_of(points), scales(spreads), candidates, *found, first_row)
 
 
 def add(nearest: Nearest, part: Nearest) -> None:

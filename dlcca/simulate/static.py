@@ -95,11 +95,7 @@ def linear(
     rng = np.random.default_rng(random_state)
     z = rng.uniform(-1, 1, (n, n_common))
     private = [rng.uniform(-1, 1, (n, n_private)) for _ in range(n_views)]
-    views = []
-    for e in private:
-        # Orthonormal columns, mildly stretched: a mixing that no seed makes nearly singular.
-        J, _ = np.linalg.qr(rng.standard_normal((n_channels, n_common + n_private)))
-        views.append(np.hstack([z, e]) @ (J * rng.uniform(0.7, 1.4, J.shape[1])).T)
+    views = [_mixed(np.hstack([z, e]), n_channels, rng) for e in private]
     return with_noise(views, noise, rng), Truth(z=z, nuisance=private)
 
 
@@ -145,11 +141,16 @@ def overlapping(
     views = []
     for v, own in enumerate(private):
         held = np.hstack([*(z for z, views_of in zip(variables, shared, strict=True) if v in views_of), own])
-        J, _ = np.linalg.qr(rng.standard_normal((held.shape[1] + 1, held.shape[1])))
-        views.append(held @ (J * rng.uniform(0.7, 1.4, J.shape[1])).T)
+        views.append(_mixed(held, held.shape[1] + 1, rng))
     in_all = [z for z, views_of in zip(variables, shared, strict=True) if len(set(views_of)) == n_views]
     truth = Truth(z=np.hstack([np.empty((n, 0)), *in_all]), nuisance=private, variables=variables, shared=list(shared))
     return with_noise(views, noise, rng), truth
+
+
+def _mixed(variables: NDArray, channels: int, rng: np.random.Generator) -> NDArray:
+    """By orthonormal columns, mildly stretched: a mixing that no seed makes nearly singular."""
+    J, _ = np.linalg.qr(rng.standard_normal((channels, variables.shape[1])))
+    return variables @ (J * rng.uniform(0.7, 1.4, J.shape[1])).T
 
 
 def _uniform(n: int, smoothness: float, rng: np.random.Generator) -> NDArray[np.float64]:

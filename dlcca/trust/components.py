@@ -79,9 +79,9 @@ def basis(scores: Floats) -> Basis:
     return _above(scores, _floor(scores))
 
 
-def _floor(scores: Floats) -> Floats:
+def _floor(scores: Floats) -> NDArray:
     """Smallest sum of squares (m,) along a direction that is kept."""
-    return np.asarray(FLOOR * np.linalg.eigvalsh(np.swapaxes(scores, 1, 2) @ scores)[:, -1], np.float64)
+    return FLOOR * np.linalg.eigvalsh(np.swapaxes(scores, 1, 2) @ scores)[:, -1]
 
 
 def _above(scores: Floats, least: Floats) -> Basis:

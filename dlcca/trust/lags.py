@@ -53,10 +53,10 @@ LEAST_CORRELATION = 0.1
 class Lag:
     """How far the second view lags behind the first, or why that could not be determined."""
 
-    rows: float  # positive: the second view shows at row t + rows what the first shows at t; NaN if unknown
-    error: float  # standard error in rows, from parts of the recording
-    p: float  # p-value: views that share nothing have as high a peak within the allowed lags
-    strength: float  # of the peak, less the mean of lags far away
+    rows: float = np.nan  # positive: the second view shows at row t + rows what the first shows at t; NaN if unknown
+    error: float = np.nan  # standard error in rows, from parts of the recording
+    p: float = 1.0  # p-value: views that share nothing have as high a peak within the allowed lags
+    strength: float = 0.0  # of the peak, less the mean of lags far away
     reason: str = ""  # why it is unknown; empty if it is known
 
     @property
@@ -74,33 +74,26 @@ def lag_between(X: NDArray, Y: NDArray, most: int) -> Lag:
     """
     n = len(X)
     if most < 1 or n < LEAST_LENGTH * most:
-        return _unknown(f"{n} rows are too few for lags up to {most}; {LEAST_LENGTH * most} are needed")
+        return Lag(reason=f"{n} rows are too few for lags up to {most}; {LEAST_LENGTH * most} are needed")
     first = max(0, (n - MOST_ROWS) // 2)
     H_x, H_y = (described(V[first : first + MOST_ROWS]) for V in (X, Y))
     if not H_x.shape[1] or not H_y.shape[1]:
-        return _unknown("a view does not change")
+        return Lag(reason="a view does not change")
     S, far = strengths(H_x, H_y, most)
     at = int(np.argmax(S))
     lag, chance = at - most, float(far.mean())
     height = float(S[at] - chance)
     p = by_chance(float(S[at]), far, most)
-    if p > LEVEL:
-        return _unknown(
-            "no lag stands out: lags far away are as strong, as for views that share nothing or are periodic",
-            p,
-            height,
-        )
-    if abs(lag) == most:
-        return _unknown(f"the views have most in common at the largest allowed lag ({lag:+d})", p, height)
     rival = rival_of(S, at, chance)
-    if rival is not None and not apart(H_x, H_y, lag, rival - most, height):
-        text = f"lags of {lag:+d} and {rival - most:+d} rows fit equally well, as for periodic views"
-        return _unknown(text, p, height)
-    return Lag(*sharpened(H_x, H_y, lag), p, height)
-
-
-def _unknown(reason: str, p: float = 1.0, strength: float = 0.0) -> Lag:
-    return Lag(np.nan, np.nan, p, strength, reason)
+    if p > LEVEL:
+        why = "no lag stands out: lags far away are as strong, as for views that share nothing or are periodic"
+    elif abs(lag) == most:
+        why = f"the views have most in common at the largest allowed lag ({lag:+d})"
+    elif rival is not None and not apart(H_x, H_y, lag, rival - most, height):
+        why = f"lags of {lag:+d} and {rival - most:+d} rows fit equally well, as for periodic views"
+    else:
+        return Lag(*sharpened(H_x, H_y, lag), p, height)
+    return Lag(p=p, strength=height, reason=why)
 
 
 def described(X: NDArray) -> Floats:
@@ -131,19 +124,13 @@ def whitened(H: Floats) -> Floats:
 def covariance(H_x: Floats, H_y: Floats, lag: int) -> Floats:
     r""":math:`\frac{1}{n}\sum_t H_x(t) H_y(t+\tau)^T` over the rows that have a partner."""
     A, B = in_step(H_x, H_y, lag)
-    made: Floats = A.T @ B / len(A)
-    return made
+    return A.T @ B / len(A)
 
 
 def in_step(A: Floats, B: Floats, lag: int) -> tuple[Floats, Floats]:
     """The rows t of A and t + lag of B, where both exist."""
     n = len(A)
     return A[max(0, -lag) : n - max(0, lag)], B[max(0, lag) : n - max(0, -lag)]
-
-
-def strength(H_x: Floats, H_y: Floats, lag: int) -> float:
-    """The sum of the squared correlations at a lag."""
-    return float(np.square(covariance(H_x, H_y, lag)).sum())
 
 
 def strengths(H_x: Floats, H_y: Floats, most: int) -> tuple[Floats, Floats]:
@@ -258,20 +245,18 @@ def consistent(pairs: dict[tuple[int, int], Lag], K: int) -> NDArray[np.float64]
 
     Least squares of :math:`l_v - l_u = l_{uv}` over the known pairs (u, v), weighted by their errors.
     """
-    known = {pair: lag for pair, lag in pairs.items() if lag.known}
     reached = {0}
     for _ in range(K):
-        reached |= {v for pair in known if reached & set(pair) for v in pair}
+        reached |= {v for pair, lag in pairs.items() if lag.known and reached & set(pair) for v in pair}
     free = sorted(reached - {0})
     lags = np.full(K, np.nan)
     lags[0] = 0
     if free:
-        rows = [(pair, lag) for pair, lag in known.items() if set(pair) <= reached]
-        A = np.zeros((len(rows), K))
-        for i, ((u, v), _) in enumerate(rows):
-            A[i, u], A[i, v] = -1, 1
-        weight = np.array([1 / (0.1 + min(lag.error, 1e3)) for _, lag in rows])
-        right = np.array([lag.rows for _, lag in rows])
+        rows = [(u, v, lag) for (u, v), lag in pairs.items() if lag.known and {u, v} <= reached]
+        every = np.eye(K)
+        A = np.stack([every[v] - every[u] for u, v, _ in rows])
+        weight = np.array([1 / (0.1 + min(lag.error, 1e3)) for *_, lag in rows])
+        right = np.array([lag.rows for *_, lag in rows])
         lags[free] = np.linalg.lstsq(A[:, free] * weight[:, None], right * weight, rcond=None)[0]
     return lags
 
@@ -319,18 +304,16 @@ class Lags:
     def notes(self) -> list[str]:
         """A sentence for every view whose lag is unknown, and for pairs that contradict the lags."""
         made = []
-        for v, known in enumerate(self.known):
-            if not known:
-                reasons = dict.fromkeys(lag.reason for pair, lag in self.pairs.items() if v in pair and lag.reason)
-                made.append(
-                    f"the lag of view {self.names[v]!r} is not determined and is taken as 0: {'; '.join(reasons)}."
-                )
+        for view in (v for v, known in enumerate(self.known) if not known):
+            reasons = dict.fromkeys(lag.reason for pair, lag in self.pairs.items() if view in pair and lag.reason)
+            name, why = self.names[view], "; ".join(reasons)
+            made.append(f"the lag of view {name!r} is not determined and is taken as 0: {why}.")
         for (u, v), lag in self.pairs.items():
             apart = abs(lag.rows - (self.rows[v] - self.rows[u])) if lag.known else 0
             if apart > 1 + 3 * (lag.error if np.isfinite(lag.error) else 0):
+                names = f"{self.names[u]!r} and {self.names[v]!r}"
                 made.append(
-                    f"views {self.names[u]!r} and {self.names[v]!r} alone have a lag of {lag.rows:+.1f} rows, which "
-                    "the other pairs contradict."
+                    f"views {names} alone have a lag of {lag.rows:+.1f} rows, which the other pairs contradict."
                 )
         return made
 
@@ -348,20 +331,15 @@ def lags(views: Any, max_lag: int | None = None) -> Lags:
     """
     views = checked(views)
     check_varies(views)
-    K, most = len(views.present), _most(max_lag, views.n)
+    n, K = views.n, len(views.present)
+    most = max(1, min(int(n * SHARE_OF_ROWS), MOST_LAG)) if max_lag is None else int(max_lag)
+    if max_lag is not None and n < LEAST_LENGTH * most:
+        raise SettingsError(f"max_lag={max_lag}, but the views have {n} samples; set at most {n // LEAST_LENGTH}.")
     pairs = {(u, v): lag_between(views.present[u], views.present[v], most) for u, v in combinations(range(K), 2)}
     found = consistent(pairs, K)
     known = np.isfinite(found)
     rows = np.rint(np.where(known, found, 0)).astype(np.int64)
-    return Lags(views.names, rows, views.n, pairs, most, tuple(known.tolist()))
-
-
-def _most(said: int | None, n: int) -> int:
-    if said is None:
-        return max(1, min(int(n * SHARE_OF_ROWS), MOST_LAG))
-    if n < LEAST_LENGTH * int(said):
-        raise SettingsError(f"max_lag={said}, but the views have {n} samples; set at most {n // LEAST_LENGTH}.")
-    return int(said)
+    return Lags(views.names, rows, n, pairs, most, tuple(known.tolist()))
 
 
 def settled_lags(views: Views, settings: Settings) -> Lags:
@@ -392,8 +370,7 @@ def paired(
     n = views.n
     first = np.arange(max(0, -int(rows.min())), n - max(0, int(rows.max())))
     if segments is not None and len(first):
-        same = [segments[first + lag] == segments[first] for lag in rows]
-        first = first[np.logical_and.reduce(same)]
+        first = first[np.logical_and.reduce([segments[first + lag] == segments[first] for lag in rows])]
     if len(first) < 2:
         raise DataError(f"lags of {rows.tolist()} rows leave {len(first)} of {n} samples in all views; 2 are needed.")
     arrays = tuple(None if X is None else X[first + lag] for X, lag in zip(views.arrays, rows, strict=True))
@@ -411,14 +388,13 @@ def spread(X: NDArray, rows: NDArray[np.int64], n: int) -> NDArray:
 
 def lag_lines(quality: Mapping[str, Any]) -> list[str]:
     """A sentence for each view: how far it lags behind the first, or leads it."""
-    found = quality.get("lags")
-    if found is None:
+    if (found := quality.get("lags")) is None:
         return []
     (first, _), *others = found["rows"].items()
-    known = [(name, rows) for name, rows in others if found["known"][name]]
     return [
         f"View {name!r} runs {abs(rows)} row{'s' * (abs(rows) != 1)} {'behind' if rows > 0 else 'before'} {first!r}."
         if rows
         else f"View {name!r} is in step with {first!r}."
-        for name, rows in known
+        for name, rows in others
+        if found["known"][name]
     ]

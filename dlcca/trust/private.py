@@ -129,5 +129,4 @@ def standards(E: NDArray, Z: NDArray, Z_L: NDArray) -> tuple[Floats, Floats]:
 def standardised(E: NDArray, Z: NDArray, Z_L: NDArray, mean: Floats, root: Floats) -> Floats:
     """Coordinates E (n, q) less the mean that goes with what is common, divided by the spread that does."""
     near = nearest_links(Z, Z_L, min(NEAREST_STANDARDS, len(Z_L)))
-    made: Floats = np.einsum("npq,nq->np", root[near].mean(axis=1), E - mean[near].mean(axis=1))
-    return made
+    return np.einsum("npq,nq->np", root[near].mean(axis=1), E - mean[near].mean(axis=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,19 +38,25 @@ FEWEST_SEEN, MOST_SEEN = 1.2, 0.98
 
 
 @dataclass(frozen=True)
-class Common:
-    """What the views share: in the whole recording, and at m landmarks."""
+class Chance:
+    """The test of the whole recording."""
 
     p: float | None  # that views without anything common to all have as large a statistic; None if rows are too few
     against: str  # the surrogates: views "shifted", or at other "speeds"
+    samples: float  # effective number of independent samples of a neighborhood
+    by_chance: float = 0.0  # mean of the largest squared correlation of shifted views
+    pairs: list[list[int]] = field(default_factory=list)  # views that share two by two, if nothing is common to all
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common(Chance):
+    """What the views share: in the whole recording, and at m landmarks."""
+
     count: NDArray[np.int64]  # (m,) common dimensions
     p_values: NDArray[np.float64]  # (m,) of the test for at least one
     strength: NDArray[np.float64]  # (m,) squared correlation of the leading common direction beyond chance, 0 to 1
     radius: NDArray[np.float64]  # (m, K) of the neighborhood: root of its total variance
     condition: NDArray[np.float64]  # (m, K) its largest variance over the smallest that is not zero
-    samples: float  # effective number of independent samples of a neighborhood
-    by_chance: float = 0.0  # mean of the largest squared correlation of shifted views
-    pairs: list[list[int]] = field(default_factory=list)  # views that share two by two, if nothing is common to all
 
     @property
     def found(self) -> bool | None:
@@ -82,6 +89,11 @@ class Checks:
     outliers: int = 0  # slower coordinates that were left out because they are dominated by outliers
     again: NDArray | None = None  # (q,) share of each coordinate that fits to halves of the rows reproduce
     linear: float | None = None  # R² of the coordinates predicted from the variates of plain linear CCA
+
+    @property
+    def few_stray(self) -> bool:
+        """Whether nearly all landmarks are in one component: the others are outliers."""
+        return self.stray is not None and self.stray < FEWEST_CARRIERS
 
 
 @dataclass(frozen=True)
@@ -119,21 +131,22 @@ def assess(
     above = metric.correlations > np.minimum(edge, UNDECIDABLE - 0.05)[:, None]
     share = float(above.any(axis=1).mean())
     decidable = typical_edge < UNDECIDABLE
-    tested = common is not None and common.p is not None
     checks = checks or Checks(pieces=int((eigenvalues > CONNECTED).sum()))
     if alone:
         advice = "Give two views or more, or set metric to 'mahalanobis' if one is meant."
         n_common, reasons = 0, [] if one_is_meant else [f"one view: {ONE_VIEW}. {advice}"]
-    elif common is not None and tested:
-        n_common, reasons = common.dimensions, _nothing_common(common)
+    elif common is not None and common.p is not None:
+        n_common, reasons = common.dimensions, [] if common.found else [_nothing_common(common)]
         decidable = common.found is not None
     else:
-        n_common = int(np.median(above.sum(axis=1)))
-        reasons = _below_edge(share, typical_edge) if decidable and share < 0.5 else []
-    nothing = bool(reasons) and not alone
-    reasons += _of_kernel(checks)
-    if not nothing:  # further reasons would be about coordinates of noise
-        reasons += [*_of_landmarks(checks), *_of_coordinates(checks)]
+        n_common, reasons = int(np.median(above.sum(axis=1))), []
+        if decidable and share < 0.5:
+            reasons.append(
+                f"nothing common found: at {1 - share:.0%} of the landmarks no correlation is above "
+                f"{typical_edge:.2f}, which independent views reach by chance. Widen the neighborhoods (window or "
+                "n_neighbors), or conclude that these views share nothing."
+            )
+    reasons += _reasons(checks, nothing=bool(reasons) and not alone)
     if neighbor_recall is not None and neighbor_recall < LEAST_RECALL:
         reasons.append(
             f"the approximate search found {neighbor_recall:.1%} of the true neighbours, and {LEAST_RECALL:.0%} are "
@@ -148,7 +161,7 @@ def assess(
         "decidable": None if alone else decidable,
         "landmarks_above_edge": None if alone else share,
         "pieces": checks.pieces,
-        "rank": [float(r) for r in np.median(metric.ranks, axis=0)],
+        "rank": np.median(metric.ranks, axis=0).tolist(),
         **_measures(common, checks),
         "notes": notes,
         "trusted": not reasons,
@@ -178,130 +191,99 @@ def with_hint(quality: Quality, hint: str) -> Quality:
 
 
 def _measures(common: Common | None, checks: Checks) -> dict[str, Any]:
-    """Results of the tests and checks as plain numbers."""
+    """Results of the tests and checks as plain numbers; those that were not possible are left out."""
     found: dict[str, Any] = {}
     if common is not None:
-        found |= {
+        found = {
             "p_common": common.p,
             "common_against": common.against,
             "common_by_chance": common.by_chance,
             "common_strength": float(np.median(common.strength)),
             "landmarks_common": float((common.count > 0).mean()),
             "effective_neighbors": common.samples,
-            "radius": [float(r) for r in np.median(common.radius, axis=0)],
+            "radius": np.median(common.radius, axis=0).tolist(),
+            **({"pairs_common": common.pairs} if common.pairs else {}),
         }
-        if common.pairs:
-            found["pairs_common"] = common.pairs
-    found["far_rows"] = checks.far
-    if checks.seen is not None:
-        found["landmarks_seen"] = checks.seen
-    if checks.half_r2 is not None:
-        found["half_landmarks_r2"] = [float(x) for x in checks.half_r2]
-    if checks.gap is not None:
-        found["eigengap"] = checks.gap
-    if checks.linear is not None:
-        found["linear_cca_r2"] = checks.linear
-    if checks.independent is not None:
-        found["independent_coordinates"] = checks.independent
-    if checks.carriers is not None:
-        found["carriers"] = [float(x) for x in checks.carriers]
-    if checks.again is not None:
-        found["from_halves"] = [float(x) for x in checks.again]
-    return found
+    checked = {
+        "far_rows": checks.far,
+        "landmarks_seen": checks.seen,
+        "half_landmarks_r2": checks.half_r2,
+        "eigengap": checks.gap,
+        "linear_cca_r2": checks.linear,
+        "independent_coordinates": checks.independent,
+        "carriers": checks.carriers,
+        "from_halves": checks.again,
+    }
+    plain = {name: x.tolist() if isinstance(x, np.ndarray) else x for name, x in checked.items() if x is not None}
+    return found | plain
 
 
-def _nothing_common(common: Common) -> list[str]:
-    if common.found:
-        return []
+def _nothing_common(common: Common) -> str:
+    """Why nothing common to all was found, or why that cannot be decided."""
     if common.found is None:
-        return [
+        return (
             "it cannot be decided whether anything is common: shifted against each other in time, these views are "
             f"nearly as correlated (squared correlation {common.by_chance:.2f}) as views can be. Take a longer "
             "recording, or widen the neighborhoods (window or n_neighbors)."
-        ]
-    K = common.radius.shape[1]
+        )
     if common.pairs:
         pairs = ", ".join(f"{u + 1} and {v + 1}" for u, v in common.pairs)
-        return [
-            f"nothing common found to all {K} views (p = {common.p:.2f}); but two by two these views share something: "
-            f"{pairs}. Fit those alone; `dlcca.who_shares` has the details."
-        ]
+        return (
+            f"nothing common found to all {common.radius.shape[1]} views (p = {common.p:.2f}); but two by two these "
+            f"views share something: {pairs}. Fit those alone; `dlcca.who_shares` has the details."
+        )
     how = {
         "shifted": "the same views shifted against each other in time are as correlated",
         "speeds": "the views are steady oscillations, and at other speeds they are as correlated",
     }[common.against]
-    return [
+    return (
         f"nothing common found: {how} (p = {common.p:.2f}). Widen the neighborhoods (window or n_neighbors), take a "
         "longer recording, or conclude that these views share nothing."
-    ]
+    )
 
 
-def _below_edge(share: float, edge: float) -> list[str]:
-    return [
-        f"nothing common found: at {1 - share:.0%} of the landmarks no correlation is above {edge:.2f}, "
-        "which independent views reach by chance. Widen the neighborhoods (window or n_neighbors), or "
-        "conclude that these views share nothing."
-    ]
-
-
-def _few_stray(checks: Checks) -> bool:
-    """Whether nearly all landmarks are in one component: the others are outliers."""
-    return checks.stray is not None and checks.stray < FEWEST_CARRIERS
-
-
-def _of_kernel(checks: Checks) -> list[str]:
-    found = []
-    if checks.pieces > 1 and not _few_stray(checks):
+def _reasons(checks: Checks, *, nothing: bool) -> list[str]:
+    """Why the kernel and, unless there is nothing common, the coordinates should not be trusted."""
+    found, seen = [], checks.seen
+    if checks.pieces > 1 and not checks.few_stray:
         found.append(
             f"the kernel falls into at least {checks.pieces} separate pieces (connected components), and the first "
             "coordinates only separate them. Raise n_links or bandwidth."
         )
-    if checks.seen is not None and checks.seen < FEWEST_SEEN:
+    if seen is not None and seen < FEWEST_SEEN:
         found.append(
-            f"the bandwidth is at its lower end: the typical sample has weights on {checks.seen:.1f} landmarks only. "
+            f"the bandwidth is at its lower end: the typical sample has weights on {seen:.1f} landmarks only. "
             "Raise bandwidth, or set more landmarks."
         )
-    if checks.seen is not None and checks.seen > MOST_SEEN * checks.could_see and checks.could_see > 2:
+    if seen is not None and seen > MOST_SEEN * checks.could_see and checks.could_see > 2:
         found.append(
-            f"the bandwidth is at its upper end: the typical sample has equal weights on {checks.seen:.0f} of "
+            f"the bandwidth is at its upper end: the typical sample has equal weights on {seen:.0f} of "
             f"{checks.could_see} landmarks, near or far. Lower bandwidth."
         )
-    return found
-
-
-def _of_landmarks(checks: Checks) -> list[str]:
-    found = []
+    if nothing:  # further reasons would be about coordinates of noise
+        return found
     if checks.far > MOST_FAR:
         found.append(
             f"{checks.far:.1%} of the samples lie far from every landmark, where no metric was estimated; their "
             "coordinates are extrapolated. Set more landmarks, or landmark_rule to 'farthest'."
         )
-    r2 = _half_r2(checks)
-    if r2 is not None and r2 < LEAST_HALF_R2:
+    if checks.carriers is None:
+        return found
+    few, wide = np.flatnonzero(checks.carriers < FEWEST_CARRIERS), checks.carriers >= FEWEST_CARRIERS
+    # Of the first coordinate that is not dominated by outliers.
+    r2 = checks.half_r2_more[wide][:1] if checks.half_r2_more is not None else np.empty(0)
+    if (r2 < LEAST_HALF_R2).any():
         found.append(
-            f"too few landmarks: half of them give another first coordinate (R² {r2:.2f}). Set "
+            f"too few landmarks: half of them give another first coordinate (R² {r2[0]:.2f}). Set "
             "more landmarks, or lower n_links or bandwidth, so that metrics are used near their landmarks only."
         )
+    if few.size:
+        found.append(
+            f"coordinate{'s' * (few.size > 1)} {_listed(few)}: less than {FEWEST_CARRIERS:.0%} of the "
+            "samples hold half of its variance. These are outliers, or a part of the data that is weakly connected "
+            "with the rest: inspect them, leave them out, or raise n_links."
+        )
     return found
-
-
-def _half_r2(checks: Checks) -> float | None:
-    """R² of the first coordinate that is not dominated by outliers, predicted by a fit with half of the landmarks."""
-    if checks.half_r2_more is None or checks.carriers is None:
-        return None
-    wide = checks.half_r2_more[checks.carriers >= FEWEST_CARRIERS]
-    return float(wide[0]) if len(wide) else None
-
-
-def _of_coordinates(checks: Checks) -> list[str]:
-    if checks.carriers is None or not (few := np.flatnonzero(checks.carriers < FEWEST_CARRIERS)).size:
-        return []
-    which = ", ".join(str(c + 1) for c in few)
-    return [
-        f"coordinate{'s' * (few.size > 1)} {which}: less than {FEWEST_CARRIERS:.0%} of the samples hold half of its "
-        "variance. These are outliers, or a part of the data that is weakly connected with the rest: inspect them, "
-        "leave them out, or raise n_links."
-    ]
 
 
 def _notes(common: Common | None, checks: Checks, m: int) -> list[str]:
@@ -331,7 +313,7 @@ def _notes(common: Common | None, checks: Checks, m: int) -> list[str]:
             f"plain linear CCA would have done: its variates explain R² = {checks.linear:.2f} of the coordinates "
             "(dlcca.baselines.linear_cca(views, n_components))."
         )
-    if checks.pieces > 1 and _few_stray(checks):
+    if checks.pieces > 1 and checks.few_stray:
         found.append(
             f"{checks.stray:.1%} of the landmarks are not connected with the others: outliers, or a part of the data "
             "that is unlike the rest. They do not make a coordinate of their own."
@@ -350,5 +332,5 @@ def _notes(common: Common | None, checks: Checks, m: int) -> list[str]:
     return found
 
 
-def _listed(coordinates: list[int]) -> str:
+def _listed(coordinates: Iterable[int]) -> str:
     return ", ".join(str(c + 1) for c in coordinates)

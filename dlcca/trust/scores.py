@@ -59,16 +59,11 @@ def stratified_folds(labels: NDArray, rng: np.random.Generator, folds: int = FOL
 
 
 def variable_score(X: NDArray, z: NDArray, fold: NDArray, *, k: int = NEIGHBORS) -> float:
-    r"""Cross-validated :math:`R^2` of variables predicted by the mean of the k nearest samples.
+    r"""Cross-validated :math:`R^2` of variables z (n,) or (n, p), predicted by the mean of the k nearest samples.
 
     :math:`1 - \sum|z_i - \hat z_i|^2 / \sum|z_i - \bar z|^2`, each variable divided by its standard deviation. NaN if
-    the variables are constant.
-
-    Parameters
-    ----------
-    X : (n, d) coordinates, usually `at_unit_variance`
-    z : (n,) or (n, p) variables
-    fold : (n,) which rows are held out together
+    the variables are constant. Samples are near by their coordinates X (n, d), usually `at_unit_variance`; rows of one
+    ``fold`` (n,) are held out together.
     """
     Z = at_unit_variance(np.reshape(z, (len(X), -1)))
     if not Z.any():
@@ -83,13 +78,8 @@ def phase_score(X: NDArray, phase: NDArray, fold: NDArray, *, k: int = NEIGHBORS
     r"""Length of the mean resultant of the phase errors, :math:`|\frac1n\sum e^{i(\hat\varphi_j - \varphi_j)}|`.
 
     The prediction :math:`\hat\varphi_j` is the direction of the mean of :math:`e^{i\varphi}` over the k nearest samples
-    of other folds. 1 is perfect; chance is about :math:`1/\sqrt n`, more if the phases are not uniform.
-
-    Parameters
-    ----------
-    X : (n, d) coordinates, usually `at_unit_variance`
-    phase : (n,) in radians
-    fold : (n,) which rows are held out together
+    of other folds (X and ``fold`` as in `variable_score`); ``phase`` (n,) is in radians. 1 is perfect; chance is about
+    :math:`1/\sqrt n`, more if the phases are not uniform.
     """
     turn = np.exp(1j * np.asarray(phase, np.float64))
     guess = np.empty_like(turn)
@@ -117,9 +107,9 @@ def _neighbors(X: NDArray, fold: NDArray, k: int) -> Iterator[tuple[NDArray, NDA
         known = np.flatnonzero(fold != number)
         held_out = np.flatnonzero(fold == number)
         step = max(1, _BLOCK // max(1, len(known)))
-        for rows in (held_out[i : i + step] for i in range(0, len(held_out), step)):
-            near = smallest(squared_distances(X[rows], X[known]), min(k, len(known)))
-            yield rows, known[near]
+        for first in range(0, len(held_out), step):
+            rows = held_out[first : first + step]
+            yield rows, known[smallest(squared_distances(X[rows], X[known]), min(k, len(known)))]
 
 
 # How well coordinates are predicted by other coordinates, or by one view.
@@ -134,13 +124,12 @@ def r2(E: NDArray, guess: NDArray) -> Floats:
 def linear_prediction(E: NDArray, other: NDArray) -> Floats:
     """Coordinates E (n, q) predicted by a linear function of others (n, p), by least squares."""
     A = np.column_stack([np.ones(len(other)), other])
-    return np.asarray(A @ np.linalg.lstsq(A, np.asarray(E, np.float64), rcond=None)[0], np.float64)
+    return A @ np.linalg.lstsq(A, np.asarray(E, np.float64), rcond=None)[0]
 
 
 def linear_r2(E: NDArray, other: NDArray) -> Floats:
     """R² (q,) of each coordinate of E (n, q) as a linear function of others (n, p)."""
-    E = np.asarray(E, np.float64)
-    return r2(E, linear_prediction(E, other))
+    return r2(np.asarray(E, np.float64), linear_prediction(E, other))
 
 
 def min_view_r2(E: NDArray, near: Sequence[NDArray[np.int64]]) -> Floats:
@@ -177,7 +166,10 @@ def filter_r2(Z: Floats, y: Floats, segments: NDArray) -> float:
     -------
     At most 1; -inf if there are too few rows, or the series is constant
     """
-    H, rows = _with_delays(Z[:, :COMPONENTS], segments)
+    rows = np.arange(SPAN, len(Z) - SPAN)
+    rows = rows[segments[rows - SPAN] == segments[rows + SPAN]]  # all their delayed values are in their segment
+    delays = np.linspace(-SPAN, SPAN, DELAYS).astype(np.int64)
+    H = np.hstack([Z[rows + delay, :COMPONENTS] for delay in delays])
     n, y = len(rows), y[rows]
     total = float(((y - y.mean()) ** 2).sum()) if n >= FEWEST_ROWS else 0.0
     if not total > 0:
@@ -187,15 +179,6 @@ def filter_r2(Z: Floats, y: Floats, segments: NDArray) -> float:
     return 1 - missed / total
 
 
-def _with_delays(Z: Floats, segments: NDArray) -> tuple[Floats, NDArray[np.int64]]:
-    """Delayed values side by side, and the rows that have all of them in their segment."""
-    n = len(Z)
-    rows = np.arange(SPAN, n - SPAN)
-    rows = rows[segments[rows - SPAN] == segments[rows + SPAN]]
-    delays = np.linspace(-SPAN, SPAN, DELAYS).astype(np.int64)
-    return np.hstack([Z[rows + delay] for delay in delays]), rows
-
-
 def _filtered(H: Floats, y: Floats, new: Floats) -> Floats:
     """Prediction at new rows by the filter fitted to H and y."""
     middle, mean = H.mean(axis=0), y.mean()
@@ -203,4 +186,4 @@ def _filtered(H: Floats, y: Floats, new: Floats) -> Floats:
     if not s[0] > 0:
         return np.full(len(new), mean)
     b = Vt.T @ (s / (s**2 + RIDGE * s[0] ** 2) * (U.T @ (y - mean)))
-    return np.asarray(mean + (new - middle) @ b)
+    return mean + (new - middle) @ b

@@ -79,12 +79,7 @@ def residual(E: NDArray, e: NDArray) -> float:
     r"""The share of a coordinate's variance that is no function of others: near 0 for a harmonic of them.
 
     :math:`\sum_i (e_i - \hat e_i)^2 / \sum_i (e_i - \bar e)^2`, where :math:`\hat e_i` is the value at i of a linear
-    function fitted to the samples nearest to i, without i itself.
-
-    Parameters
-    ----------
-    E : (n, p) the other coordinates
-    e : (n,) the coordinate
+    function of the other coordinates E (n, p), fitted to the samples nearest to i, without i itself.
     """
     e = e - e.mean()
     n, p = E.shape

@@ -8,7 +8,7 @@ recording: some tens of local decompositions for each of 38 surrogates, and one 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 from dlcca.numerics.landmarks import evenly
 from dlcca.numerics.windows import roomy, time_windows
 from dlcca.settings.fit import Settings
-from dlcca.trust.components import all_steps, first_step, leading, n_directions
-from dlcca.trust.quality import LEVEL, Common
+from dlcca.trust.components import all_steps, leading, n_directions
+from dlcca.trust.quality import LEVEL, Chance, Common
 from dlcca.trust.significance import Tested, n_significant, p_values
 from dlcca.trust.surrogates import (
     STEADY,
     WINDOW_SAMPLES,
     Bases,
     Compared,
-    Measure,
     forecast_r2,
     knn_bases,
     shift_test,
@@ -48,17 +47,6 @@ Rows = Any
 
 
 @dataclass(frozen=True)
-class Chance:
-    """The test of the whole recording."""
-
-    p: float | None  # that views without anything common to all have as large a statistic; None if rows are too few
-    against: str  # the surrogates: views "shifted", or at other "speeds"
-    samples: float  # effective number of independent samples of a neighborhood
-    by_chance: float  # mean of the largest squared correlation of shifted views
-    pairs: list[list[int]] = field(default_factory=list)  # of three and more without anything common: pairs that share
-
-
-@dataclass(frozen=True)
 class AtLandmarks:
     """Statistics of the neighborhoods of m landmarks."""
 
@@ -75,51 +63,25 @@ def chance_of(
     given: NDArray[np.int64] | None = None,
 ) -> Chance:
     """Test of two or more views in neighborhoods of k samples; ``given`` (m, k) are neighborhoods set by the user."""
-    surrogates, found, against = compared_of(arrays, k, settings, segments, given)
+    K = len(arrays)
+    bases, places = bases_of(arrays, k, settings, segments, given)
+    surrogates, found, against = compared_of(arrays, bases, places)
     p = found.p if len(found.surrogates) >= FEWEST_SURROGATES else None
     pairs: list[list[int]] = []
-    if p is not None and len(arrays) > 2 and against == "shifted":
-        p = _in_all(arrays, k, settings, segments, given)
-        if p > LEVEL and len(arrays) <= MOST_VIEWS:
-            pairs = _sharing_pairs(arrays, k, settings, segments, given)
+    if p is not None and K > 2 and against == "shifted":
+        # That not all of the views share one component: the largest p of each view against the rest.
+        p = max(rest_test(bases, places, K, v).p for v in range(K))
+        if p > LEVEL and K <= MOST_VIEWS:  # each pair in neighborhoods of its own; the family-wise error is `LEVEL`
+            pairs = [[u, v] for u, v in combinations(range(K), 2)]
+            both = [[arrays[v] for v in pair] for pair in pairs]
+            tests = [compared_of(two, *bases_of(two, k, settings, segments, given))[0] for two in both]
+            pairs = [pair for pair, p_pair in zip(pairs, adjusted(tests), strict=True) if p_pair <= LEVEL]
     return chance_from(surrogates, against, p, k, pairs)
 
 
-def _in_all(
-    arrays: Sequence[Rows],
-    k: int,
-    settings: Settings,
-    segments: NDArray[np.int64] | None,
-    given: NDArray[np.int64] | None,
-) -> float:
-    """p-value that not all of three or more views share one component: the largest p of each view against the rest."""
-    bases, places = bases_of(arrays, k, settings, segments, given)
-    return max(rest_test(bases, places, len(arrays), v).p for v in range(len(arrays)))
-
-
-def _sharing_pairs(
-    arrays: Sequence[Rows],
-    k: int,
-    settings: Settings,
-    segments: NDArray[np.int64] | None,
-    given: NDArray[np.int64] | None,
-) -> list[list[int]]:
-    """The pairs of views that share something, each in neighborhoods of its own; the family-wise error is `LEVEL`."""
-    every = list(combinations(range(len(arrays)), 2))
-    tests = [compared_of([arrays[u], arrays[v]], k, settings, segments, given)[0] for u, v in every]
-    return [[u, v] for (u, v), p in zip(every, adjusted(tests), strict=True) if p <= LEVEL]
-
-
-def compared_of(
-    arrays: Sequence[Rows],
-    k: int,
-    settings: Settings,
-    segments: NDArray[np.int64] | None = None,
-    given: NDArray[np.int64] | None = None,
-) -> tuple[Compared, Compared, str]:
+def compared_of(arrays: Sequence[Rows], bases: Bases, places: int) -> tuple[Compared, Compared, str]:
     """The views compared with shifted ones; with the surrogates that decide; and which these are."""
-    measure, places = _measure(arrays, k, settings, segments, given)
-    surrogates = shift_test(measure, places, len(arrays))
+    surrogates = shift_test(bases, places, len(arrays))
     views = [without_drift(X) for X in arrays]
     if all(forecast_r2(Z) >= STEADY for Z in views):
         return surrogates, speed_test(views), "speeds"
@@ -130,29 +92,9 @@ def chance_from(
     surrogates: Compared, against: str, p: float | None, k: int, pairs: list[list[int]] | None = None
 ) -> Chance:
     """The result, from the comparison with shifted views and the p-value, which may be that of another test."""
-    return Chance(
-        p=p,
-        against=against,
-        samples=min(float(k), surrogates.samples or 0.0),
-        by_chance=_by_chance(surrogates, against),
-        pairs=pairs or [],
-    )
-
-
-def _by_chance(surrogates: Compared, against: str) -> float:
-    """Steady oscillations are as similar when they are shifted: that is no measure of chance."""
-    return min(surrogates.by_chance or 0.0, 1 - 1e-9) if against == "shifted" else 0.0
-
-
-def _measure(
-    arrays: Sequence[Rows],
-    k: int,
-    settings: Settings,
-    segments: NDArray[np.int64] | None,
-    given: NDArray[np.int64] | None,
-) -> tuple[Measure, int]:
-    bases, places = bases_of(arrays, k, settings, segments, given)
-    return lambda shifts: first_step(bases(shifts)), places
+    # Steady oscillations are as similar when they are shifted: that is no measure of chance.
+    by_chance = min(surrogates.by_chance or 0.0, 1 - 1e-9) if against == "shifted" else 0.0
+    return Chance(p, against, min(float(k), surrogates.samples or 0.0), by_chance, pairs or [])
 
 
 def bases_of(
@@ -185,34 +127,23 @@ def at_landmarks(arrays: Sequence[NDArray], neighbors: NDArray[np.int64], ranks:
         parts.append(all_steps([view.scores for view in views]))
         radius.append(np.column_stack([np.sqrt(view.variances.sum(axis=1)) for view in views]))
         last = np.maximum(ranks[first : first + batch] - 1, 0)
-        least = [np.take_along_axis(view.variances, last[:, [v]], axis=1)[:, 0] for v, view in enumerate(views)]
-        condition.append(np.column_stack([_ratio(V.variances[:, 0], x) for V, x in zip(views, least, strict=True)]))
-    return AtLandmarks(_joined(parts), np.concatenate(radius), np.concatenate(condition))
-
-
-def _ratio(largest: NDArray, least: NDArray) -> NDArray[np.float64]:
-    return np.divide(largest, least, out=np.full(len(least), np.inf), where=least > 0)
-
-
-def _joined(parts: Sequence[Tested]) -> Tested:
-    names = ("statistic", "freedom", "penalty", "top", "shared")
-    return Tested(*(np.concatenate([getattr(part, name) for part in parts], axis=1) for name in names))
+        least = np.hstack([np.take_along_axis(X.variances, last[:, [v]], axis=1) for v, X in enumerate(views)])
+        most = np.column_stack([view.variances[:, 0] for view in views])
+        condition.append(np.divide(most, least, out=np.full(least.shape, np.inf), where=least > 0))
+    test = Tested(*(np.concatenate(some, axis=1) for some in zip(*parts, strict=True)))
+    return AtLandmarks(test, np.concatenate(radius), np.concatenate(condition))
 
 
 def common_of(chance: Chance, found: AtLandmarks) -> Common:
     """What the views share, in the whole recording and at every landmark."""
     p = p_values(found.test, chance.samples)
     return Common(
-        p=chance.p,
-        against=chance.against,
+        **vars(chance),
         count=n_significant(p, LEVEL),
         p_values=p[:, 0],
         strength=np.clip((found.test.top.min(axis=0) ** 2 - chance.by_chance) / (1 - chance.by_chance), 0, 1),
         radius=found.radius,
         condition=found.condition,
-        samples=chance.samples,
-        by_chance=chance.by_chance,
-        pairs=chance.pairs,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Tested:
+class Tested(NamedTuple):
     """Statistics of the tests of all pairs of views, at m landmarks and s steps; a step not taken has freedom 0.
 
     Under the null hypothesis that nothing (more) is common, the statistic of a step times the samples less its penalty
@@ -35,8 +34,7 @@ def chance(statistic: Floats, freedom: Floats, penalty: Floats, samples: float) 
     from scipy.special import chdtrc
 
     weight = np.maximum(samples - penalty, 0)
-    p: Floats = np.where(freedom > 0, chdtrc(np.maximum(freedom, 1), weight * statistic), 1.0)
-    return p
+    return np.where(freedom > 0, chdtrc(np.maximum(freedom, 1), weight * statistic), 1.0)
 
 
 def p_values(test: Tested, samples: float) -> Floats:
@@ -70,10 +68,7 @@ def effective_samples(surrogates: Sequence[Tested]) -> float:
     """
     from scipy.special import chdtri
 
-    T, f, g = (
-        np.concatenate([getattr(test, name)[:, :, 0].ravel() for test in surrogates])
-        for name in ("statistic", "freedom", "penalty")
-    )
+    T, f, g = (np.concatenate([x[:, :, 0].ravel() for x in parts]) for parts in list(zip(*surrogates, strict=True))[:3])
     alive = (f > 0) & (T > 0)
     if not alive.any():
         return 0.0
@@ -87,16 +82,8 @@ def null_edge(effective: NDArray, k: int) -> NDArray[np.float64]:
     r"""Limit of the largest canonical correlation of independent views, in neighborhoods of k samples.
 
     The Wachter edge :math:`\sqrt{c_1(1-c_2)} + \sqrt{c_2(1-c_1)}` with :math:`c_v = d_v/(k-1)`, where
-    :math:`d_v` is the effective rank after the ridge. For more than two views: the largest over pairs.
-
-    Parameters
-    ----------
-    effective : (m, K) effective rank of each view at each landmark
-    k : samples in a neighborhood
-
-    Returns
-    -------
-    edge : (m,), at most 1
+    :math:`d_v` is the effective rank after the ridge, ``effective`` (m, K) for each view at each landmark. For more
+    than two views: the largest over pairs. The edge (m,) is at most 1.
     """
     c = np.clip(np.asarray(effective, np.float64) / (k - 1), 0, 1)
     if c.shape[1] == 1:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.numerics.neighbors import joint_space
+from dlcca.numerics.windows import chosen
 from dlcca.trust.components import Basis, basis, first_step, leading, n_directions
 from dlcca.trust.significance import Tested, effective_samples
 
@@ -48,8 +49,6 @@ FORECAST_RIDGE, RIDGE = 1e-3, 3e-3
 Floats = NDArray[np.float64]
 #: The bases of each of K views in its neighborhoods when view v is shifted by its entry of (K,) places.
 Bases = Callable[[Sequence[int]], list[Basis]]
-#: Statistics of the neighborhoods when view v is shifted by its entry of (K,) places.
-Measure = Callable[[Sequence[int]], Tested]
 
 
 @dataclass(frozen=True)
@@ -70,19 +69,17 @@ class Compared:
 # Shifts in time.
 
 
-def shift_test(measure: Measure, n: int, K: int, *, count: int = SURROGATES) -> Compared:
+def shift_test(bases: Bases, n: int, K: int) -> Compared:
     r"""Aligned views compared with views shifted by random numbers of n places, each by another.
 
     The statistic is :math:`\sum_i \rho_i^2`, the mean over the neighborhoods; of several pairs of views the smallest.
     """
-    shifts = random_shifts(n, K, count, np.random.default_rng(0))
-    if not len(shifts):
-        return Compared(statistic_of(measure([0] * K)), np.empty(0), 0.0, 0.0)
-    made = [measure(row) for row in shifts]
-    null = np.array([statistic_of(test) for test in made])
+    statistic = statistic_of(first_step(bases([0] * K)))
+    made = [first_step(bases(shifts)) for shifts in random_shifts(n, K, SURROGATES, np.random.default_rng(0))]
+    if not made:
+        return Compared(statistic, np.empty(0), 0.0, 0.0)
     by_chance = float(np.mean([test.top**2 for test in made]))
-    samples = effective_samples(made)
-    return Compared(statistic_of(measure([0] * K)), null, samples, by_chance)
+    return Compared(statistic, np.array([statistic_of(test) for test in made]), effective_samples(made), by_chance)
 
 
 def statistic_of(test: Tested) -> float:
@@ -110,48 +107,26 @@ def random_shifts(n: int, K: int, count: int, rng: np.random.Generator) -> NDArr
     return made
 
 
-def windows_measure(views: Sequence[NDArray], neighbors: NDArray[np.int64]) -> tuple[Measure, int]:
-    """Statistics in neighborhoods that do not depend on the values, such as windows; and the number of places.
-
-    Parameters
-    ----------
-    views : K arrays (n, d_v)
-    neighbors : (m, k) rows, in the order of time
-    """
-    bases, places = windows_bases(views, neighbors)
-    return lambda shifts: first_step(bases(shifts)), places
-
-
 def windows_bases(views: Sequence[NDArray], neighbors: NDArray[np.int64]) -> tuple[Bases, int]:
-    """The bases of each view in its neighborhoods, for any shifts of the views, and the number of places.
+    """The bases of each view in neighborhoods that do not depend on the values, such as windows; and their number.
 
-    A shift pairs the neighborhoods of one view with later ones of another, so that each is decomposed once.
+    ``neighbors`` (m, k) are rows in the order of time. A shift pairs the neighborhoods of one view with later ones of
+    another, so that each is decomposed once.
     """
     some = neighbors[np.linspace(0, len(neighbors) - 1, min(len(neighbors), WINDOW_SAMPLES)).astype(np.int64)]
     most = n_directions(some.shape[1])
     made = [basis(leading(X[some], most).scores) for X in views]
-
-    def bases(shifts: Sequence[int]) -> list[Basis]:
-        return [view.moved(s) for view, s in zip(made, shifts, strict=True)]
-
-    return bases, len(some)
-
-
-def knn_measure(views: Sequence[NDArray], k: int, among: int | None = None) -> tuple[Measure, int]:
-    """Statistics in the k nearest neighbours in all views jointly, which change with the shifts; see `windows_measure`.
-
-    The neighborhoods are those of random rows, not of landmarks, which are chosen in the joint space of aligned views.
-    """
-    bases, places = knn_bases(views, k, among)
-    return lambda shifts: first_step(bases(shifts)), places
+    return lambda shifts: [view.moved(s) for view, s in zip(made, shifts, strict=True)], len(some)
 
 
 def knn_bases(views: Sequence[NDArray], k: int, among: int | None = None) -> tuple[Bases, int]:
-    """The bases of each view in its neighborhoods, which are searched for any shifts of the views; and the places.
+    """The bases of each view in the k nearest neighbours in all views jointly, which change with the shifts.
 
+    The neighborhoods are those of random rows, not of landmarks, which are chosen in the joint space of aligned views.
     ``among`` is the number of random rows that neighbours are searched among, as in the fit; None for all.
     """
-    rows = sampled_rows(len(views[0]))
+    # Contiguous segments keep the correlation of consecutive rows.
+    rows = chosen(len(views[0]), MOST_ROWS, MOST_ROWS // STRETCHES)
     scaled = joint_space([narrowed(X[rows]) for X in views])
     n = len(rows)
     k = min(k, n)
@@ -183,15 +158,6 @@ def _distances(X: NDArray, at: NDArray[np.int64], subset: Any) -> NDArray[np.flo
 def narrowed(X: NDArray, most: int = MOST_CHANNELS) -> NDArray:
     """A view (n, d), or its leading principal components if it has many channels."""
     return X if X.shape[1] <= most else leading(X[None], most).scores[0]
-
-
-def sampled_rows(n: int) -> NDArray[np.int64]:
-    """All rows, or contiguous segments spread over them, which keep the correlation of consecutive rows."""
-    if n <= MOST_ROWS:
-        return np.arange(n)
-    length = MOST_ROWS // STRETCHES
-    starts = np.linspace(0, n - length, STRETCHES).astype(np.int64)
-    return (starts[:, None] + np.arange(length)).ravel()
 
 
 # Other speeds, for steady oscillations.
@@ -239,10 +205,25 @@ def speed_test(views: Sequence[Floats], *, count: int = SURROGATES) -> Compared:
     The statistic is the mean of the two largest canonical correlations (an oscillation has a sine and a cosine) of the
     views with their past; of several pairs of views the smallest.
     """
-    speeds = random_speeds(len(views), count, np.random.default_rng(2))
-    pairs = [_Pair(views[u], views[v], u, v) for u, v in combinations(range(len(views)), 2)]
-    found = np.array([min(pair.correlation(row[pair.v] / row[pair.u]) for pair in pairs) for row in speeds])
-    return Compared(min(pair.correlation(1.0) for pair in pairs), found)
+    from scipy.interpolate import CubicSpline
+
+    K, t = len(views), np.arange(len(views[0]))
+    splines = [CubicSpline(t, Z) for Z in views]
+    white = [_white_with_past(Z) for Z in views]
+
+    def statistic(speeds: Floats) -> float:
+        found = []
+        for u, v in combinations(range(K), 2):
+            first, second, ratio = white[u], white[v], speeds[v] / speeds[u]
+            if ratio > 1:  # one view is slowed down, so that no row is lost
+                first = _white_with_past(splines[u](t / ratio))
+            elif ratio < 1:
+                second = _white_with_past(splines[v](t * ratio))
+            found.append(float(np.linalg.svd(first.T @ second, compute_uv=False)[:2].mean()))
+        return min(found)
+
+    speeds = random_speeds(K, count, np.random.default_rng(2))
+    return Compared(statistic(np.ones(K)), np.array([statistic(row) for row in speeds]))
 
 
 def random_speeds(K: int, count: int, rng: np.random.Generator) -> Floats:
@@ -261,30 +242,8 @@ def random_speeds(K: int, count: int, rng: np.random.Generator) -> Floats:
     return np.exp(made)
 
 
-class _Pair:
-    """Views u and v, at any ratio of their speeds."""
-
-    def __init__(self, first: Floats, second: Floats, u: int, v: int) -> None:
-        from scipy.interpolate import CubicSpline
-
-        self.u, self.v, self.n = u, v, len(first)
-        self.white = [self._with_past(first), self._with_past(second)]
-        self.splines = [CubicSpline(np.arange(self.n), X) for X in (first, second)]
-
-    def correlation(self, ratio: float) -> float:
-        """The statistic with the second view so many times as fast: one view is slowed down, so that no row is lost."""
-        first, second = self.white
-        if ratio > 1:
-            first = self._with_past(self.splines[0](np.arange(self.n) / ratio))
-        elif ratio < 1:
-            second = self._with_past(self.splines[1](np.arange(self.n) * ratio))
-        return float(np.linalg.svd(first.T @ second, compute_uv=False)[:2].mean())
-
-    def _with_past(self, Z: Floats) -> Floats:
-        return _white(delayed(Z, self.n // 8, DELAYS))
-
-
-def _white(H: Floats) -> Floats:
+def _white_with_past(Z: Floats) -> Floats:
+    H = delayed(Z, len(Z) // 8, DELAYS)
     H = H - H.mean(axis=0)
     lam, V = np.linalg.eigh(H.T @ H)
     return H @ (V / np.sqrt(np.maximum(lam, 0) + RIDGE * lam[-1]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -36,14 +37,9 @@ def in_common(scores: Sequence[Floats], samples: float, level: float) -> Togethe
     Each view is tested against what the others share, found in the same way; the p-value is the largest of them.
     ``samples`` is the effective number of samples of a neighborhood, and ``level`` the false discovery rate.
     """
-    known: dict[tuple[int, ...], Together] = {}  # smaller sets are needed several times
 
+    @cache  # smaller sets are needed several times
     def of(views: tuple[int, ...]) -> Together:
-        if views not in known:
-            known[views] = of_set(views)
-        return known[views]
-
-    def of_set(views: tuple[int, ...]) -> Together:
         if len(views) == 2:
             return _counted([sequence(scores[views[0]], scores[views[1]])], samples, level)
         rests = [(tuple(u for u in views if u != v), v) for v in views]
@@ -56,15 +52,10 @@ def _counted(tried: Sequence[tuple[Floats, Floats]], samples: float, level: floa
     """The largest p-value of several sequences, and the variates of the last."""
     s = min(made.shape[2] for made, _ in tried)
     p = np.max([chance(made[0, :, :s], made[1, :, :s], made[2, :, :s], samples) for made, _ in tried], axis=0)
-    count = n_significant(p, level)
-    return Together(count, p, _kept(tried[-1][1][:, :, :s], count))
-
-
-def _kept(variates: Floats, count: NDArray[np.int64]) -> Floats:
-    """Of length one, and zero from the count on."""
+    count, variates = n_significant(p, level), tried[-1][1][:, :, :s]
     size = np.linalg.norm(variates, axis=1, keepdims=True)
-    kept = (np.arange(variates.shape[2]) < count[:, None])[:, None, :] & (size > 0)
-    return np.where(kept, variates / np.where(size > 0, size, 1), 0)
+    kept = (np.arange(s) < count[:, None])[:, None, :] & (size > 0)
+    return Together(count, p, np.where(kept, variates / np.where(size > 0, size, 1), 0))
 
 
 def agreed(views: Sequence[Basis]) -> tuple[Floats, Floats]:
@@ -92,7 +83,7 @@ def _unit(x: Floats) -> Floats:
 
 def carried(variates: Floats, view: Basis) -> Floats:
     r"""How much of variates (m, k, r) of length one a view holds, (m, r): :math:`\|Q_v^T u\|^2`, from 0 to 1."""
-    return np.asarray(((np.swapaxes(view.columns, 1, 2) @ variates) ** 2).sum(axis=1), np.float64)
+    return ((np.swapaxes(view.columns, 1, 2) @ variates) ** 2).sum(axis=1)
 
 
 def beyond_chance(variates: Floats, view: Basis) -> Floats:
@@ -142,14 +133,11 @@ def adjusted(tests: Sequence[Compared]) -> list[float]:
     """
     count = min(len(test.surrogates) for test in tests)
     if count < 3:
-        return [1.0 for _ in tests]
-    largest = np.max([_among_others(test.surrogates[:count]) for test in tests], axis=0)
-    found = []
-    for test in tests:
-        spread = test.surrogates[:count].std(ddof=1)
-        above = (test.statistic - test.surrogates[:count].mean()) / max(spread, 1e-300)
-        found.append(float((1 + (largest >= above).sum()) / (1 + count)))
-    return found
+        return [1.0] * len(tests)
+    null = [test.surrogates[:count] for test in tests]
+    largest = np.max([_among_others(x) for x in null], axis=0)
+    above = [(t.statistic - x.mean()) / max(x.std(ddof=1), 1e-300) for t, x in zip(tests, null, strict=True)]
+    return [float((1 + (largest >= least).sum()) / (1 + count)) for least in above]
 
 
 def _among_others(x: Floats) -> Floats:
@@ -157,7 +145,7 @@ def _among_others(x: Floats) -> Floats:
     n = len(x)
     mean = (x.sum() - x) / (n - 1)
     spread = [np.delete(x, i).std(ddof=1) for i in range(n)]
-    return np.asarray((x - mean) / np.maximum(spread, 1e-300), np.float64)
+    return (x - mean) / np.maximum(spread, 1e-300)
 
 
 def exactly(counts: dict[tuple[int, ...], int]) -> dict[tuple[int, ...], int]:
@@ -165,7 +153,5 @@ def exactly(counts: dict[tuple[int, ...], int]) -> dict[tuple[int, ...], int]:
 
     :math:`e_S = \sum_{T \supseteq S} (-1)^{|T| - |S|} c_T`, at least 0; sets without any are left out.
     """
-    made = {
-        S: max(0, sum((-1) ** (len(T) - len(S)) * c for T, c in counts.items() if set(S) <= set(T))) for S in counts
-    }
+    made = {S: sum((-1) ** (len(T) - len(S)) * c for T, c in counts.items() if set(S) <= set(T)) for S in counts}
     return {S: e for S, e in made.items() if e > 0}

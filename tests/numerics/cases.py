@@ -1,10 +1,17 @@
 """Neighborhoods of every awkward kind, drawn for the tests of this folder."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+
+from dlcca.numerics.eigensolvers import gram
+from dlcca.numerics.fusion import FUSIONS, Degrees
+from dlcca.numerics.kernels import balanced, inverse_root, row_scaled
+from dlcca.numerics.neighbors import Index, Tree, checked_landmarks, joint_neighbors, recall, shards, spread
+from dlcca.numerics.topk import Nearest, add, rank, stacked
 
 quick = settings(
     max_examples=30, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
@@ -119,3 +126,78 @@ def assert_close(actual, desired, tolerance, *, floor=0.0):
     desired = np.asarray(desired, np.float64)
     size = max(float(np.abs(desired).max(initial=0.0)), floor)
     np.testing.assert_allclose(np.asarray(actual, np.float64), desired, rtol=0, atol=tolerance * size)
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """What a fusion makes of kernels in memory: eigenvalues, and weights and values of each kernel's landmarks."""
+
+    eigenvalues: np.ndarray
+    weights: list[np.ndarray]
+    values: list[np.ndarray]
+
+
+def spectrum_of(kernels, q, *, solver="gram", normalization="balanced"):
+    """The spectrum of one kernel, or of the alternating steps of several, as the stages of a run find it."""
+    fusion = FUSIONS["alternating" if len(kernels) > 1 else "view"]
+    n, sums = kernels[0].shape[0], None
+    if normalization == "paper":
+        (W,) = (W.astype(np.float64) for W in kernels)
+        sums = W.T @ np.ones(n)
+        halves = [(row_scaled(W, inverse_root(W @ sums)), sums)]
+    else:
+        halves = [balanced(W) for W in kernels]
+    degrees = Degrees(n, [C for _, C in halves], sums)
+    A = [half for half, _ in halves]
+
+    def walk(path, V):
+        for u, v in pairwise(path):
+            V = A[v].T @ (A[u] @ V)
+        return V
+
+    if solver == "lanczos":
+        S, values = fusion.from_walk(walk, q, degrees)
+    else:
+        S, values = fusion.from_grams({(u, v): gram(A[u], A[v]) for u, v in fusion.gram_pairs(len(A))}, q, degrees)
+    return Spectrum(S, [(C > 0) * 1.0 if sums is None else sums for C in degrees.columns], values)
+
+
+def landmark_spectrum(W, q, **options):
+    """Of a single kernel normalized as in the paper: weights and values of its landmarks."""
+    return _of_one(spectrum_of([W], q, normalization="paper", **options))
+
+
+def balanced_spectrum(W, q, **options):
+    """Of a single balanced kernel: weights and values of its landmarks."""
+    return _of_one(spectrum_of([W], q, **options))
+
+
+def _of_one(spectrum):
+    return Spectrum(spectrum.eigenvalues, spectrum.weights[0], spectrum.values[0])
+
+
+def tree_neighbors(views, landmarks, k):
+    """What `joint_neighbors` gives, found by a tree: rows (m, k), nearest first."""
+    return Tree.of(views, [spread(X) for X in views]).nearest([X[landmarks] for X in views], k).rows
+
+
+def index_neighbors(views, landmarks, k):
+    """Nearly what `joint_neighbors` gives, found by pynndescent, shard by shard: rows (m, k), nearest first."""
+    found = Nearest.none(len(landmarks), k)
+    for first, last in shards(len(views[0])):
+        index = Index.of([X[first:last] for X in views], [spread(X) for X in views], first)
+        add(found, index.nearest([X[landmarks] for X in views], k))
+    return found.rows
+
+
+def neighbor_recall(views, landmarks, neighbors):
+    """Share of the true neighbours among those found, (m, k), at some of the landmarks."""
+    some = checked_landmarks(len(landmarks))
+    exact = joint_neighbors(views, landmarks[some], neighbors.shape[1], block=16)
+    points, spreads = [X[landmarks[some]] for X in views], [spread(X) for X in views]
+    distances = []
+    for rows in (neighbors[some], exact):
+        ranked = Nearest.none(*rows.shape)
+        rank(points, stacked(views), spreads, rows, ranked)
+        distances.append(ranked.distances)
+    return recall(*distances)

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from dlcca.numerics import eigensolvers
 from dlcca.numerics.coordinates import signs
 from dlcca.numerics.distances import squared_distances
-from dlcca.numerics.fusion import _solve_whole, alternating_spectrum, gram_pairs, solve_grams
+from dlcca.numerics.fusion import _solve_whole, gram_pairs, solve_grams
 from dlcca.numerics.kernels import balanced, extend, relative_rows, sparse_rows
 from dlcca.numerics.topk import closest_links
-from tests.numerics.cases import quick, seeds
+from tests.numerics.cases import quick, seeds, spectrum_of
 from tests.reference.alternating import alternating
 
 
@@ -48,7 +48,7 @@ def fused(kernels, spectrum):
 def test_readings_and_coordinates_equal_those_of_the_full_operators(seed, K, q, sparse):
     kernels = kernels_of_a_common_line(seed, K, sparse=sparse)
     S, expected, coordinates = alternating([W.toarray() if sparse else W for W in kernels], q)
-    spectrum = alternating_spectrum(kernels, q)
+    spectrum = spectrum_of(kernels, q)
     np.testing.assert_allclose(spectrum.eigenvalues, S, atol=1e-9)
     assert spectrum.eigenvalues[0] == pytest.approx(1, abs=1e-10)
     found, flip = fused(kernels, spectrum)
@@ -62,7 +62,7 @@ def test_readings_and_coordinates_equal_those_of_the_full_operators(seed, K, q, 
 @given(seed=seeds, K=st.integers(2, 4), q=st.integers(1, 2), sparse=st.booleans())
 def test_lanczos_finds_what_the_gram_matrices_give(seed, K, q, sparse):
     kernels = kernels_of_a_common_line(seed, K, sparse=sparse)
-    gram, lanczos = alternating_spectrum(kernels, q), alternating_spectrum(kernels, q, solver="lanczos")
+    gram, lanczos = spectrum_of(kernels, q), spectrum_of(kernels, q, solver="lanczos")
     np.testing.assert_allclose(lanczos.eigenvalues, gram.eigenvalues, atol=1e-8)
     np.testing.assert_allclose(fused(kernels, lanczos)[0], fused(kernels, gram)[0], atol=1e-8)
 
@@ -72,7 +72,7 @@ def test_lanczos_finds_what_the_gram_matrices_give(seed, K, q, sparse):
 def test_a_sparse_kernel_with_all_links_has_the_dense_spectrum(seed, K):
     kernels = kernels_of_a_common_line(seed, K)
     everything = [sparse_rows(W, np.tile(np.arange(W.shape[1]), (len(W), 1)), W.shape[1]) for W in kernels]
-    dense, sparse = alternating_spectrum(kernels, 2), alternating_spectrum(everything, 2)
+    dense, sparse = spectrum_of(kernels, 2), spectrum_of(everything, 2)
     np.testing.assert_allclose(sparse.eigenvalues, dense.eigenvalues, atol=1e-10)
     np.testing.assert_allclose(fused(everything, sparse)[0], fused(kernels, dense)[0], atol=1e-8)
 
@@ -83,7 +83,7 @@ def test_a_factor_of_each_row_changes_nothing(seed):
     kernels = kernels_of_a_common_line(seed, 2)
     factor = np.random.default_rng(seed).uniform(0.01, 100, (len(kernels[0]), 1))
     scaled = [W * factor for W in kernels]
-    plain, other = alternating_spectrum(kernels, 2), alternating_spectrum(scaled, 2)
+    plain, other = spectrum_of(kernels, 2), spectrum_of(scaled, 2)
     np.testing.assert_allclose(other.eigenvalues, plain.eigenvalues, atol=1e-10)
     np.testing.assert_allclose(fused(scaled, other)[0], fused(kernels, plain)[0], atol=1e-8)
 
@@ -91,7 +91,7 @@ def test_a_factor_of_each_row_changes_nothing(seed):
 def test_single_precision_kernels_give_the_coordinates_of_double():
     kernels = kernels_of_a_common_line(0, 2)
     single = [W.astype(np.float32) for W in kernels]
-    plain, other = alternating_spectrum(kernels, 2), alternating_spectrum(single, 2)
+    plain, other = spectrum_of(kernels, 2), spectrum_of(single, 2)
     assert other.eigenvalues[0] == pytest.approx(1, abs=1e-10)
     np.testing.assert_allclose(fused(single, other)[0], fused(kernels, plain)[0], atol=1e-4)
 
@@ -100,7 +100,7 @@ def test_what_is_private_to_a_view_is_forgotten():
     rng = np.random.default_rng(0)
     z, *private = rng.uniform(0, 1, (3, 150))
     kernels = [relative_rows(squared_distances(x, x), 0.1) for x in (np.column_stack([z, 2 * e]) for e in private)]
-    coordinate = fused(kernels, alternating_spectrum(kernels, 1))[0][:, 0]
+    coordinate = fused(kernels, spectrum_of(kernels, 1))[0][:, 0]
     assert abs(np.corrcoef(coordinate, z)[0, 1]) > 0.95
     assert all(abs(np.corrcoef(coordinate, e)[0, 1]) < 0.2 for e in private)
     alone = np.linalg.eigh(kernels[0] / np.sqrt(np.outer(kernels[0].sum(0), kernels[0].sum(0))))[1][:, -2]
@@ -110,7 +110,7 @@ def test_what_is_private_to_a_view_is_forgotten():
 def test_a_landmark_without_links_does_no_harm():
     kernels = kernels_of_a_common_line(0, 2)
     padded = [np.insert(W, 3, 0.0, axis=1) for W in kernels]
-    plain, other = alternating_spectrum(kernels, 2), alternating_spectrum(padded, 2)
+    plain, other = spectrum_of(kernels, 2), spectrum_of(padded, 2)
     np.testing.assert_allclose(other.eigenvalues, plain.eigenvalues, atol=1e-10)
     assert all(np.isfinite(V).all() for V in other.values)
     np.testing.assert_allclose(fused(padded, other)[0], fused(kernels, plain)[0], atol=1e-8)

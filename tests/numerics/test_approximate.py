@@ -9,13 +9,12 @@ from dlcca.numerics import neighbors
 from dlcca.numerics.neighbors import (
     Index,
     checked_landmarks,
-    index_neighbors,
     joint_neighbors,
-    neighbor_recall,
     recall,
     shards,
     spread,
 )
+from tests.numerics.cases import index_neighbors, neighbor_recall
 
 
 def recordings(n, dims=(20, 30), seed=0):

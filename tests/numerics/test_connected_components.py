@@ -4,12 +4,18 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dlcca.numerics.kernels import balanced, gram_components, landmarks_seen, n_connected_components
+from dlcca.numerics.eigensolvers import gram
+from dlcca.numerics.kernels import balanced, gram_components, landmarks_seen
 
 
 def blocks(rng, sizes):
     """A kernel of so many pieces, each of some rows and half as many landmarks."""
     return sp.block_diag([rng.uniform(0.1, 1, (size, size // 2)) for size in sizes], format="csr")
+
+
+def n_connected_components(kernels):
+    A = [balanced(W)[0] for W in kernels]
+    return len(gram_components({(u, v): gram(A[u], A[v]) for u in range(len(A)) for v in range(u, len(A))}))
 
 
 @pytest.mark.parametrize("sizes", [[20], [10, 14], [8, 10, 12, 6]])
@@ -43,11 +49,15 @@ def test_a_row_sees_as_many_landmarks_as_it_weighs_alike():
     np.testing.assert_allclose(landmarks_seen(sp.csr_array(W)), [4, 1, 2])
 
 
-def test_gram_matrices_have_the_components_of_the_kernels():
+def test_components_of_several_kernels_are_those_of_all_of_them_together():
     rng = np.random.default_rng(0)
     apart = np.kron(np.eye(3), rng.uniform(0.1, 1, (20, 4)))
     together = rng.uniform(0.1, 1, apart.shape)
-    for kernels in ([apart], [apart, apart], [apart, together]):
-        A = [balanced(W)[0] for W in kernels]
-        grams = {(u, v): A[u].T @ A[v] for u in range(len(A)) for v in range(u, len(A))}
-        assert len(gram_components(grams)) == n_connected_components(kernels)
+    for kernels, expected in (([apart], 3), ([apart, apart], 3), ([apart, together], 1)):
+        assert n_connected_components(kernels) == expected
+
+
+def test_components_are_sorted_by_their_landmarks_and_those_without_a_sample_do_not_count():
+    A, C = balanced(np.insert(blocks(np.random.default_rng(0), [10, 14, 6]).toarray(), 3, 0.0, axis=1))
+    assert C[3] == 0
+    np.testing.assert_array_equal(gram_components({(0, 0): A.T @ A}), [7, 5, 3])

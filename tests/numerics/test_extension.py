@@ -6,10 +6,9 @@ from hypothesis import strategies as st
 
 from dlcca.numerics.coordinates import signs
 from dlcca.numerics.distances import squared_distances
-from dlcca.numerics.fusion import landmark_spectrum
 from dlcca.numerics.kernels import extend, kernel_rows, sparse_rows
 from dlcca.numerics.topk import closest_links
-from tests.numerics.cases import quick, seeds
+from tests.numerics.cases import landmark_spectrum, quick, seeds
 from tests.reference import diffusion as literal
 
 

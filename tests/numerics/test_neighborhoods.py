@@ -12,10 +12,10 @@ from tests.numerics.cases import quick, seeds
 from tests.reference import neighborhoods as literal
 
 
-def joint_distances(views, i, combine):
+def joint_distances(views, i):
     spreads = [literal.spread(X) for X in views]
     n = len(views[0])
-    return np.array([literal.joint_squared_distance(views, spreads, i, j, combine) for j in range(n)])
+    return np.array([literal.joint_squared_distance(views, spreads, i, j) for j in range(n)])
 
 
 @st.composite
@@ -49,38 +49,38 @@ def test_smallest_takes_infinite_distances_last():
 
 
 @quick
-@given(views=recordings(duplicates=False), combine=st.sampled_from(["max", "l2"]))
-def test_joint_neighbors_equal_the_literal_ones(views, combine):
+@given(views=recordings(duplicates=False))
+def test_joint_neighbors_equal_the_literal_ones(views):
     n = len(views[0])
     for k in sorted({1, n // 2 + 1, n}):
-        expected = [literal.joint_neighbors(views, i, k, combine) for i in range(n)]
-        np.testing.assert_array_equal(joint_neighbors(views, np.arange(n), k, combine=combine), expected)
+        expected = [literal.joint_neighbors(views, i, k) for i in range(n)]
+        np.testing.assert_array_equal(joint_neighbors(views, np.arange(n), k), expected)
 
 
 @quick
-@given(views=recordings(duplicates=True), combine=st.sampled_from(["max", "l2"]))
-def test_joint_neighbors_are_as_near_as_the_literal_ones_where_moments_come_back(views, combine):
+@given(views=recordings(duplicates=True))
+def test_joint_neighbors_are_as_near_as_the_literal_ones_where_moments_come_back(views):
     # Which of several equal samples is taken is open; how far those taken are is not.
     n = len(views[0])
     for k in sorted({1, n // 2 + 1, n}):
-        found = joint_neighbors(views, np.arange(n), k, combine=combine)
+        found = joint_neighbors(views, np.arange(n), k)
         for i in range(n):
-            D = joint_distances(views, i, combine)
-            np.testing.assert_allclose(D[found[i]], D[literal.joint_neighbors(views, i, k, combine)], atol=1e-12)
+            D = joint_distances(views, i)
+            np.testing.assert_allclose(D[found[i]], D[literal.joint_neighbors(views, i, k)], atol=1e-12)
             assert len(set(found[i])) == k
 
 
 @quick
-@given(views=recordings(duplicates=False), combine=st.sampled_from(["max", "l2"]), seed=seeds)
-def test_joint_neighbors_depend_on_neither_the_block_nor_the_units(views, combine, seed):
+@given(views=recordings(duplicates=False), seed=seeds)
+def test_joint_neighbors_depend_on_neither_the_block_nor_the_units(views, seed):
     n = len(views[0])
     rng = np.random.default_rng(seed)
     landmarks = rng.permutation(n)[: n // 2 + 1]
     k = n // 2 + 1
-    found = joint_neighbors(views, landmarks, k, combine=combine)
-    np.testing.assert_array_equal(found, joint_neighbors(views, landmarks, k, combine=combine, block=3))
+    found = joint_neighbors(views, landmarks, k)
+    np.testing.assert_array_equal(found, joint_neighbors(views, landmarks, k, block=3))
     other = [X * scale + 5 for X, scale in zip(views, rng.uniform(0.1, 10, len(views)), strict=True)]
-    np.testing.assert_array_equal(found, joint_neighbors(other, landmarks, k, combine=combine))
+    np.testing.assert_array_equal(found, joint_neighbors(other, landmarks, k))
 
 
 @quick

@@ -53,7 +53,7 @@ def found_in_blocks(views, landmarks, spreads, *, n_links, k, edges, tile):
 def ranked(views, spreads, i, k):
     """The k rows nearest to row i and their distances, by a loop: ties to the lower row, row i no exception."""
     views = [X.astype(float) for X in views]
-    everything = [(literal.joint_squared_distance(views, spreads, i, j, "max"), j) for j in range(len(views[0]))]
+    everything = [(literal.joint_squared_distance(views, spreads, i, j), j) for j in range(len(views[0]))]
     return np.array(sorted(everything)[:k]).T
 
 
@@ -90,7 +90,7 @@ def test_neighbors_equal_the_literal_ones_whatever_the_blocks_and_tiles(data, un
     edges, tile = data.draw(cuts(n)), data.draw(st.sampled_from([1, 3, 512]))
     rows = np.arange(n)
     links, nearest = found_in_blocks(views, rows, spreads, n_links=1, k=k, edges=edges, tile=tile)
-    np.testing.assert_array_equal(nearest.rows, [literal.joint_neighbors(views, i, k, "max") for i in rows])
+    np.testing.assert_array_equal(nearest.rows, [literal.joint_neighbors(views, i, k) for i in rows])
     exact = [ranked(views, spreads, i, k)[0] for i in rows]
     np.testing.assert_allclose(nearest.distances, exact, atol=1e-13 if views[0].dtype == np.float64 else 1e-5)
     for found in links:

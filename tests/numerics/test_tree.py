@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlcca.numerics import neighbors
-from dlcca.numerics.neighbors import Tree, joint_neighbors, tree_neighbors
+from dlcca.numerics.neighbors import Tree, joint_neighbors
 from dlcca.numerics.topk import Nearest, add, merged, nearest_links, rank, stacked
-from tests.numerics.cases import quick, seeds
+from tests.numerics.cases import quick, seeds, tree_neighbors
 from tests.reference import neighborhoods as literal
 
 
@@ -23,7 +23,7 @@ def recording(rng, n, dims, levels, dtype=np.float64):
 def literal_nearest(views, spreads, i, k):
     """The k rows nearest to row i and their distances, by a loop: ties to the lower row, row i no exception."""
     views = [X.astype(float) for X in views]
-    everything = [(literal.joint_squared_distance(views, spreads, i, j, "max"), j) for j in range(len(views[0]))]
+    everything = [(literal.joint_squared_distance(views, spreads, i, j), j) for j in range(len(views[0]))]
     return np.array(sorted(everything)[:k]).T
 
 

@@ -14,8 +14,8 @@ def spread(X):
     return np.sqrt(total)
 
 
-def joint_squared_distance(views, spreads, i, j, combine):
-    """Squared distance of rows i and j, each view divided by its spread, over views by "max" or "l2" (sum).
+def joint_squared_distance(views, spreads, i, j):
+    """Squared distance of rows i and j: the largest over the views, each divided by its spread.
 
     A view without any spread (constant) tells no row from another: its distance is 0.
     """
@@ -26,14 +26,10 @@ def joint_squared_distance(views, spreads, i, j, combine):
             for c in range(X.shape[1]):
                 squared += (X[i, c] / s - X[j, c] / s) ** 2
         per_view.append(squared)
-    if combine == "max":
-        return max(per_view)
-    if combine == "l2":
-        return sum(per_view)
-    raise ValueError(combine)
+    return max(per_view)
 
 
-def joint_neighbors(views, i, k, combine):
+def joint_neighbors(views, i, k):
     """Algorithm 2 step 2a: the k rows nearest to row i, itself first, then by distance, ties by lower row.
 
     "x_j is in the neighborhood of x_i and y_j is in the neighborhood of y_i": a ball in the joint space.
@@ -45,6 +41,6 @@ def joint_neighbors(views, i, k, combine):
     ranked = []
     for j in range(n):
         if j != i:
-            ranked.append((joint_squared_distance(views, spreads, i, j, combine), j))
+            ranked.append((joint_squared_distance(views, spreads, i, j), j))
     ranked.sort()
     return np.array([i, *(j for _, j in ranked[: k - 1])])

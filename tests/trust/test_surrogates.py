@@ -6,18 +6,19 @@ import pytest
 from benchmarks.trust import oscillations as unrelated_oscillations
 from dlcca import simulate
 from dlcca.numerics.neighbors import joint_space
-from dlcca.numerics.windows import time_windows
+from dlcca.numerics.windows import chosen, time_windows
 from dlcca.trust import surrogates
-from dlcca.trust.components import FLOOR, n_directions
+from dlcca.trust.components import FLOOR, first_step, n_directions
 from dlcca.trust.surrogates import (
     KNN_SAMPLES,
+    MOST_ROWS,
+    STRETCHES,
     SURROGATES,
-    knn_measure,
+    knn_bases,
     random_shifts,
-    sampled_rows,
     shift_test,
     statistic_of,
-    windows_measure,
+    windows_bases,
 )
 from tests.reference import common as literal
 
@@ -39,30 +40,32 @@ def test_two_views_are_never_shifted_twice_by_the_same():
 
 def test_the_statistic_of_nearest_neighbours_is_that_of_the_literal_twin():
     views = simulate.torus(300, noise=0.1, random_state=0)[0]
-    measure, places = knn_measure(views, 40)
+    bases, places = knn_bases(views, 40)
     assert places == 300
     at = np.sort(np.random.default_rng(1).choice(300, KNN_SAMPLES, replace=False))
     X, Y = joint_space(views)
     for shift in (0, 77):
         expected = literal.joint_statistic(X, np.roll(Y, shift, axis=0), at, 40, n_directions(40), FLOOR)
-        assert statistic_of(measure([0, shift])) == pytest.approx(expected, rel=1e-3)  # float32 may swap a neighbour
+        assert statistic_of(first_step(bases([0, shift]))) == pytest.approx(
+            expected, rel=1e-3
+        )  # float32 may swap a neighbour
 
 
 def test_a_shift_of_windows_pairs_those_of_one_view_with_others_of_the_second():
     X, Y = simulate.independent(400, smoothness=0.8, random_state=0)[0]
     windows = time_windows(400, np.arange(10, 390, 20), 20)
-    measure, places = windows_measure([X, Y], windows)
+    bases, places = windows_bases([X, Y], windows)
     assert places == len(windows)
     expected = np.mean(
         [literal.shared(X[windows[i]], Y[windows[i - 3]], n_directions(20), FLOOR) for i in range(places)]
     )
-    assert statistic_of(measure([0, 3])) == pytest.approx(expected, rel=1e-9)
+    assert statistic_of(first_step(bases([0, 3]))) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("problem", [simulate.torus, simulate.spiral, simulate.swiss_roll, simulate.linear])
 def test_what_static_views_share_is_beyond_all_shifted_views(problem):
     views = problem(1000, random_state=5)[0]
-    found = shift_test(*knn_measure(views, 64), 2)
+    found = shift_test(*knn_bases(views, 64), 2)
     assert len(found.surrogates) == SURROGATES
     assert found.p == 1 / (SURROGATES + 1)
     assert found.samples > 50
@@ -72,13 +75,13 @@ def test_independent_views_are_beyond_shifted_ones_as_often_as_chance_says():
     p = []
     for seed in range(40):
         views = simulate.independent(250, smoothness=0.8, random_state=seed)[0]
-        p.append(shift_test(*windows_measure(views, time_windows(250, np.arange(250), 20)), 2).p)
+        p.append(shift_test(*windows_bases(views, time_windows(250, np.arange(250), 20)), 2).p)
     assert np.mean(np.array(p) <= 0.05) <= 0.15
     assert 0.3 < np.mean(p) < 0.7
 
 
 def test_long_recordings_are_sampled_by_stretches():
-    rows = sampled_rows(10**6)
+    rows = chosen(10**6, MOST_ROWS, MOST_ROWS // STRETCHES)
     assert len(rows) == len(np.unique(rows)) == 20_000
     assert (rows.min(), rows.max()) == (0, 10**6 - 1)
     assert (np.diff(rows) == 1).mean() > 0.99
@@ -86,7 +89,7 @@ def test_long_recordings_are_sampled_by_stretches():
 
 def test_too_few_rows_have_no_surrogates():
     views = [np.arange(4.0).reshape(2, 2), np.ones((2, 2))]
-    found = shift_test(*windows_measure(views, np.array([[0, 1]])), 2)
+    found = shift_test(*windows_bases(views, np.array([[0, 1]])), 2)
     assert found.p == 1.0
     assert len(found.surrogates) == 0
 

@@ -33,15 +33,14 @@ class Metric:
     """How many directions it gives, from min(k, d_v) of each view."""
 
 
-def _tcca(views: list[NDArray], ridge: float, rank: int) -> LocalMetric:
-    return tcca_metric(views, ridge=ridge, rng=np.random.default_rng(0))[0]
-
-
 #: By the name in settings.
 METRICS = {
     "cca": Metric(lambda views, ridge, rank: cca_metric(*views, ridge=ridge), most_views=2),
     "maxvar": Metric(lambda views, ridge, rank: maxvar_metric(views, ridge=ridge, rank=rank)),
-    "tcca": Metric(_tcca, directions=lambda sizes: 1),
+    "tcca": Metric(
+        lambda views, ridge, rank: tcca_metric(views, ridge=ridge, rng=np.random.default_rng(0))[0],
+        directions=lambda sizes: 1,
+    ),
     "mahalanobis": Metric(
         lambda views, ridge, rank: mahalanobis_metric(views[0], ridge=ridge), fewest_views=1, most_views=1
     ),

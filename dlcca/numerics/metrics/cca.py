@@ -5,6 +5,7 @@ Every local metric starts from whitened neighborhoods. All functions are batched
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,6 +68,12 @@ class LocalMetric:
     ranks: NDArray  # (m, K) rank of each view's neighborhood
     effective: NDArray  # (m, K) rank as far as the ridge leaves it
 
+    @classmethod
+    def of(cls, white: Sequence[Whitened], factors: list[NDArray], correlations: NDArray) -> LocalMetric:
+        """With the ranks of the whitened views."""
+        ranks, effective = (np.stack([getattr(w, name) for w in white], axis=1) for name in ("rank", "effective"))
+        return cls(factors, correlations, ranks, effective)
+
 
 def local_cca(X: NDArray, Y: NDArray, *, ridge: float) -> tuple[NDArray, NDArray, NDArray]:
     r"""Canonical directions of two views in the neighborhood of each landmark.
@@ -92,19 +99,14 @@ def cca_metric(X: NDArray, Y: NDArray, *, ridge: float) -> LocalMetric:
     r"""The paper's local metric :math:`A = P \Lambda P^T` of both views, with :math:`F = P\,\mathrm{diag}(\rho)`."""
     wx, wy = whiten(X, ridge=ridge), whiten(Y, ridge=ridge)
     P_x, P_y, rho = _canonical(wx, wy)
-    return LocalMetric(
-        factors=[P_x * rho[:, None, :], P_y * rho[:, None, :]],
-        correlations=rho,
-        ranks=np.stack([wx.rank, wy.rank], axis=1),
-        effective=np.stack([wx.effective, wy.effective], axis=1),
-    )
+    return LocalMetric.of([wx, wy], [P_x * rho[:, None, :], P_y * rho[:, None, :]], rho)
 
 
 def mahalanobis_metric(X: NDArray, *, ridge: float) -> LocalMetric:
     r"""The metric of a single view, :math:`A = \Sigma_{xx}^{-1}` (Proposition 4)."""
     w = whiten(X, ridge=ridge)
     alive = np.arange(w.unmix.shape[2]) < w.rank[:, None]
-    return LocalMetric([w.unmix], alive.astype(X.dtype), w.rank[:, None], w.effective[:, None])
+    return LocalMetric.of([w], [w.unmix], alive.astype(X.dtype))
 
 
 def _canonical(wx: Whitened, wy: Whitened) -> tuple[NDArray, NDArray, NDArray]:

@@ -42,10 +42,5 @@ def maxvar_metric(views: Sequence[NDArray], *, ridge: float, rank: int | None = 
     w, V = w[:, ::-1][:, :r], V[:, :, ::-1][:, :, :r]
     correlations = np.clip((w - 1) / (K - 1), 0, 1)
     weighted = V * (np.sqrt(K) * correlations)[:, None, :].astype(Z.dtype)
-    blocks = [weighted[:, first:last] for first, last in pairwise(edges)]
-    return LocalMetric(
-        factors=[w.unmix @ block for w, block in zip(white, blocks, strict=True)],
-        correlations=correlations,
-        ranks=np.stack([w.rank for w in white], axis=1),
-        effective=np.stack([w.effective for w in white], axis=1),
-    )
+    parts = zip(white, pairwise(edges), strict=True)
+    return LocalMetric.of(white, [w.unmix @ weighted[:, first:last] for w, (first, last) in parts], correlations)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +35,11 @@ def tcca_metric(
     ----------
     views : K arrays (m, k, d_v), the same k moments around each of m landmarks
     ridge : share of the top local variance added to each covariance
-    rng : draws the restarts
-    restarts : random starts tried besides the one from the HOSVD
+    rng : draws the restarts, random starts besides the one from the HOSVD
 
     Returns
     -------
-    metric : with r = 1
-    fit : weights and convergence of the rank-1 approximations
+    The metric with r = 1, and the rank-1 approximations with their weights and convergence
     """
     white = [whiten(X, ridge=ridge) for X in views]
     # Scores carry 1/sqrt(k-1) each; the tensor of K views has one 1/(k-1) in all.
@@ -48,13 +47,7 @@ def tcca_metric(
     unit = [w.scores * np.asarray((k - 1) ** (0.5 - 1 / len(white)), w.scores.dtype) for w in white]
     fit = rank_one(unit, rng=rng, restarts=restarts)
     factors = [w.unmix @ u[:, :, None] for w, u in zip(white, fit.vectors, strict=True)]
-    metric = LocalMetric(
-        factors=factors,
-        correlations=np.clip(fit.rho, 0, 1)[:, None],
-        ranks=np.stack([w.rank for w in white], axis=1),
-        effective=np.stack([w.effective for w in white], axis=1),
-    )
-    return metric, fit
+    return LocalMetric.of(white, factors, np.clip(fit.rho, 0, 1)[:, None]), fit
 
 
 def rank_one(
@@ -67,22 +60,13 @@ def rank_one(
 ) -> RankOne:
     r"""Rank-1 approximation of :math:`T = \sum_i z^{(1)}_i \otimes \dots \otimes z^{(K)}_i` for each landmark.
 
-    Parameters
-    ----------
-    scores : K arrays (m, k, p_v)
-    restarts : random starts besides the HOSVD; the best weight wins
-    sweeps, tol : alternating least squares ends when the weight changes by less than ``tol``, relatively
-
-    Returns
-    -------
-    RankOne
+    From ``scores``, K arrays (m, k, p_v). Of the start by HOSVD and the random ``restarts`` the best weight wins.
+    Alternating least squares ends when the weight changes by less than ``tol``, relatively.
     """
     kept = [Z.dtype for Z in scores]
     scores = [Z.astype(np.float64) for Z in scores]  # in float32 the weight never stands still to ``tol``
-    starts = [_hosvd(scores)] + [_random_start(scores, rng) for _ in range(restarts)]
-    best = _als(scores, starts[0], sweeps, tol)
-    for start in starts[1:]:
-        best = _better(best, _als(scores, start, sweeps, tol))
+    starts = [_hosvd(scores), *(_random_start(scores, rng) for _ in range(restarts))]
+    best = reduce(_better, (_als(scores, start, sweeps, tol) for start in starts))
     return replace(best, vectors=[u.astype(dtype) for u, dtype in zip(best.vectors, kept, strict=True)])
 
 
@@ -134,9 +118,5 @@ def _better(one: RankOne, other: RankOne) -> RankOne:
     """Landmark by landmark, the approximation with the larger weight."""
     switch = other.rho > one.rho * (1 + 1e-9)
     vectors = [np.where(switch[:, None], b, a) for a, b in zip(one.vectors, other.vectors, strict=True)]
-    return RankOne(
-        vectors,
-        np.where(switch, other.rho, one.rho),
-        np.where(switch, other.steps, one.steps),
-        np.where(switch, other.converged, one.converged),
-    )
+    pairs = ((one.rho, other.rho), (one.steps, other.steps), (one.converged, other.converged))
+    return RankOne(vectors, *(np.where(switch, b, a) for a, b in pairs))
