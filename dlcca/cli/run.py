@@ -171,7 +171,7 @@ def plan(
     made = planning.at_scale(job, rows or job.n, count, known, asked=requested.settings)
     large = planning.at_scale(job, LARGE_ROWS, LARGE_WORKERS, known, asked=requested.settings)
     views = (f"{source.name} ({d} channels)" for source, d in zip(job.sources, job.dims, strict=True))
-    console.say(f"{made.sizes.n} samples, {', '.join(views)}", *(f"  {line}" for line in choices.lines()))
+    console.say(f"{made.job.n} samples, {', '.join(views)}", *(f"  {line}" for line in choices.lines()))
     if ingestion is not None:
         console.say(ingestion.sentence())
     _print_plan(console, made)
@@ -257,7 +257,7 @@ def _print_plan(console: Console, made: Any) -> None:
         f"in all processes, about {format_duration(made.seconds)}."
     )
     console.say(
-        f"{made.tasks_per_block:.1f} tasks for each of {made.sizes.n_blocks} blocks of data, at most "
+        f"{made.tasks_per_block:.1f} tasks for each of {made.job.n_blocks} blocks of data, at most "
         f"{made.largest_wave} at a time."
     )
 
@@ -267,7 +267,7 @@ def _document(made: Any) -> dict[str, Any]:
     stages = [{**vars(s), "memory": made.memory_of(s), "seconds": made.seconds_of(s)} for s in made.stages]
     names = ("memory_per_worker", "memory_in_all", "tasks", "tasks_per_block", "largest_wave", "reads", "writes")
     return {
-        "samples": made.sizes.n,
+        "samples": made.job.n,
         "workers": made.workers,
         "seconds": made.seconds,
         "start_seconds": made.rates.start_s,

@@ -79,8 +79,8 @@ class Stage:
     """Whether a job has this stage."""
     says: Callable[[Any], str] = lambda job: ""
     """What it depends on, in words, for the message on a stale stage."""
-    cost: Callable[[Any], StagePlan] | None = None
-    """What it will take, from the sizes of a job: for `dlcca plan`."""
+    cost: Callable[[Any], dict[str, Any]] | None = None
+    """What it will take, by the names of `StagePlan`: for `dlcca plan`. Tasks are given where they are not blocks."""
     drive: Callable[[Any, Blocks, Any, OnProgress | None], None] | None = None
     on_start: Callable[[Any, Any, OnProgress | None], None] | None = None
     """Called when the stage is begun or resumed, with the job, the client and the progress."""
@@ -105,6 +105,13 @@ class Stage:
             below = [stage.fingerprint(job) for stage in self.after]
             known[self.name] = stage_fingerprint(job, self.name, options, self.constants, below)
         return known[self.name]
+
+    def plan(self, job: Any) -> StagePlan:
+        """What it will take; no tasks if the job does not have it."""
+        counts = self.cost(job) if self.cost is not None else {"tasks": 0}
+        if "tasks" not in counts:
+            counts["tasks"] = self.n_blocks(job) if self.is_needed(job) else 0
+        return StagePlan(self.name, **counts)
 
     def of(self, job: Any) -> Blocks:
         """The blocks of this stage in the store of a job."""

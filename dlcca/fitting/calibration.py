@@ -17,7 +17,6 @@ import numpy as np
 from dlcca.engine.planning import Rates
 from dlcca.fitting import pipeline, runner
 from dlcca.fitting.job import Job, Source, identity
-from dlcca.fitting.planning import sizes_of
 from dlcca.fitting.rates import Measured, Trial, fitted
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings
@@ -58,12 +57,12 @@ def calibrate(job: Job, opened: Opened, workers: int, say: Say | None = None) ->
             for name, share in (("few", FEW), ("many", MANY), ("few again", FEW)):
                 on_progress(f"measuring {n} rows in {name} blocks")
                 some = first_rows(job, n, -(-n // (share * workers)), scratch / name)
-                trials.append(Trial(sizes_of(some), workers, measured_run(some, client)))
+                trials.append(Trial(some, workers, pipeline.costs(some), measured_run(some, client)))
             few, many, again = trials
             others = bytes_besides_workers(client)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    rates = fitted([_quicker(few, again), many], pipeline.costs)
+    rates = fitted([_quicker(few, again), many])
     return Rates(rates, start_s=here_s + max(0.0, cold_s - warm_s), client_bytes=others)
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Blocks, Stage
 from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import embed, landmarks, metric, readout, spectrum
@@ -54,16 +53,10 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     half = half_fit(model, arrays, E, settings)
     pieces, stray = spectrum.connected_components(job)
     found = checks_of(model, arrays, _many(job), half, pieces)
-    again = _again(job, model, settings)
-    if readout.kind(job).are_eigenfunctions:
-        found = replace(found, again=again, outliers=spectrum.outliers(job))
-    else:
-        found = replace(found, again=again, stray=stray)
-    found = replace(found, linear=linear_cca_r2(arrays, E))
-    plain = {
-        name: np.asarray(x).tolist() if name in ARRAYS and x is not None else x for name, x in asdict(found).items()
-    }
-    stage.write(block, {}, plain)
+    known = {"outliers": spectrum.outliers(job)} if readout.kind(job).are_eigenfunctions else {"stray": stray}
+    found = replace(found, again=_again(job, model, settings), linear=linear_cca_r2(arrays, E), **known)
+    arrays_of = {name: x.tolist() for name in ARRAYS if (x := getattr(found, name)) is not None}
+    stage.write(block, {}, asdict(found) | arrays_of)
 
 
 def _again(job: Job, model: Model, settings: Settings) -> NDArray[np.float64] | None:
@@ -233,19 +226,19 @@ def result(job: Job) -> Checks:
     return Checks(**{**facts, **known})
 
 
-def _cost(sizes: Sizes) -> StagePlan:
+def _cost(job: Job) -> dict[str, float]:
     """A fit with half the landmarks to some rows, two fits to halves of some, and checks of many coordinates."""
-    half, some = sizes.m / 2, min(sizes.n, 1024)
-    halved, landmarks = min(sizes.n, 4000, (1 << 22) // sizes.width), min(sizes.m, 200)
-    return StagePlan(
-        "checks",
-        1,
-        products=2.0 * some * half * half + 4.0 * (some * sizes.m + 3 * halved * landmarks) * sizes.width,
-        decompositions=10.0 * half**3 if sizes.m <= 4096 else 0.0,
-        reads=float(sizes.n) * sizes.q * sizes.itemsize + sizes.touched_bytes(some) + sizes.touched_bytes(halved // 2),
-        memory=2.0 * sizes.m * sizes.width * sizes.r * 8
-        + max(4 * half**2 * 8 + some * sizes.m * 16.0, 4.0 * halved * (sizes.width + landmarks) * 8),
-    )
+    m, some = landmarks.count(job), min(job.n, 1024)
+    half, kept = m / 2, min(m, LANDMARKS_OF_HALF)
+    halved = min(job.n, MOST_ROWS, MOST_ENTRIES // job.width)
+    held = max(4 * half**2 * 8 + some * m * 16.0, 4.0 * halved * (job.width + kept) * 8)
+    read = float(job.n) * job.options["n_components"] * job.itemsize
+    return {
+        "products": 2.0 * some * half * half + 4.0 * (some * m + 3 * halved * kept) * job.width,
+        "decompositions": 10.0 * half**3 if m <= MOST_HALVED else 0.0,
+        "reads": read + job.touched_bytes(some) + job.touched_bytes(halved // 2),
+        "memory": 2.0 * m * job.width * metric.rank(job) * 8 + held,
+    }
 
 
 CHECKS = Stage(

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Blocks, Stage
 from dlcca.engine.work import OnProgress, collect
 from dlcca.errors import DataError
@@ -122,20 +121,15 @@ def view_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
 
 
 def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
-    if stage.missing():
-        found = _medians(job) if job.in_memory else _quantiles(job, client, on_progress)
-        refuse_flat(found, job)
-        stage.write(0, {}, {"units": found})
-
-
-def _quantiles(job: Job, client: Any, on_progress: OnProgress | None) -> list[float]:
-    return quantiles(job, view_distances, job.K, 0.5, client, on_progress, dense=True)
-
-
-def _medians(job: Job) -> list[float]:
-    """The same of arrays in memory."""
-    drafts = [of_view(job, v) for v in range(job.K)]
-    return [choose_bandwidth(draft.distances(job.block(0)), "median") for draft in drafts]
+    if not stage.missing():
+        return
+    if job.in_memory:
+        drafts = [of_view(job, v) for v in range(job.K)]
+        found = [choose_bandwidth(draft.distances(job.block(0)), "median") for draft in drafts]
+    else:
+        found = quantiles(job, view_distances, job.K, 0.5, client, on_progress, dense=True)
+    refuse_flat(found, job)
+    stage.write(0, {}, {"units": found})
 
 
 def units(job: Job) -> list[float]:
@@ -151,20 +145,31 @@ def model(job: Job) -> Model:
     return of_units(job, units(job))
 
 
-def passes_cost(name: str, sizes: Sizes, passes: int) -> StagePlan:
-    """Passes over all distances: kept ones are read, dense ones are made again."""
-    entries = float(sizes.n) * (sizes.kept or sizes.m) * sizes.kernels
-    dense = name == "units" or not sizes.kept
-    return StagePlan(
-        name,
-        passes * sizes.n_blocks,
-        products=passes * sizes.dense_products if dense else 0,
-        selections=passes * (float(sizes.n) * sizes.m if dense else entries),
-        reads=passes * (sizes.pass_bytes if dense else entries * sizes.itemsize),
-        memory=sizes.reading_bytes + sizes.model_bytes + sizes.dense_tile
-        if dense
-        else min(sizes.rows, sizes.n) * sizes.kept * (2.0 * sizes.itemsize + 16),
-    )
+def model_bytes(job: Job) -> float:
+    """The landmarks and their metrics."""
+    return float(landmarks.count(job)) * job.width * (metric.rank(job) + 1) * job.itemsize
+
+
+def dense_tile(job: Job) -> float:
+    """Bytes of a tile of dense distances, with what it takes to make it."""
+    return 4.0 * min(TILE_ENTRIES, job.rows * landmarks.count(job)) * job.itemsize
+
+
+def dense_products(job: Job) -> float:
+    """Operations of the distances of all samples to all landmarks."""
+    used = sum(job.dims[v] for v in job.fusion.used_views(job.K))
+    return 2.0 * job.n * landmarks.count(job) * metric.rank(job) * used
+
+
+def passes_cost(job: Job, passes: int) -> dict[str, float]:
+    """Passes over all dense distances, which are made again in each."""
+    return {
+        "tasks": passes * job.n_blocks,
+        "products": passes * dense_products(job),
+        "selections": passes * (float(job.n) * landmarks.count(job)),
+        "reads": passes * job.pass_bytes,
+        "memory": job.reading_bytes + model_bytes(job) + dense_tile(job),
+    }
 
 
 UNITS = Stage(
@@ -173,7 +178,7 @@ UNITS = Stage(
     options=["fusion"],
     is_needed=lambda job: job.fusion.needs_units,
     says=lambda job: "median distances",
-    cost=lambda sizes: passes_cost("units", sizes, sizes.unit_passes),
+    cost=lambda job: passes_cost(job, passes(job, dense=True) if job.fusion.needs_units else 0),
     drive=_find,
     reads="a block of samples",
     leaves="the median distance of each view, for `average` fusion",

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import FILE_SELECTIONS, Sizes, StagePlan
+from dlcca.engine.planning import FILE_SELECTIONS
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import bandwidth, distances, kernel, landmarks, readout, spectrum
@@ -30,9 +30,7 @@ LEAST_LOOKED_AT = 128
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
     """Coordinates up to sign and scale, and the sums from which these follow."""
-    first, _last = job.bounds(block)
-    model = readout.model(job)
-    kind = readout.kind(job)
+    first, model, kind = job.bounds(block)[0], readout.model(job), readout.kind(job)
     E = np.concatenate([kind.read(rows, model) for rows in kernel_rows(job, block)])
     facts = {
         "squares": (E**2).sum(axis=0).tolist(),
@@ -45,12 +43,8 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
 
 def rows_looked_at(job: Job) -> int:
     """Rows of a block from which the coverage radius is measured: the first ones, so that one chunk is read again."""
-    return min(job.rows, max(LEAST_LOOKED_AT, reach_rows(landmarks.count(job)) // job.n_blocks))
-
-
-def reach_rows(m: int) -> int:
-    """Rows from which the coverage radius of m landmarks is measured."""
-    return int(np.clip(REACH_ENTRIES // m, LEAST_REACH_ROWS, REACH_ROWS))
+    of_all_blocks = int(np.clip(REACH_ENTRIES // landmarks.count(job), LEAST_REACH_ROWS, REACH_ROWS))
+    return min(job.rows, max(LEAST_LOOKED_AT, of_all_blocks // job.n_blocks))
 
 
 def rows_apart(settings: Settings) -> int:
@@ -62,13 +56,11 @@ def rows_apart(settings: Settings) -> int:
 def _nearest(job: Job, block: int) -> NDArray[np.float64]:
     """Distances (rows, K) to the nearest landmark; NaN in views that are not used and beyond the last row."""
     first, last = job.bounds(block)
-    some = np.arange(first, min(last, first + rows_looked_at(job)))
+    stop, points = min(last, first + rows_looked_at(job)), distances.model(job).points
     found = np.full((rows_looked_at(job), job.K), np.nan)
-    exclusion = Exclusion(some, landmarks.rows(job), rows_apart(job.settings))
-    points = distances.model(job).points
+    exclusion = Exclusion(np.arange(first, stop), landmarks.rows(job), rows_apart(job.settings))
     for v in job.fusion.used_views(job.K):
-        X = job.read(v, slice(first, first + len(some)))
-        found[: len(some), v] = nearest_distances(X, points[v], exclusion)
+        found[: stop - first, v] = nearest_distances(job.read(v, slice(first, stop)), points[v], exclusion)
     return found
 
 
@@ -105,15 +97,9 @@ def sign_and_scale(job: Job) -> tuple[NDArray, NDArray]:
 
 def model_of(job: Job) -> Model:
     """The fitted model, which gives any sample its coordinates."""
-    sign, scale = sign_and_scale(job)
-    model = readout.model(job)
-    return replace(
-        model,
-        values=[V * sign for V in model.values],
-        readout=readout.kind(job).signed(model.readout, sign),
-        scale=scale,
-        reach=reaches(job),
-    )
+    (sign, scale), model = sign_and_scale(job), readout.model(job)
+    values, read = [V * sign for V in model.values], readout.kind(job).signed(model.readout, sign)
+    return replace(model, values=values, readout=read, scale=scale, reach=reaches(job))
 
 
 def fitted(job: Job) -> Model:
@@ -168,43 +154,30 @@ def _raw_arrays(job: Job) -> Arrays:
     }
 
 
-def _embedding_array(job: Job) -> Arrays:
-    return {"/embedding": ((job.n_moments, int(job.options["n_components"])), job.dtype, job.rows)}
-
-
-def _coordinates_cost(sizes: Sizes) -> StagePlan:
-    n, s, q = sizes.n, sizes.kept, sizes.q
+def _coordinates_cost(job: Job) -> dict[str, float]:
+    n, m, q, s = job.n, landmarks.count(job), int(job.options["n_components"]), kernel.n_kept(job)
+    used, kernels, b = job.fusion.used_views(job.K), len(job.kernels), min(job.rows, job.n)
     # Distances, in double precision, from which the coverage radius is measured.
-    looked_at = float(sizes.reach_rows) * sizes.m * len(sizes.used_views)
-    b = min(sizes.rows, n)
-    return StagePlan(
-        "coordinates",
-        sizes.n_blocks,
-        selections=float(n) * (5 * s or sizes.m) * sizes.kernels + 3.0 * looked_at,
-        products=4.0 * looked_at * sizes.used_width / len(sizes.used_views) + (0 if s else sizes.dense_products),
-        reads=n * s * float(4 + sizes.itemsize) * sizes.kernels if s else sizes.pass_bytes,
-        writes=n * q * 8.0,
-        memory=b * s * 50.0 + b * q * 40.0 + sizes.model_bytes
-        if s
-        else sizes.reading_bytes + sizes.model_bytes + 2 * sizes.dense_tile + b * q * 40.0,
-    )
+    looked_at = float(job.n_blocks * rows_looked_at(job)) * m
+    held = job.reading_bytes + 2 * distances.dense_tile(job)
+    return {
+        "selections": float(n) * (5 * s or m) * kernels + 3.0 * looked_at * len(used),
+        "products": 4.0 * looked_at * sum(job.dims[v] for v in used) + (0 if s else distances.dense_products(job)),
+        "reads": n * s * float(4 + job.itemsize) * kernels if s else job.pass_bytes,
+        "writes": n * q * 8.0,
+        "memory": (b * s * 50.0 if s else held) + distances.model_bytes(job) + b * q * 40.0,
+    }
 
 
-def _signs_cost(sizes: Sizes) -> StagePlan:
-    blocks = sizes.n_blocks
-    return StagePlan("signs", 1, selections=FILE_SELECTIONS * blocks, memory=blocks * sizes.q * 256.0)
+def _signs_cost(job: Job) -> dict[str, float]:
+    blocks = job.n_blocks
+    return {"selections": FILE_SELECTIONS * blocks, "memory": blocks * job.options["n_components"] * 256.0}
 
 
-def _embedding_cost(sizes: Sizes) -> StagePlan:
-    b = min(sizes.rows, sizes.n)
-    moved = float(sizes.n) * sizes.q
-    return StagePlan(
-        "embedding",
-        sizes.n_blocks,
-        reads=moved * 8,
-        writes=moved * sizes.itemsize,
-        memory=b * sizes.q * 32.0,
-    )
+def _embedding_cost(job: Job) -> dict[str, float]:
+    q = job.options["n_components"]
+    held = min(job.rows, job.n) * q * 32.0
+    return {"reads": float(job.n) * q * 8, "writes": float(job.n) * q * job.itemsize, "memory": held}
 
 
 COORDINATES = Stage(
@@ -234,7 +207,7 @@ EMBEDDING = Stage(
     finish,
     after=[SIGNS],
     n_blocks=lambda job: count_of_blocks(job.n_moments, job.rows),
-    arrays=_embedding_array,
+    arrays=lambda job: {"/embedding": ((job.n_moments, int(job.options["n_components"])), job.dtype, job.rows)},
     says=_says,
     cost=_embedding_cost,
     reads="a block of coordinates",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlcca.engine.planning import Sizes, StagePlan
+from dlcca.engine.planning import StagePlan
 from dlcca.engine.stage import Stage
 from dlcca.engine.work import OnProgress
 from dlcca.fitting import (
@@ -96,11 +96,7 @@ def forget(client: Any = None) -> None:
     cache.clear()
 
 
-def costs(sizes: Sizes) -> list[StagePlan]:
+def costs(job: Job) -> list[StagePlan]:
     """What each stage will take; the seal at the end is written by the client."""
-    counted = [stage.cost(sizes) for stage in STAGES if stage.cost is not None]
-    return [plan for plan in (*counted, _seal_cost(sizes)) if plan.tasks]
-
-
-def _seal_cost(sizes: Sizes) -> StagePlan:
-    return StagePlan("finish", 1, reads=float(sizes.n) * sizes.q * sizes.itemsize, writes=sizes.n * 8.0)
+    sealed = StagePlan("finish", 1, reads=float(job.n) * job.options["n_components"] * job.itemsize, writes=job.n * 8.0)
+    return [made for made in (*(stage.plan(job) for stage in STAGES), sealed) if made.tasks]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import bandwidth, distances, gram, landmarks, spectrum
 from dlcca.fitting.job import Job
@@ -83,15 +82,8 @@ def _arrays(job: Job) -> Arrays:
     return {name: (shape, "float64", shape[0]) for name, shape in shapes(job).items()}
 
 
-def _cost(sizes: Sizes) -> StagePlan:
-    one = float(sizes.m) ** 2 * 8
-    return StagePlan(
-        "readout",
-        1 if sizes.has_readout else 0,
-        products=8.0 * float(sizes.m) ** 3,
-        reads=sizes.gram_groups * sizes.gram_pairs * one,
-        memory=(sizes.gram_pairs + 6) * one,
-    )
+def _cost(job: Job) -> dict[str, float]:
+    return {"products": 8.0 * float(landmarks.count(job)) ** 3, **gram.read_cost(job)}
 
 
 READOUT = Stage(
