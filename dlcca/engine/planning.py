@@ -182,13 +182,11 @@ def uncounted(name: str, job: Any, tasks: int, per_block: bool) -> StagePlan:
 
 def refuse_too_large(made: Plan, memory_bytes: float) -> None:
     """An error, before anything runs, if a task will not fit a worker; it names the setting to change."""
-    worst = max(made.stages, key=made.memory_of)
-    if made.memory_per_worker > memory_bytes:
-        fewer = "[landmarks] count (fewer)"
-        advice = {"gram": fewer, "spectrum": fewer, "landmarks": fewer, "metric": fewer}
-        advice["near"] = f"{fewer} or smaller chunks of the views"
+    worst, needed = max(made.stages, key=made.memory_of), made.memory_per_worker
+    if needed > memory_bytes:
+        fewer, smaller = "[landmarks] count (fewer)", "smaller chunks of the views"
+        advice = {**dict.fromkeys(("gram", "spectrum", "landmarks", "metric"), fewer), "near": f"{fewer} or {smaller}"}
         raise SettingsError(
-            f"stage {worst.name!r} needs {made.memory_per_worker / 2**30:.2f} GiB in each worker and a worker has "
-            f"{memory_bytes / 2**30:.2f}. Change {advice.get(worst.name, 'smaller chunks of the views')}, or raise "
-            "[cluster] memory_gib."
+            f"stage {worst.name!r} needs {needed / 2**30:.2f} GiB in each worker and a worker has "
+            f"{memory_bytes / 2**30:.2f}. Change {advice.get(worst.name, smaller)}, or raise [cluster] memory_gib."
         )

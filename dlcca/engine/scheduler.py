@@ -131,7 +131,8 @@ class _Tasks:
         self.waiting, self.wave = deque(blocks), wave
         self.held: dict[str, list[int]] = {}  # blocks of the tasks that the scheduler has, by key
         self.pace = Pace(lambda: sum(client.nthreads().values()))
-        self.prefix = _unused(name)
+        # A key that was used before would get its old result, or its old error.
+        self.prefix = f"dlcca-{name}-{uuid.uuid4().hex[:8]}"
 
     def more(self) -> list[Any]:
         """Tasks of blocks that have waited, handed to the scheduler: as many as it may hold, or none while it has most.
@@ -159,8 +160,3 @@ class _Tasks:
             found += zip(blocks, results, strict=True)
         futures.clear()
         return found
-
-
-def _unused(name: str) -> str:
-    """The beginning of new keys: one that was used before would get its old result, or its old error."""
-    return f"dlcca-{name}-{uuid.uuid4().hex[:8]}"

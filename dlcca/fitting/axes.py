@@ -46,8 +46,10 @@ def of(job: Job) -> list[Axes | None]:
 
 
 def _arrays(job: Job) -> Arrays:
-    centres = {f"centre_{v}": ((d,), "float64", d) for v, d in _narrow(job)}
-    return centres | {f"turn_{v}": ((d, d), "float64", d) for v, d in _narrow(job)}
+    arrays: dict[str, Any] = {}
+    for v, d in _narrow(job):
+        arrays |= {f"centre_{v}": ((d,), "float64", d), f"turn_{v}": ((d, d), "float64", d)}
+    return arrays
 
 
 def _cost(job: Job) -> dict[str, float]:

@@ -90,6 +90,12 @@ def sigmas(job: Job) -> list[float]:
     return BANDWIDTH.of(job).facts(0)["sigma"]
 
 
+def of_model(job: Job) -> float | NDArray[np.float64]:
+    """σ, or an array of one for each kernel."""
+    sigma = sigmas(job)
+    return sigma[0] if len(sigma) == 1 else np.array(sigma)
+
+
 BANDWIDTH = Stage(
     "bandwidth",
     after=[kernel.KERNEL, distances.UNITS],

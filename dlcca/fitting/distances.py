@@ -44,33 +44,30 @@ def tiles(draft: Model, views: list[NDArray]) -> Iterator[NDArray]:
 
 def of_units(job: Job, units: Sequence[float]) -> Model:
     """The model whose distances in each view are divided by these units; 0 leaves a view out. Kept by each worker."""
-    key = (metric.METRIC.fingerprint(job), *(job.options[name] for name in _READ), *units)
-    return job.cached("draft", *key, make=lambda: _read(job, units), keep=1)
+    names = ("fusion", "kernel", "n_links", "n_components", "coordinates")
+    fusion, kernel, n_links, q, coordinates = options = [job.options[name] for name in names]
 
+    def read() -> Model:
+        return Model(
+            names=tuple(source.name for source in job.sources),
+            fusion=fusion,
+            n_links=min(int(n_links), landmarks.count(job)) if kernel == "sparse" else None,
+            points=landmarks.points(job),
+            factors=metric.factors(job),
+            units=np.array(units),
+            weights=[],
+            values=[],
+            scale=np.ones(int(q)),
+            reading=coordinates,
+            axes=axes.of(job) if axes.is_needed(job) else (),
+        )
 
-#: The options that `_read` looks at.
-_READ = ("fusion", "kernel", "n_links", "n_components", "coordinates")
+    return job.cached("draft", metric.METRIC.fingerprint(job), *options, *units, make=read, keep=1)
 
 
 def of_view(job: Job, view: int) -> Model:
     """The model whose distances are those of one view."""
     return of_units(job, [1.0 if v == view else 0.0 for v in range(job.K)])
-
-
-def _read(job: Job, units: Sequence[float]) -> Model:
-    return Model(
-        names=tuple(source.name for source in job.sources),
-        fusion=job.options["fusion"],
-        n_links=min(int(job.options["n_links"]), landmarks.count(job)) if job.options["kernel"] == "sparse" else None,
-        points=landmarks.points(job),
-        factors=metric.factors(job),
-        units=np.array(units),
-        weights=[],
-        values=[],
-        scale=np.ones(int(job.options["n_components"])),
-        reading=job.options["coordinates"],
-        axes=axes.of(job) if axes.is_needed(job) else (),
-    )
 
 
 def passes(job: Job, *, dense: bool) -> int:
@@ -134,10 +131,9 @@ def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) 
 
 def units(job: Job) -> list[float]:
     """What the distances in each view are divided by; 0 for a view that is not used."""
-    if not job.fusion.needs_units:
-        used = job.fusion.used_views(job.K)
-        return [1.0 if v in used else 0.0 for v in range(job.K)]
-    return list(UNITS.of(job).facts(0)["units"])
+    if job.fusion.needs_units:
+        return list(UNITS.of(job).facts(0)["units"])
+    return [1.0 if v in job.fusion.used_views(job.K) else 0.0 for v in range(job.K)]
 
 
 def model(job: Job) -> Model:

@@ -73,17 +73,14 @@ def reaches(job: Job) -> NDArray[np.float64]:
 
 def kernel_rows(job: Job, block: int) -> Iterator[list[Kernel]]:
     """Rows of every kernel, up to a factor of each row, of some samples of a block at a time."""
-    sigmas = bandwidth.sigmas(job)
+    sigmas, m = bandwidth.sigmas(job), landmarks.count(job)
     if not job.is_sparse:
         yield from ([relative_rows(D, sigmas[0])] for D in kernel.dense_tiles(job, block))
         return
-    kernels = [kernel.rows(job, v, block) for v in job.kernels]
+    kernels = [(*kernel.rows(job, v, block), sigma) for v, sigma in zip(job.kernels, sigmas, strict=True)]
     for first in range(0, len(kernels[0][0]), TILE_ROWS):
         rows = slice(first, first + TILE_ROWS)
-        yield [
-            sparse_rows(relative_rows(D[rows], sigma), links[rows], landmarks.count(job))
-            for (links, D), sigma in zip(kernels, sigmas, strict=True)
-        ]
+        yield [sparse_rows(relative_rows(D[rows], sigma), links[rows], m) for links, D, sigma in kernels]
 
 
 def sign_and_scale(job: Job) -> tuple[NDArray, NDArray]:
@@ -112,11 +109,11 @@ def combine(job: Job, stage: Blocks, block: int) -> None:
     """Signs and scales, from the sums of all blocks in their order."""
     coordinates = COORDINATES.of(job)
     facts = [coordinates.facts(b) for b in range(coordinates.n_blocks)]
-    total = {key: np.sum([f[key] for f in facts], axis=0) for key in ("squares", "cubes", "sizes")}
-    sign = signs_of_sums(total["cubes"], total["sizes"], largest_entries(np.array([f["largest"] for f in facts])))
+    squares, cubes, sizes = (np.sum([f[key] for f in facts], axis=0) for key in ("squares", "cubes", "sizes"))
+    sign = signs_of_sums(cubes, sizes, largest_entries(np.array([f["largest"] for f in facts])))
     scale = np.ones_like(sign)
     if not (job.fusion.is_scaled or readout.kind(job).is_scaled):
-        size = np.sqrt(total["squares"] / job.n)
+        size = np.sqrt(squares / job.n)
         scale = 1 / np.where(size > 0, size, 1)
     stage.write(block, {}, {"sign": sign.tolist(), "scale": scale.tolist()})
 
@@ -134,7 +131,7 @@ def _raw(job: Job, first: int, last: int) -> NDArray:
     if clock is None:
         return stage.read("raw", first // job.rows)
     low, high = np.searchsorted(clock.rows, [first, last])
-    E = np.full((last - first, int(job.options["n_components"])), np.nan)
+    E = np.full((last - first, job.q), np.nan)
     for block in range(low // job.rows, -(-high // job.rows)):
         begin, end = job.bounds(block)
         here = slice(max(begin, low), min(end, high))
@@ -142,20 +139,16 @@ def _raw(job: Job, first: int, last: int) -> NDArray:
     return E
 
 
-def _says(job: Job) -> str:
-    return f"{job.options['n_components']} coordinates"
-
-
 def _raw_arrays(job: Job) -> Arrays:
     some = rows_looked_at(job)
     return {
-        "raw": ((job.n, int(job.options["n_components"])), "float64", job.rows),
+        "raw": ((job.n, job.q), "float64", job.rows),
         "nearest": ((job.n_blocks * some, job.K), "float64", some),
     }
 
 
 def _coordinates_cost(job: Job) -> dict[str, float]:
-    n, m, q, s = job.n, landmarks.count(job), int(job.options["n_components"]), kernel.n_kept(job)
+    n, m, q, s = job.n, landmarks.count(job), job.q, kernel.n_kept(job)
     used, kernels, b = job.fusion.used_views(job.K), len(job.kernels), min(job.rows, job.n)
     # Distances, in double precision, from which the coverage radius is measured.
     looked_at = float(job.n_blocks * rows_looked_at(job)) * m
@@ -171,11 +164,11 @@ def _coordinates_cost(job: Job) -> dict[str, float]:
 
 def _signs_cost(job: Job) -> dict[str, float]:
     blocks = job.n_blocks
-    return {"selections": FILE_SELECTIONS * blocks, "memory": blocks * job.options["n_components"] * 256.0}
+    return {"selections": FILE_SELECTIONS * blocks, "memory": blocks * job.q * 256.0}
 
 
 def _embedding_cost(job: Job) -> dict[str, float]:
-    q = job.options["n_components"]
+    q = job.q
     held = min(job.rows, job.n) * q * 32.0
     return {"reads": float(job.n) * q * 8, "writes": float(job.n) * q * job.itemsize, "memory": held}
 
@@ -187,7 +180,7 @@ COORDINATES = Stage(
     constants=[LEAST_LOOKED_AT],
     n_blocks=lambda job: job.n_blocks,
     arrays=_raw_arrays,
-    says=_says,
+    says=lambda job: f"{job.q} coordinates",
     cost=_coordinates_cost,
     reads="a block of samples",
     leaves="its coordinates, before sign and scale are known",
@@ -197,7 +190,7 @@ SIGNS = Stage(
     "signs",
     combine,
     after=[COORDINATES],
-    says=_says,
+    says=lambda job: f"{job.q} coordinates",
     cost=_signs_cost,
     reads="all records of `coordinates`",
     leaves="sign and scale of each coordinate",
@@ -207,8 +200,8 @@ EMBEDDING = Stage(
     finish,
     after=[SIGNS],
     n_blocks=lambda job: count_of_blocks(job.n_moments, job.rows),
-    arrays=lambda job: {"/embedding": ((job.n_moments, int(job.options["n_components"])), job.dtype, job.rows)},
-    says=_says,
+    arrays=lambda job: {"/embedding": ((job.n_moments, job.q), job.dtype, job.rows)},
+    says=lambda job: f"{job.q} coordinates",
     cost=_embedding_cost,
     reads="a block of coordinates",
     leaves="the embedding",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dlcca.engine import given_rows
 from dlcca.engine.memory_store import MemoryBlocks, MemoryStore
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_decoded, rows_of_block
-from dlcca.engine.stage import fingerprint, stage_fingerprint
+from dlcca.engine.stage import fingerprint
 from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
 from dlcca.numerics import windows
 from dlcca.numerics.coordinates import COORDINATES, Diffusion
@@ -151,14 +151,18 @@ class Job:
     def roomy(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those of some rows around which there is room for a neighborhood in time."""
         kind, segments = self.options["neighborhoods"], self.segments
-        by_time = isinstance(kind, str) and kind == "time"
-        return (
-            rows if segments is None or not by_time else rows_with_window(rows, segments, int(self.options["window"]))
-        )
+        if segments is None or not isinstance(kind, str) or kind != "time":
+            return rows
+        return rows_with_window(rows, segments, int(self.options["window"]))
 
     @property
     def K(self) -> int:
         return len(self.sources)
+
+    @property
+    def q(self) -> int:
+        """Coordinates that are wanted."""
+        return int(self.options["n_components"])
 
     @property
     def fusion(self) -> Fusion:
@@ -216,12 +220,16 @@ class Job:
     @property
     def first_read(self) -> Blocks:
         """Blocks of stage `scan`, which reads every block first and keeps its checksums."""
-        return self.blocks("scan", stage_fingerprint(self, "scan"), self.n_blocks)
+        return self.blocks("scan", self._fingerprint("scan"), self.n_blocks)
 
     @property
     def moments_of_views(self) -> Blocks:
         """Blocks of stage `moments`: what `scan` found of all blocks, in one record."""
-        return self.blocks("moments", stage_fingerprint(self, "moments", below=[stage_fingerprint(self, "scan")]), 1)
+        return self.blocks("moments", self._fingerprint("moments", self._fingerprint("scan")), 1)
+
+    def _fingerprint(self, stage: str, *below: str) -> str:
+        """That of a stage which looks at no options: see `dlcca.engine.stage`, whose stages import this module."""
+        return fingerprint(self.inputs, self.rows, stage, [], [], list(below))
 
     @property
     def present(self) -> dict[str, Source]:
@@ -233,14 +241,6 @@ class Job:
         """The views of a block as they are now, whether or not they have changed."""
         first, last = self.bounds(block)
         return [np.asarray(source.read(slice(first, last)), dtype=self.dtype) for source in self.sources]
-
-    def checksums(self, views: Sequence[NDArray]) -> dict[str, list[int]]:
-        """Facts of a block by which a later change of its views is found."""
-        return inputs.checksums(views)
-
-    def confirm_inputs(self, client: Any = None, on_progress: Any = None) -> None:
-        """An error if a view has changed since it was first read."""
-        inputs.confirm(self, client, on_progress)
 
     def find(self, kind: str, *key: Hashable) -> Any:
         """What this process has cached for the job under a kind and a key; None if nothing."""
@@ -297,7 +297,7 @@ class Job:
         return self.settings.options()
 
 
-def _checksums(stage: Blocks, *, again: bool = False) -> list[list[int]] | None:
+def _checksums(stage: Blocks, *, again: bool) -> list[list[int]] | None:
     """Checksums of the views, by block and view, as they were scanned; None if they were not yet."""
     key = ("checksums", stage.address, stage.fingerprint)
     if again:
@@ -464,12 +464,6 @@ class MemoryJob(Job):
 
     def read(self, v: int, rows: Any) -> NDArray:
         return self.arrays[v][rows]
-
-    def checksums(self, views: Sequence[NDArray]) -> dict[str, list[int]]:
-        return {}
-
-    def confirm_inputs(self, client: Any = None, on_progress: Any = None) -> None:
-        """Nobody else can change them."""
 
     def find(self, kind: str, *key: Hashable) -> Any:
         return self.store.find(kind, key)

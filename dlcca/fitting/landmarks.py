@@ -57,7 +57,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
         return np.hstack([(job.read(v, rows) - found.means[v]) / found.spreads[v] for v in range(job.K)])
 
     rows = job.roomy(pick_landmarks(job.n, job.settings, np.random.default_rng(job.seed), joint))
-    refuse_few_landmarks(len(rows), int(job.options["n_components"]))
+    refuse_few_landmarks(len(rows), job.q)
     stage.write(block, {"rows": (0, rows)}, {"count": len(rows)})
 
 
@@ -65,32 +65,29 @@ def pick_landmarks(
     n: int, settings: Settings, rng: np.random.Generator, joint: Callable[[NDArray], NDArray]
 ) -> NDArray[np.int64]:
     """Row numbers of the landmarks among n samples; ``joint`` gives the requested rows in the joint space."""
-    wanted = settings.landmarks.count
+    wanted, rule = settings.landmarks.count, settings.landmarks.rule
     if not isinstance(wanted, int | np.integer):
         return given_landmarks(wanted, n)
-    if wanted > n:
-        raise SettingsError(f"landmarks={wanted}, but the views have {n} samples; ask for at most {n}, or 'all'.")
-    rule = settings.landmarks.rule
-    if wanted == n:
+    m = int(wanted)
+    if m > n:
+        raise SettingsError(f"landmarks={m}, but the views have {n} samples; ask for at most {n}, or 'all'.")
+    if m == n:
         return np.arange(n)
     if rule == "even":
-        return landmark_rules.evenly(n, int(wanted))
+        return landmark_rules.evenly(n, m)
     if rule == "random":
-        return landmark_rules.at_random(n, int(wanted), rng)
-    candidates = landmark_rules.candidates(n, int(wanted), rng)
+        return landmark_rules.at_random(n, m, rng)
+    candidates = landmark_rules.candidates(n, m, rng)
     points = joint(candidates)
     if rule == "farthest":
-        return candidates[landmark_rules.farthest_points(points, int(wanted), int(rng.integers(len(points))))]
-    return candidates[landmark_rules.kmeans_plus_plus(points, int(wanted), rng)]
+        return candidates[landmark_rules.farthest_points(points, m, int(rng.integers(len(points))))]
+    return candidates[landmark_rules.kmeans_plus_plus(points, m, rng)]
 
 
 def fill(job: Job, rows: NDArray[np.int64], points: Sequence[NDArray]) -> None:
     """Leave given landmarks in the store of a job in memory: row numbers, and points (m, d_v) that need not be rows."""
-    LANDMARKS.of(job).prepare(_rows_array(job), says="").write(0, {"rows": (0, rows)}, {"count": len(rows)})
-    stage = POINTS.of(job).prepare(_point_arrays(job), says="")
-    for g in range(n_groups(job)):
-        first, last = group(job, g)
-        stage.write(g, {f"points_{v}": (first, P[first:last]) for v, P in enumerate(points)}, {})
+    LANDMARKS.fill(job, {"rows": rows}, {"count": len(rows)})
+    POINTS.fill(job, {f"points_{v}": P for v, P in enumerate(points)})
 
 
 def gather(job: Job, stage: Blocks, g: int) -> None:
@@ -122,10 +119,6 @@ def _says(job: Job) -> str:
 def _rows_array(job: Job) -> Arrays:
     m = requested_landmarks(job.options)
     return {"rows": ((m,), "int64", m)}
-
-
-def _point_arrays(job: Job) -> Arrays:
-    return {f"points_{v}": ((count(job), d), job.dtype, GROUP) for v, d in enumerate(job.dims)}
 
 
 def _landmarks_cost(job: Job) -> dict[str, float]:
@@ -171,7 +164,7 @@ POINTS = Stage(
     after=[LANDMARKS],
     constants=[GROUP],
     n_blocks=n_groups,
-    arrays=_point_arrays,
+    arrays=lambda job: {f"points_{v}": ((count(job), d), job.dtype, GROUP) for v, d in enumerate(job.dims)},
     says=_says,
     cost=_points_cost,
     reads="a group of 8192 landmarks",

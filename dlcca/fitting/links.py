@@ -49,39 +49,51 @@ def n_neighbors(job: Job) -> int:
     return int(job.options["n_neighbors"]) if isinstance(kind, str) and kind == "knn" else 0
 
 
-def subset_rows(job: Job) -> NDArray[np.int64] | None:
-    """The random rows among which neighbours are searched, rising; None for all rows."""
+def subset_size(job: Job) -> int:
+    """Random rows among which neighbours are searched; 0 where they are searched among all rows, or not at all."""
     asked = job.options["neighbor_rows"]
-    if not n_neighbors(job) or isinstance(asked, str) or int(asked) >= job.n:
-        return None
+    return 0 if not n_neighbors(job) or isinstance(asked, str) or int(asked) >= job.n else int(asked)
+
+
+def subset_rows(job: Job) -> NDArray[np.int64]:
+    """These rows, rising."""
+    size = subset_size(job)
 
     def drawn() -> NDArray[np.int64]:
         rng = np.random.default_rng([job.seed, SUBSET_STREAM])
-        return np.sort(rng.choice(job.n, int(asked), replace=False, shuffle=False))
+        return np.sort(rng.choice(job.n, size, replace=False, shuffle=False))
 
-    return job.cached("subset", job.seed, job.n, int(asked), make=drawn, keep=1)
+    return job.cached("subset", job.seed, job.n, size, make=drawn, keep=1)
 
 
 def subset_part(job: Job, block: int) -> NDArray[np.int64]:
     """The rows of a block, counted from its first, that are in the subset."""
     rows, (first, last) = subset_rows(job), job.bounds(block)
-    assert rows is not None
     return rows[np.searchsorted(rows, first) : np.searchsorted(rows, last)] - first
 
 
 def _most_of_block(job: Job) -> int:
     """Rows of the subset in the block that has most of them."""
-    rows = subset_rows(job)
-    return 0 if rows is None else int(np.bincount(rows // job.rows).max())
+    return int(np.bincount(subset_rows(job) // job.rows).max())
+
+
+def searches_all(job: Job) -> bool:
+    """Whether neighbours are searched, and among all rows."""
+    return n_neighbors(job) > 0 and not subset_size(job)
+
+
+def keeps_subset(job: Job) -> bool:
+    """Whether the rows of the subset are written; in memory they are there."""
+    return subset_size(job) > 0 and not job.in_memory
 
 
 def is_searched_here(job: Job) -> bool:
     """Whether this stage compares the landmarks with all samples."""
-    return n_neighbors(job) > 0 and subset_rows(job) is None and neighbors_by(job) == "products"
+    return searches_all(job) and neighbors_by(job) == "products"
 
 
 def is_needed(job: Job) -> bool:
-    return n_links(job) > 0 or is_searched_here(job) or (subset_rows(job) is not None and not job.in_memory)
+    return n_links(job) > 0 or is_searched_here(job) or keeps_subset(job)
 
 
 def neighbors_by(job: Job) -> str:
@@ -113,25 +125,26 @@ def part_of_neighbors(g: int, part: int, nearest: Nearest) -> Iterator[Part]:
 
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
-    first, _last = job.bounds(block)
+    first, how = job.bounds(block)[0], links_by(job)
+    here = subset_part(job, block) if keeps_subset(job) else np.empty(0, np.int64)
     if not n_links(job) and not is_searched_here(job):
-        rows = first + subset_part(job, block)
-        stage.write(block, _subset(job, block, [job.read(v, rows) for v in range(job.K)]), {})
+        stage.write(block, _subset(job, block, [job.read(v, first + here) for v in range(job.K)]), {})
         return
     views = job.block(block)
-    subset = [] if subset_rows(job) is None or job.in_memory else [X[subset_part(job, block)] for X in views]
-    if links_by(job) == "products":
-        stage.write(block, chain(_subset(job, block, subset), _by_products(job, block, views, first)), {})
+    subset = _subset(job, block, [X[here] for X in views])
+    if how == "products":
+        stage.write(block, chain(subset, _by_products(job, block, views, first)), {})
         return
-    links = [indexes.links(job, v, X, n_links(job), links_by(job)) for v, X in enumerate(views)]
-    facts = {"recall": _recall(job, views, links)} if links_by(job) == "pynndescent" else {}
-    stage.write(block, [*_subset(job, block, subset), *_numbered(links, first)], facts)
+    links = [indexes.links(job, v, X, n_links(job), how) for v, X in enumerate(views)]
+    facts = {"recall": _recall(job, views, links)} if how == "pynndescent" else {}
+    stage.write(block, [*subset, *_numbered(links, first)], facts)
 
 
 def _subset(job: Job, block: int, views: list[NDArray]) -> list[Part]:
     """The rows of the subset, of one block."""
-    place = block * _most_of_block(job)
-    return [(f"subset_{v}", (place, X)) for v, X in enumerate(views) if len(X)]
+    if not len(views[0]):
+        return []
+    return [(f"subset_{v}", (block * _most_of_block(job), X)) for v, X in enumerate(views)]
 
 
 def _by_products(job: Job, block: int, views: list[NDArray], first: int) -> Iterator[Part]:
@@ -199,7 +212,8 @@ def _arrays(job: Job) -> Arrays:
         arrays |= {f"links_{v}": ((job.n, s), "int32", job.rows) for v in range(job.K)}
     if is_searched_here(job):
         arrays |= parts_of_neighbors(job, job.n_blocks)
-    if (most := _most_of_block(job)) and not job.in_memory:
+    if keeps_subset(job):
+        most = _most_of_block(job)
         arrays |= {f"subset_{v}": ((job.n_blocks * most, d), job.dtype, most) for v, d in enumerate(job.dims)}
     return arrays
 

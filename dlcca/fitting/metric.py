@@ -44,12 +44,9 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
 def fit_metric(arrays: Sequence[NDArray], neighbors: NDArray[np.int64], settings: Settings) -> LocalMetric:
     """The local metric of every view at every landmark, in batches that bound the memory."""
     ridge, kind, r = float(settings.metric.ridge), settings.metric.kind, int(settings.metric.rank)
-    k, widest = neighbors.shape[1], sum(X.shape[1] for X in arrays)
-    batch = max(1, BATCH_ENTRIES // (k * widest))
-    parts = []
-    for first in range(0, len(neighbors), batch):
-        local = [X[neighbors[first : first + batch]] for X in arrays]
-        parts.append(METRICS[kind].compute(local, ridge, r))
+    batch = max(1, BATCH_ENTRIES // (neighbors.shape[1] * sum(X.shape[1] for X in arrays)))
+    batches = (neighbors[first : first + batch] for first in range(0, len(neighbors), batch))
+    parts = [METRICS[kind].compute([X[rows] for X in arrays], ridge, r) for rows in batches]
     return LocalMetric(
         factors=[np.concatenate([p.factors[v][:, :, :r] for p in parts]) for v in range(len(parts[0].factors))],
         correlations=np.concatenate([p.correlations[:, :r] for p in parts]),
@@ -79,11 +76,7 @@ def refuse_degenerate(metric: LocalMetric, k: int, dims: Sequence[int], settings
 
 def fill(job: Job, given: Sequence[NDArray]) -> None:
     """Leave given factors (m, d_v, r) in the store of a job in memory."""
-    stage = METRIC.of(job).prepare(_arrays(job), says="")
-    size = neighborhood_rows.per_task(job)
-    for block in range(stage.n_blocks):
-        rows = slice(block * size, (block + 1) * size)
-        stage.write(block, {f"factors_{v}": (rows.start, F[rows]) for v, F in enumerate(given)}, {})
+    METRIC.fill(job, {f"factors_{v}": F for v, F in enumerate(given)})
 
 
 def factors(job: Job) -> list[NDArray]:

@@ -72,8 +72,8 @@ def gathered(job: Job, rows: NDArray[np.int64]) -> tuple[Sequence[NDArray], NDAr
     """Views, and the rows (m, k) of neighborhoods as row numbers of these views."""
     if job.in_memory:
         return [job.read(v, slice(None)) for v in range(job.K)], rows
-    if (subset := links.subset_rows(job)) is not None:
-        return neighbors.subset_views(job), np.searchsorted(subset, rows)
+    if links.subset_size(job):
+        return neighbors.subset_views(job), np.searchsorted(links.subset_rows(job), rows)
     unique, where = np.unique(rows, return_inverse=True)
     return values(job, unique), where.reshape(rows.shape)
 
@@ -83,8 +83,7 @@ def values(job: Job, rows: NDArray[np.int64]) -> list[NDArray]:
 
     Blocks are read one after another, and only the rows asked for are kept.
     """
-    copied = SURVEY.of(job).facts(0)["copied"]
-    bits = SURVEY.of(job).read("bits", 0) if copied else None
+    bits = SURVEY.of(job).read("bits", 0) if SURVEY.of(job).facts(0)["copied"] else None
     found: list[list[NDArray]] = [[] for _ in job.dims]
     for block in np.unique(rows // job.rows).tolist():
         first, last = job.bounds(block)
@@ -92,13 +91,9 @@ def values(job: Job, rows: NDArray[np.int64]) -> list[NDArray]:
         if bits is not None:
             at = np.searchsorted(_asked_of(block, bits), at)
         for v, parts in enumerate(found):
-            X = MEMBERS.of(job).read(f"values_{v}", block) if copied else job.read(v, slice(first, last))
+            X = job.read(v, slice(first, last)) if bits is None else MEMBERS.of(job).read(f"values_{v}", block)
             parts.append(X[at])
     return [np.concatenate(parts) for parts in found]
-
-
-def _bits(job: Job) -> Arrays:
-    return {"bits": ((job.n_blocks, -(-job.rows // 8)), "uint8", job.n_blocks)}
 
 
 def _values(job: Job) -> Arrays:
@@ -107,11 +102,7 @@ def _values(job: Job) -> Arrays:
 
 
 def _is_counted(job: Job) -> bool:
-    return not job.in_memory and not neighbors.in_subset(job)
-
-
-def _is_copied(job: Job) -> bool:
-    return _is_counted(job) and bool(SURVEY.of(job).facts(0)["copied"])
+    return not job.in_memory and not links.subset_size(job)
 
 
 def _survey_cost(job: Job) -> dict[str, float]:
@@ -122,7 +113,7 @@ def _survey_cost(job: Job) -> dict[str, float]:
 def _members_cost(job: Job) -> dict[str, float]:
     gathered = members_counted(job) * job.width * job.itemsize
     return {
-        "tasks": job.n_blocks if rows_read(job)[1] and not neighbors.in_subset(job) else 0,
+        "tasks": job.n_blocks if rows_read(job)[1] and not links.subset_size(job) else 0,
         "reads": job.pass_bytes,
         "writes": gathered,
         "memory": job.reading_bytes + 2 * gathered / job.n_blocks,
@@ -143,8 +134,8 @@ def members_counted(job: Job) -> float:
 def rows_read(job: Job) -> tuple[float, bool]:
     """Rows that all tasks of the stage "metric" read, about, and whether they read them from a copy."""
     many, members = tasks(job), members_counted(job)
-    if neighbors.in_subset(job):
-        return float(many) * neighbors.subset_size(job), True
+    if links.subset_size(job):
+        return float(many) * links.subset_size(job), True
     direct = float(many if links.n_neighbors(job) else 1) * job.n  # windows of adjacent landmarks lie side by side
     copied = job.n + members + many * members < direct
     return (many * members if copied else direct), copied
@@ -154,7 +145,7 @@ SURVEY = Stage(
     "asked",
     survey,
     after=[neighbors.NEIGHBORHOODS],
-    arrays=_bits,
+    arrays=lambda job: {"bits": ((job.n_blocks, -(-job.rows // 8)), "uint8", job.n_blocks)},
     is_needed=_is_counted,
     says=neighbors.says,
     cost=_survey_cost,
@@ -167,7 +158,7 @@ MEMBERS = Stage(
     after=[SURVEY],
     n_blocks=lambda job: job.n_blocks,
     arrays=_values,
-    is_needed=_is_copied,
+    is_needed=lambda job: _is_counted(job) and bool(SURVEY.of(job).facts(0)["copied"]),
     says=neighbors.says,
     cost=_members_cost,
     reads="a block of samples",

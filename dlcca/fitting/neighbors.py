@@ -10,7 +10,8 @@ is total (by distance, then by row), so that any grouping gives the same to the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,6 @@ from dlcca.numerics.windows import time_windows
 from dlcca.settings.fit import Settings
 
 
-def in_subset(job: Job) -> bool:
-    """Whether neighbours are searched in a random subset of the rows."""
-    return links.subset_rows(job) is not None
-
-
 def gather_subset(job: Job, stage: Blocks, block: int) -> None:
     """Put the rows of the subset together, so that later tasks open one file and not one for each block."""
     parts, counts = links.LINKS.of(job), [len(links.subset_part(job, b)) for b in range(job.n_blocks)]
@@ -46,18 +42,13 @@ def subset_views(job: Job) -> list[NDArray]:
     return [SUBSET.of(job).read(f"values_{v}", 0) for v in range(job.K)]
 
 
-def subset_size(job: Job) -> int:
-    """Rows of the subset; 0 if neighbours are searched among all rows."""
-    return int(job.options["neighbor_rows"]) if in_subset(job) else 0
-
-
 def _subset_arrays(job: Job) -> Arrays:
-    size = subset_size(job)
+    size = links.subset_size(job)
     return {f"values_{v}": ((size, d), job.dtype, size) for v, d in enumerate(job.dims)}
 
 
 def _subset_cost(job: Job) -> dict[str, float]:
-    moved = float(subset_size(job)) * job.width * job.itemsize
+    moved = float(links.subset_size(job)) * job.width * job.itemsize
     return {"reads": moved, "writes": moved, "memory": 2 * moved}
 
 
@@ -66,7 +57,7 @@ SUBSET = Stage(
     gather_subset,
     after=[links.LINKS],
     arrays=_subset_arrays,
-    is_needed=lambda job: in_subset(job) and not job.in_memory,
+    is_needed=links.keeps_subset,
     says=lambda job: f"{job.options['neighbor_rows']} rows, seed {job.seed}",
     cost=_subset_cost,
     reads="the parts of all blocks",
@@ -75,35 +66,28 @@ SUBSET = Stage(
 
 
 def is_queried(job: Job) -> bool:
-    return links.n_neighbors(job) > 0 and not in_subset(job) and links.neighbors_by(job) != "products"
+    return links.searches_all(job) and links.neighbors_by(job) != "products"
 
 
 def n_shards(job: Job) -> int:
     return len(indexes.bounds(job, links.neighbors_by(job)))
 
 
-def block_of(job: Job, shard: int, g: int) -> int:
-    """The block in which a shard answers a group."""
-    return shard * landmarks.n_groups(job) + g if links.neighbors_by(job) == "tree" else shard
+def _tasks_of_shard(job: Job) -> int:
+    """Each for one group of landmarks, or one for all of them."""
+    return landmarks.n_groups(job) if links.neighbors_by(job) == "tree" else 1
 
 
 def query_shard(job: Job, stage: Blocks, block: int) -> None:
-    many = landmarks.n_groups(job)
-    shard, groups = block, range(many)
-    if links.neighbors_by(job) == "tree":
-        shard, groups = block // many, groups[block % many :][:1]
-    stage.write(block, _answers(job, shard, groups), {})
-
-
-def _answers(job: Job, shard: int, groups: range) -> Iterator[links.Part]:
+    shard, task = divmod(block, _tasks_of_shard(job))
     index = indexes.of_shard(job, shard, links.neighbors_by(job))
-    for g in groups:
-        nearest = index.nearest(landmarks.points(job, g), links.n_neighbors(job))
-        yield from links.part_of_neighbors(g, shard, nearest)
+    groups = range(landmarks.n_groups(job))[task :: _tasks_of_shard(job)]
+    found = ((g, index.nearest(landmarks.points(job, g), links.n_neighbors(job))) for g in groups)
+    stage.write(block, chain.from_iterable(links.part_of_neighbors(g, shard, part) for g, part in found), {})
 
 
 def _tasks(job: Job) -> int:
-    return n_shards(job) * (landmarks.n_groups(job) if links.neighbors_by(job) == "tree" else 1)
+    return n_shards(job) * _tasks_of_shard(job)
 
 
 def _query_cost(job: Job) -> dict[str, float]:
@@ -150,7 +134,7 @@ def n_spans(job: Job) -> int:
 
 
 def is_merged(job: Job) -> bool:
-    return links.n_neighbors(job) > 0 and not in_subset(job) and n_spans(job) > 1
+    return links.searches_all(job) and n_spans(job) > 1
 
 
 def merge(job: Job, stage: Blocks, block: int) -> None:
@@ -161,22 +145,20 @@ def merge(job: Job, stage: Blocks, block: int) -> None:
 
 def nearest(job: Job, g: int) -> Nearest:
     """The neighbours of a group, all samples together."""
-    if in_subset(job):
+    if links.subset_size(job):
         return _in_subset(job, landmarks.points(job, g), links.neighbors_by(job))
     if n_spans(job) == 1:
         return _together(_part(job, part, g) for part in range(n_parts(job)))
-    stage, groups = MERGED.of(job), landmarks.n_groups(job)
-    return _together(_read_part(stage, span * groups + g, g) for span in range(n_spans(job)))
+    blocks = (span * landmarks.n_groups(job) + g for span in range(n_spans(job)))
+    return _together(_read_part(MERGED.of(job), block, g) for block in blocks)
 
 
 def _in_subset(job: Job, points: Sequence[NDArray], how: str) -> Nearest:
     """The neighbours of points (m, d_v) in the subset."""
     rows, views, spreads = links.subset_rows(job), subset_views(job), scan.result(job).spreads
-    assert rows is not None
     if how == "products":
-        found = Nearest.none(len(points[0]), links.n_neighbors(job))
-        few_pairs = links.few_pairs(job)
-        near_both_ways(views, points, spreads, n_links=0, first_row=0, nearest=found, few_pairs=few_pairs)
+        found, few = Nearest.none(len(points[0]), links.n_neighbors(job)), links.few_pairs(job)
+        near_both_ways(views, points, spreads, n_links=0, first_row=0, nearest=found, few_pairs=few)
     else:
         found = indexes.KINDS[how](views, spreads, 0).nearest(points, links.n_neighbors(job))
     return Nearest(found.distances, rows[found.rows])
@@ -185,7 +167,8 @@ def _in_subset(job: Job, points: Sequence[NDArray], how: str) -> Nearest:
 def _part(job: Job, part: int, g: int) -> Nearest:
     if links.neighbors_by(job) == "products":
         return _read_part(links.LINKS.of(job), part, g)
-    return _read_part(INDEX_QUERIES.of(job), block_of(job, part, g), g)
+    many = _tasks_of_shard(job)
+    return _read_part(INDEX_QUERIES.of(job), part * many + g % many, g)
 
 
 def _read_part(stage: Blocks, block: int, g: int) -> Nearest:
@@ -240,7 +223,7 @@ def width(job: Job) -> int:
 
 def says(job: Job) -> str:
     kind = job.options["neighborhoods"]
-    among = f" of {job.options['neighbor_rows']} rows" if in_subset(job) else ""
+    among = f" of {job.options['neighbor_rows']} rows" if links.subset_size(job) else ""
     return f"{kind if isinstance(kind, str) else 'given'}, {width(job)} samples{among}, {job.options['neighbor_index']}"
 
 
@@ -291,7 +274,7 @@ def _measure(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | Non
     if not stage.missing():
         return
     some = checked_landmarks(landmarks.count(job))
-    if in_subset(job):
+    if links.subset_size(job):
         exact = _in_subset(job, _some_points(job, some), "products")
     else:
         exact = _together(collect(exact_part, job, job.n_blocks, client, on_progress, (some,), name="recall"))
@@ -326,7 +309,7 @@ def _arrays(job: Job) -> Arrays:
 
 
 def _cost(job: Job) -> dict[str, float]:
-    m, subset = landmarks.count(job), subset_size(job)
+    m, subset = landmarks.count(job), links.subset_size(job)
     parts, pairs = n_spans(job) if is_merged(job) else _parts_counted(job), float(subset) * m
     return {
         "products": 2 * pairs * job.width,

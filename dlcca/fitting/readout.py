@@ -19,7 +19,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     grams, degrees = gram.totals(job) if kind.needs_grams else ({}, Degrees(job.n, []))
     known = Landmarks(model.kernel_rows(model.points), grams, degrees.columns)
     time = job.options["diffusion_time"]
-    arrays, found = kind.fit(model, known, int(job.options["n_components"]), None if time == "auto" else int(time))
+    arrays, found = kind.fit(model, known, job.q, None if time == "auto" else int(time))
     stage.write(block, {name: (0, X) for name, X in arrays.items()}, found)
 
 
@@ -36,13 +36,12 @@ def solved_model(job: Job) -> Model:
 
 def model(job: Job) -> Model:
     """The same with all that coordinates are read with. Kept by each worker."""
-    return job.cached("solved model", READOUT.fingerprint(job), make=lambda: _read(job), keep=1)
 
+    def read() -> Model:
+        kept = {name: READOUT.of(job).read(name, 0) for name in shapes(job, kind(job))}
+        return replace(solved_model(job), reading=kind_name(job), readout=kept)
 
-def _read(job: Job) -> Model:
-    stage, name = READOUT.of(job), kind_name(job)
-    kept = {name: stage.read(name, 0) for name in shapes(job, COORDINATES[name])}
-    return replace(solved_model(job), reading=name, readout=kept)
+    return job.cached("solved model", READOUT.fingerprint(job), make=read, keep=1)
 
 
 def kind_name(job: Job) -> str:
@@ -69,8 +68,7 @@ def with_chosen(job: Job, choices: Choices) -> Choices:
 
 def shapes(job: Job, kind: Diffusion | None = None) -> dict[str, tuple[int, ...]]:
     """The arrays that the stage leaves, or those that one kind of coordinates needs."""
-    known = landmarks.count(job), len(job.kernels), int(job.options["n_components"])
-    return (kind or job.coordinates).shapes(*known)
+    return (kind or job.coordinates).shapes(landmarks.count(job), len(job.kernels), job.q)
 
 
 def facts(job: Job) -> dict[str, Any]:

@@ -34,13 +34,13 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     for source, X in zip(job.sources, views, strict=True):
         _refuse_gaps(X, source.name, job.bounds(block)[0], block)
     moments = [Moments.of(X) for X in views]
+    known = {} if job.in_memory else input_integrity.checksums(views)  # by which a later change of them is found
     means, squares = [m.mean.tolist() for m in moments], [m.squares.tolist() for m in moments]
-    stage.write(block, {}, {**job.checksums(views), "rows": len(views[0]), "means": means, "squares": squares})
+    stage.write(block, {}, {**known, "rows": len(views[0]), "means": means, "squares": squares})
 
 
 def combine(job: Job, stage: Blocks, block: int) -> None:
-    scanned = SCAN.of(job)
-    facts = [scanned.facts(b) for b in range(scanned.n_blocks)]
+    facts = [SCAN.of(job).facts(b) for b in range(job.n_blocks)]
     means, spreads = [], []
     for v, source in enumerate(job.sources):
         moments = combined([Moments(f["rows"], np.array(f["means"][v]), np.array(f["squares"][v])) for f in facts])
@@ -77,7 +77,7 @@ SCAN = Stage(
     n_blocks=lambda job: job.n_blocks,
     says=lambda job: f"{job.n} samples of {job.K} views",
     cost=lambda job: {"reads": job.pass_bytes, "memory": job.reading_bytes + 1.5 * job.block_bytes},
-    on_start=lambda job, client, on_progress: job.confirm_inputs(client, on_progress),
+    on_start=lambda job, *watching: None if job.in_memory else input_integrity.confirm(job, *watching),
     reads="a block of samples",
     leaves="means and variances; refuses NaN with its place",
 )

@@ -51,13 +51,9 @@ def solve(job: Job, stage: Blocks, block: int) -> None:
     write(job, stage, S, values, len(pieces), 1 - float(pieces[0] / pieces.sum()))
 
 
-def _q(job: Job) -> int:
-    return int(job.options["n_components"])
-
-
 def n_solved(job: Job) -> int:
     """Coordinates that are solved for: some more than are given (see `trust.select_coordinates`)."""
-    return min(_q(job) + SPARE, landmarks.count(job) - 1) if is_selected(job) else _q(job)
+    return min(job.q + SPARE, landmarks.count(job) - 1) if is_selected(job) else job.q
 
 
 def is_selected(job: Job) -> bool:
@@ -70,7 +66,7 @@ def write(job: Job, stage: Blocks, S: NDArray, values: list[NDArray], pieces: in
 
     ``stray`` is the share of the landmarks outside the largest connected component; None if it is not known.
     """
-    q = _q(job)
+    q = job.q
     refuse_rounding(S[: q + 1])
     chosen = Chosen(list(range(q)), 0)
     if is_selected(job):
@@ -97,17 +93,6 @@ def eigenvalues(job: Job) -> NDArray[np.float64]:
     return SPECTRUM.of(job).read("eigenvalues", 0)
 
 
-def outliers(job: Job) -> int:
-    """Coordinates that were left out because few rows carry them."""
-    return int(SPECTRUM.of(job).facts(0)["outliers"])
-
-
-def connected_components(job: Job) -> tuple[int, float | None]:
-    """Connected components of samples and landmarks, and the share of landmarks outside the largest, if known."""
-    facts = SPECTRUM.of(job).facts(0)
-    return int(facts["pieces"]), facts["stray"]
-
-
 def values(job: Job) -> list[NDArray[np.float64]]:
     """The values (m, q) of the landmarks in each kernel."""
     stage = SPECTRUM.of(job)
@@ -115,7 +100,7 @@ def values(job: Job) -> list[NDArray[np.float64]]:
 
 
 def _arrays(job: Job) -> Arrays:
-    m, q = landmarks.count(job), _q(job)
+    m, q = landmarks.count(job), job.q
     values = {f"values_{v}": ((m, q), "float64", m) for v in job.kernels}
     return {**values, "eigenvalues": ((q + 1,), "float64", q + 1)}
 
@@ -128,7 +113,7 @@ def _cost(job: Job) -> dict[str, float]:
 
 def _lanczos_cost(job: Job) -> dict[str, float]:
     """Passes over all samples, with as many vectors as coordinates are wanted; how many passes, the data decides."""
-    passes, groups, vectors = LANCZOS_STEPS * 2 * len(job.kernels), len(gram.groups(job)), _q(job) + 1
+    passes, groups, vectors = LANCZOS_STEPS * 2 * len(job.kernels), len(gram.groups(job)), job.q + 1
     m, kept = landmarks.count(job), kernel.n_kept(job)
     entries, moved = float(job.n) * (kept or m), float(m) * vectors * 8
     if kept:
@@ -154,7 +139,7 @@ SPECTRUM = Stage(
     options=["n_components", "normalization", "coordinates"],
     constants=[SPARE],
     arrays=_arrays,
-    says=lambda job: f"{job.options['n_components']} coordinates",
+    says=lambda job: f"{job.q} coordinates",
     cost=_cost,
     drive=_find,
     scratch=[lanczos.NAME],

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.stage import Blocks, Stage
-from dlcca.fitting import bandwidth, distances, embed, kernel, landmarks, metric, neighbors, sharing
+from dlcca.fitting import bandwidth, distances, embed, kernel, landmarks, links, metric, neighbors, sharing
 from dlcca.fitting.job import Job
 from dlcca.numerics.kernels import extend
 
@@ -28,7 +28,7 @@ def of_landmarks(job: Job) -> NDArray[np.float64]:
 
 
 def is_needed(job: Job) -> bool:
-    return job.K > 1 and neighbors.in_subset(job)
+    return job.K > 1 and links.subset_size(job) > 0
 
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
