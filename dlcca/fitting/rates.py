@@ -63,10 +63,8 @@ class Trial:
 
 def fitted(trials: Sequence[Trial]) -> dict[str, StageRate]:
     """The rate of every stage that was met in the trials, which differ in the rows of their blocks."""
-    rates = {}
-    for name in dict.fromkeys(name for trial in trials for name in trial.stages):
-        rates[name] = _rate(name, [trial for trial in trials if name in trial.stages])
-    return rates
+    names = dict.fromkeys(name for trial in trials for name in trial.stages)
+    return {name: _rate(name, [trial for trial in trials if name in trial.stages]) for name in names}
 
 
 def _rate(name: str, trials: Sequence[Trial]) -> StageRate:
@@ -106,12 +104,10 @@ def _rate(name: str, trials: Sequence[Trial]) -> StageRate:
 
 def _opening(met: Sequence[Measured], of_workers: Sequence[int]) -> float:
     """Seconds that the first task of a worker takes beyond its later ones; 0 where it is not known."""
-    seen = [
-        max(0.0, float(np.mean(found.each[:workers]) - np.median(found.each[workers:])))
-        for found, workers in zip(met, of_workers, strict=True)
-        if len(found.each) >= TELLING * workers
+    known = [
+        (found.each, many) for found, many in zip(met, of_workers, strict=True) if len(found.each) >= TELLING * many
     ]
-    return min(seen, default=0.0)
+    return min((max(0.0, float(np.mean(each[:many]) - np.median(each[many:]))) for each, many in known), default=0.0)
 
 
 def _later_task(found: Measured, workers: int, opening_s: float) -> float:
@@ -132,18 +128,18 @@ def fixed_and_growing(
     """
     X, Y = np.asarray(x, float), np.asarray(y, float)
     if not X.max() > (1 + ALIKE) * X.min():
-        if when_alike == "fixed" or not X.any():
-            return float(Y.mean()), 0.0
-        growing = min(float(Y.mean() / X.mean()), MOST)
-        return max(0.0, float(Y.mean()) - growing * float(X.mean())), growing
+        fixed, growing = float(Y.mean()), 0.0
+        if when_alike != "fixed" and X.any():
+            growing = min(fixed / float(X.mean()), MOST)
+            fixed = max(0.0, fixed - growing * float(X.mean()))
+        return fixed, growing
     if not Y.any():
         return 0.0, 0.0
     if expected is not None and expected * (X.max() - X.min()) < LOST * Y.max():
         return max(0.0, float(np.mean(Y - expected * X))), expected
     from scipy.optimize import nnls
 
-    weight = 1 / np.maximum(Y, 1e-3 * Y.max())
-    scale = X.max()
+    weight, scale = 1 / np.maximum(Y, 1e-3 * Y.max()), X.max()
     (a, b), _ = nnls(np.column_stack([weight, weight * X / scale]), weight * Y)
     return float(a), float(b / scale)
 
@@ -185,7 +181,7 @@ def settings_that_matter(job: Job) -> dict[str, Any]:
         "m": landmarks.count(job),
         "k": neighbors.width(job),
         "r": metric.rank(job),
-        "q": int(job.options["n_components"]),
+        "q": job.q,
         "sought": links.n_neighbors(job),
         "links": links.n_links(job),
         "kept": kernel.n_kept(job),
@@ -226,9 +222,9 @@ def refuse_occupied(place: Path, inputs: Iterable[str | Path] = ()) -> None:
 
 def write(place: Path, found: Calibration) -> None:
     """Write it whole, or not at all."""
-    content = {"format": FORM, "version": VERSION, **asdict(found)}
+    content = json.dumps({"format": FORM, "version": VERSION, **asdict(found)}, indent=2)
     with atomic_file(place) as scratch:
-        scratch.write_text(json.dumps(content, indent=2), encoding="utf-8")
+        scratch.write_text(content, encoding="utf-8")
 
 
 def read(place: Path) -> Calibration:
@@ -259,10 +255,9 @@ def _numbers(values: dict[str, Any]) -> dict[str, Any]:
 
 def refuse_other(found: Calibration, job: Job, place: Path) -> None:
     """An error if the rates were measured with settings that make them others."""
-    wanted = settings_that_matter(job)
-    for name, value in wanted.items():
-        if found.settings.get(name) != value:
+    for name, value in settings_that_matter(job).items():
+        if (there := found.settings.get(name)) != value:
             raise SettingsError(
-                f"the rates in {place} were measured with {name} = {found.settings.get(name)}, and this run has "
-                f"{value}. Run dlcca plan with --calibrate, or name another file with --rates."
+                f"the rates in {place} were measured with {name} = {there}, and this run has {value}. Run dlcca plan "
+                "with --calibrate, or name another file with --rates."
             )
