@@ -104,8 +104,7 @@ def in_order(
 ) -> Iterator[Any]:
     """``function(*arguments, block)`` of every block, in the order of the blocks."""
     if client is None:
-        for block in range(n_blocks):
-            yield function(*arguments, block)
+        yield from (function(*arguments, block) for block in range(n_blocks))
         return
     tasks = _Tasks(partial(_each, function, arguments), range(n_blocks), client, "result", wave, retries)
     running = deque(tasks.more())

@@ -155,7 +155,7 @@ def watched(client: Any, recorder: Recorder | None, say: Callable[[str], None]) 
 
     def report(text: str) -> None:
         if (number := next(numbers)) <= MOST_SAID:
-            say(text if number < MOST_SAID else f"{text} Further ones are not said; they are in the events.")
+            say(text if number < MOST_SAID else f"{text} Further ones are only in the event log.")
 
     def on_failure(event: tuple[float, dict[str, Any]]) -> None:
         about = event[1]

@@ -28,8 +28,8 @@ LONGEST = 5 / 6
 ROWS, STRETCHES, LANDMARKS = 2048, 4, 200
 #: Components of a view that the small fits see: those with at least this share of the largest one's variance.
 COMPONENTS, LEAST_VARIANCE = 32, 1e-4
-#: A shorter window is taken if it leaves at most so many times as much of its coordinate untold as the best, and this
-#: much besides: the shorter, the more local is the metric.
+#: A shorter window is taken if it leaves at most so many times as much of its coordinate unexplained as the best does,
+#: and this much besides: the shorter, the more local is the metric.
 TIMES_UNEXPLAINED, BESIDES = 2.0, 0.03
 
 Rows = NDArray[np.int64]
@@ -58,10 +58,13 @@ def auto_window(arrays: Sequence[NDArray], segments: NDArray, embed: Embed) -> t
     curve = ", ".join(f"{width}: {score:.2f}" for width, score in found.items())
     best = max(found.values())
     if best <= 0:
-        return usual, f"the usual length; of none does each view alone tell the first coordinate (R² {curve})"
+        return (
+            usual,
+            f"the usual length; for none of them does each view alone predict the first coordinate (R² {curve})",
+        )
     enough = 1 - TIMES_UNEXPLAINED * (1 - best) - BESIDES
     shortest = next(width for width, score in found.items() if score >= enough)
-    return shortest, f"the shortest whose first coordinate each view alone tells nearly best (R² {curve})"
+    return shortest, f"the shortest whose first coordinate each view alone predicts nearly best (R² {curve})"
 
 
 def r2_by_window(parts: list[NDArray], segments: NDArray, embed: Embed) -> dict[int, float]:

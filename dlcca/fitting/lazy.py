@@ -59,7 +59,7 @@ def fit(
         mover = client or (_default_client() if any(_package(X) == "dask" for X in views.values()) else None)
         if mover is not None:
             place.refuse_unreachable(mover)
-        seed = place.claim(settings, seed, {name: _told(X) for name, X in views.items()})
+        seed = place.claim(settings, seed, {name: _identity(X) for name, X in views.items()})
         with place.held():
             sources = tuple(_source(name, X, place, number, mover) for number, (name, X) in enumerate(views.items()))
             choices = replace(settled(settings, sources), notes=notes)
@@ -160,7 +160,7 @@ def refit(
     before = np.asarray(mapped(model.coordinates, first, len(model.scale)))
     together = {name: da.concatenate(pair) for name, *pair in zip(names, first, then, strict=True)}
     if store is not None:
-        about = [settings.options(), {name: _told(X) for name, X in together.items()}]
+        about = [settings.options(), {name: _identity(X) for name, X in together.items()}]
         store = f"{fit_store(store).address}/refit-{fingerprint(about)[:16]}"
     return fit(together, settings, seed, client, store=store), before
 
@@ -224,7 +224,7 @@ def _on_disk(name: str, X: Any) -> Source:
     return Source(name, root, X.store_path.path, missing_chunks="fill")  # they were checked before
 
 
-def _told(X: Any) -> list[Any]:
+def _identity(X: Any) -> list[Any]:
     """Identity of a view before it is read: its name in Dask or its address, its shape and dtype."""
     where = X.name if _package(X) == "dask" else getattr(X, "address", "") or (X.store_path if _is_local(X) else "")
     return [str(where), list(X.shape), str(X.dtype)]

@@ -123,17 +123,20 @@ def named_arrays(said: Sequence[str], names: tuple[str, ...], missing_chunks: st
 
 
 def run(job: TransformJob, client: Any = None, on_progress: OnProgress | None = None) -> dict[str, Any]:
-    """Do what is missing, and seal the result; its header."""
-    _refuse_foreign(job)
+    """Do what is missing, and seal the result; its header. A place that holds something else is refused."""
+    sources = places_read(job.address, job.clock, job.present.values())
+    places.refuse_store(job.address, transformed.FORM, inputs=[job.model, *sources], setting="store")
+    if transformed.is_transformed(job.address) and transformed.describe(job.address)["fingerprint"] != job.inputs:
+        raise StaleStage(f"{job.address} holds other recordings, or those of another model; give another store.")
     with lock.held(job.address, "a transform"):
         if not transformed.is_transformed(job.address):
-            return _done(job, client, on_progress)
-        if inputs.recorded(job.stage) is not None:  # else it was made by an earlier dlcca
+            _do(job, client, on_progress)
+        elif inputs.recorded(job.stage) is not None:  # else it was made by an earlier dlcca
             inputs.confirm(job, client, on_progress)
         return transformed.describe(job.address)
 
 
-def _done(job: TransformJob, client: Any, on_progress: OnProgress | None) -> dict[str, Any]:
+def _do(job: TransformJob, client: Any, on_progress: OnProgress | None) -> None:
     dtypes = {"time": "float64" if job.clock else "int64", "reason": "uint8", "distance": "float64", "outside": "bool"}
     arrays: dict[str, Any] = {"/embedding": ((job.n, job.q), job.dtype, job.rows)}
     arrays |= {f"/{name}": ((job.n,), dtype, job.rows) for name, dtype in dtypes.items()}
@@ -143,7 +146,6 @@ def _done(job: TransformJob, client: Any, on_progress: OnProgress | None) -> dic
     inputs.confirm(job, client, on_progress)  # it may have changed on the way
     with storing(f"the header of {job.address}"):
         _seal(job)
-    return transformed.describe(job.address)
 
 
 def compute(job: TransformJob, stage: Blocks, block: int) -> None:
@@ -202,14 +204,6 @@ def _opened(address: str, checksum: str) -> Model:
         return model
 
     return cache.get(("model", address, checksum), load, keep=2)
-
-
-def _refuse_foreign(job: TransformJob) -> None:
-    """An error if something else is there: the coordinates of other rows, or no coordinates at all."""
-    sources = places_read(job.address, job.clock, job.present.values())
-    places.refuse_store(job.address, transformed.FORM, inputs=[job.model, *sources], setting="store")
-    if transformed.is_transformed(job.address) and transformed.describe(job.address)["fingerprint"] != job.inputs:
-        raise StaleStage(f"{job.address} holds other recordings, or those of another model; give another store.")
 
 
 def _seal(job: TransformJob) -> None:
