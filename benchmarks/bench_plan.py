@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.large import PeakMemory, job_for, write_views
 from dlcca.clusters.local import local_client
-from dlcca.fitting import calibration, planning
+from dlcca.fitting import calibration, landmarks, planning
 from dlcca.fitting.calibration import measured_run
 
 WORKERS = 2
@@ -43,7 +43,7 @@ def compare(n, rates, **options):
 
 
 def _tell(n, made, found, seconds, peak):
-    print(f"n = {n}, {made.sizes.m} landmarks, {made.workers} workers")
+    print(f"n = {n}, {landmarks.count(made.job)} landmarks, {made.workers} workers")
     print(f"  {'stage':<14}{'seconds':>9}{'planned':>9}{'ratio':>7}{'MB':>7}{'planned':>9}{'ratio':>7}")
     missed = set(found) - {stage.name for stage in made.stages}
     if missed:

@@ -171,7 +171,7 @@ def plan(
     made = planning.at_scale(job, rows or job.n, count, known, asked=requested.settings)
     large = planning.at_scale(job, LARGE_ROWS, LARGE_WORKERS, known, asked=requested.settings)
     names = ", ".join(f"{source.name} ({d} channels)" for source, d in zip(job.sources, job.dims, strict=True))
-    console.say(f"{made.sizes.n} samples, {names}", *(f"  {line}" for line in choices.lines()))
+    console.say(f"{made.job.n} samples, {names}", *(f"  {line}" for line in choices.lines()))
     if ingestion is not None:
         console.say(ingestion.sentence())
     _print_plan(console, made)
@@ -229,7 +229,7 @@ def _print_plan(console: Console, made: Any) -> None:
     console.say(
         f"In all {made.tasks} tasks, {format_bytes(made.reads)} read, {format_bytes(made.writes)} written, {each} in "
         f"each of {made.workers} workers, {whole} in all processes, about {format_duration(made.seconds)}.",
-        f"{made.tasks_per_block:.1f} tasks for each of {made.sizes.n_blocks} blocks of data, at most "
+        f"{made.tasks_per_block:.1f} tasks for each of {made.job.n_blocks} blocks of data, at most "
         f"{made.largest_wave} at a time.",
     )
 
@@ -239,7 +239,7 @@ def _document(made: Any) -> dict[str, Any]:
     names = ["workers", "seconds", "memory_per_worker", "memory_in_all", "tasks", "tasks_per_block", "largest_wave"]
     found = {name: getattr(made, name) for name in (*names, "reads", "writes")}
     other = {"start_seconds": made.rates.start_s, "flops": made.products}
-    return {"samples": made.sizes.n, **found, **other, "stages": stages}
+    return {"samples": made.job.n, **found, **other, "stages": stages}
 
 
 @verb(example="dlcca run run.toml")

@@ -53,9 +53,8 @@ def carried(job: Any) -> Any:
     if not isinstance(settings, Settings):
         return job
     large = {name: X for name, X in settings.options().items() if getattr(X, "nbytes", 0) > FEW_BYTES}
-    if not large:
-        return job
-    return replace(job, settings=settings.with_options(**{name: _keep(job.address, X) for name, X in large.items()}))
+    kept = {name: _keep(job.address, X) for name, X in large.items()}
+    return replace(job, settings=settings.with_options(**kept)) if kept else job
 
 
 def digest(X: Any) -> str:

@@ -6,6 +6,7 @@ the store lives as long as its job, in one process.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -29,17 +30,11 @@ class _Content:
 
 
 class MemoryStore:
-    """The arrays and facts of stages by name and fingerprint, and what tasks keep for each other."""
+    """What stages have left, by their names and fingerprints, and what tasks keep for each other."""
 
     def __init__(self) -> None:
-        self._stages: dict[tuple[str, str], _Content] = {}
+        self.stages: dict[tuple[str, str], _Content] = defaultdict(_Content)
         self._cached: dict[str, dict[Hashable, Any]] = {}
-
-    def content(self, name: str, fingerprint: str) -> _Content:
-        return self._stages.setdefault((name, fingerprint), _Content())
-
-    def remove(self, name: str, fingerprint: str) -> None:
-        self._stages.pop((name, fingerprint), None)
 
     def find(self, kind: str, key: Hashable) -> Any:
         return self._cached.get(kind, {}).get(key)
@@ -68,7 +63,7 @@ class MemoryBlocks:
 
     @property
     def _content(self) -> _Content:
-        return self.store.content(self.name, self.fingerprint)
+        return self.store.stages[self.name, self.fingerprint]
 
     def prepare(self, arrays: Mapping[str, tuple[Any, ...]], *, says: str = "") -> MemoryBlocks:
         """Note the dtypes of the arrays (shape, dtype, rows of a block)."""
@@ -76,7 +71,7 @@ class MemoryBlocks:
         return self
 
     def missing(self) -> list[int]:
-        return [block for block in range(self.n_blocks) if block not in self._content.facts]
+        return [block for block in range(self.n_blocks) if not self.is_finished(block)]
 
     def is_finished(self, block: int) -> bool:
         return block in self._content.facts
@@ -91,7 +86,7 @@ class MemoryBlocks:
         content.facts[block] = dict(facts)
 
     def facts(self, block: int) -> dict[str, Any]:
-        if block not in self._content.facts:
+        if not self.is_finished(block):
             raise DamagedBlock(f"block {block} of stage {self.name!r} has not been computed.")
         return self._content.facts[block]
 
@@ -100,9 +95,8 @@ class MemoryBlocks:
         return self._content.parts[array, block]
 
     def read_all(self, array: str) -> NDArray:
-        if self.n_blocks == 1:
-            return self.read(array, 0)
-        return np.concatenate([self.read(array, block) for block in range(self.n_blocks)])
+        parts = [self.read(array, block) for block in range(self.n_blocks)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def remove(self) -> None:
-        self.store.remove(self.name, self.fingerprint)
+        self.store.stages.pop((self.name, self.fingerprint), None)

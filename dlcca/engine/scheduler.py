@@ -104,8 +104,7 @@ def in_order(
 ) -> Iterator[Any]:
     """``function(*arguments, block)`` of every block, in the order of the blocks."""
     if client is None:
-        for block in range(n_blocks):
-            yield function(*arguments, block)
+        yield from (function(*arguments, block) for block in range(n_blocks))
         return
     tasks = _Tasks(partial(_each, function, arguments), range(n_blocks), client, "result", wave, retries)
     running = deque(tasks.more())
@@ -131,7 +130,8 @@ class _Tasks:
         self.waiting, self.wave = deque(blocks), wave
         self.held: dict[str, list[int]] = {}  # blocks of the tasks that the scheduler has, by key
         self.pace = Pace(lambda: sum(client.nthreads().values()))
-        self.prefix = _unused(name)
+        # A key that was used before would get its old result, or its old error.
+        self.prefix = f"dlcca-{name}-{uuid.uuid4().hex[:8]}"
 
     def more(self) -> list[Any]:
         """Tasks of blocks that have waited, handed to the scheduler: as many as it may hold, or none while it has most.
@@ -159,8 +159,3 @@ class _Tasks:
             found += zip(blocks, results, strict=True)
         futures.clear()
         return found
-
-
-def _unused(name: str) -> str:
-    """The beginning of new keys: one that was used before would get its old result, or its old error."""
-    return f"dlcca-{name}-{uuid.uuid4().hex[:8]}"

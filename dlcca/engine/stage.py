@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dlcca.engine import given_rows
 from dlcca.engine.planning import StagePlan
@@ -31,28 +32,9 @@ def fingerprint(*content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=plain).encode()).hexdigest()
 
 
-def stage_fingerprint(
-    job: Any, name: str, options: Sequence[Any] = (), constants: Sequence[Any] = (), below: Sequence[str] = ()
-) -> str:
-    """The fingerprint of a stage of a job, from the options and constants it depends on and those of stages below."""
-    return fingerprint(job.inputs, job.rows, name, list(options), list(constants), list(below))
-
-
 def plain(value: Any) -> Any:
     """A value for JSON; of an array its digest."""
     return given_rows.digest(value) if np.ndim(value) else np.asarray(value).tolist()
-
-
-def _one(job: Any) -> int:
-    return 1
-
-
-def _no_arrays(job: Any) -> Arrays:
-    return {}
-
-
-def _always(job: Any) -> bool:
-    return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +55,14 @@ class Stage:
     """The options that it looks at, by the names of `LocalCCA`; "seed" is the seed of the job."""
     constants: Sequence[Any] = ()
     """Numbers of the code on which its arrays depend."""
-    n_blocks: Callable[[Any], int] = _one
-    arrays: Callable[[Any], Arrays] = _no_arrays
-    is_needed: Callable[[Any], bool] = _always
+    n_blocks: Callable[[Any], int] = lambda job: 1
+    arrays: Callable[[Any], Arrays] = lambda job: {}
+    is_needed: Callable[[Any], bool] = lambda job: True
     """Whether a job has this stage."""
     says: Callable[[Any], str] = lambda job: ""
     """What it depends on, in words, for the message on a stale stage."""
-    cost: Callable[[Any], StagePlan] | None = None
-    """What it will take, from the sizes of a job: for `dlcca plan`."""
+    cost: Callable[[Any], dict[str, Any]] | None = None
+    """What it will take, by the names of `StagePlan`: for `dlcca plan`. Tasks are given where they are not blocks."""
     drive: Callable[[Any, Blocks, Any, OnProgress | None], None] | None = None
     on_start: Callable[[Any, Any, OnProgress | None], None] | None = None
     """Called when the stage is begun or resumed, with the job, the client and the progress."""
@@ -103,12 +85,28 @@ class Stage:
         if self.name not in known:
             options = [job.seed if name == "seed" else job.options[name] for name in self.options]
             below = [stage.fingerprint(job) for stage in self.after]
-            known[self.name] = stage_fingerprint(job, self.name, options, self.constants, below)
+            known[self.name] = fingerprint(job.inputs, job.rows, self.name, options, list(self.constants), below)
         return known[self.name]
+
+    def plan(self, job: Any) -> StagePlan:
+        """What it will take; no tasks if the job does not have it."""
+        counts = self.cost(job) if self.cost is not None else {"tasks": 0}
+        if "tasks" not in counts:
+            counts["tasks"] = self.n_blocks(job) if self.is_needed(job) else 0
+        return StagePlan(self.name, **counts)
 
     def of(self, job: Any) -> Blocks:
         """The blocks of this stage in the store of a job."""
         return job.blocks(self.name, self.fingerprint(job), self.n_blocks(job))
+
+    def fill(self, job: Any, given: Mapping[str, NDArray], facts: Mapping[str, Any] | None = None) -> None:
+        """Leave given arrays in the store of a job in memory, as if they had been computed."""
+        arrays = self.arrays(job)
+        stage = self.of(job).prepare(arrays, says="")
+        for block in range(stage.n_blocks):
+            first = {name: block * arrays[name][2] for name in given}
+            parts = {name: (first[name], X[first[name] :][: arrays[name][2]]) for name, X in given.items()}
+            stage.write(block, parts, facts or {})
 
     def ensure(self, job: Any, done: set[str] | None = None) -> None:
         """Run this stage, in this process, after those whose arrays it needs; a finished stage needs none."""

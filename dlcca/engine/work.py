@@ -8,13 +8,13 @@ client, which notes them with the run and prints them.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dlcca.engine import given_rows, scheduler
 from dlcca.engine.scheduler import RETRIES, WAVE
@@ -53,7 +53,7 @@ def do_missing(
 def _reporter(address: str, on_progress: OnProgress | None) -> OnProgress:
     """Tells of progress whoever wants to know, and keeps it with the run; stops if the run is no longer ours."""
     if not address:  # in memory
-        return on_progress or _silence
+        return on_progress or (lambda stage, done, blocks: None)
     lock.confirm(address)
     recorder = event_log.current()
 
@@ -67,10 +67,6 @@ def _reporter(address: str, on_progress: OnProgress | None) -> OnProgress:
     return report
 
 
-def _silence(stage: str, done: int, blocks: int) -> None:
-    """Report no progress."""
-
-
 def _do(compute: Compute, job: Any, stage: Blocks, block: int) -> dict[str, Any]:
     """One block, on a worker; its cost is noted where it is written, and returned."""
     if not stage.address:
@@ -82,26 +78,22 @@ def _do(compute: Compute, job: Any, stage: Blocks, block: int) -> dict[str, Any]
         return cost.so_far()
 
 
-def read_or_computed(compute: Compute, job: Any, stage: Blocks, array: str, block: int) -> NDArray:
-    """A block's part of an array; computed again, once, if it does not fit its record.
-
-    For arrays of the run itself, which have the same place in every attempt: a storage without conditional puts may
-    have replaced a block by that of a late worker.
-    """
-    try:
-        return stage.read(array, block)
-    except DamagedBlock:
-        again = stage.without(block)
-        compute(job, again, block)
-        return again.read(array, block)
-
-
 def digest_of_blocks(compute: Compute, job: Any, stage: Blocks, name: str) -> str:
-    """The digest of an array of the run itself, as readers compute it, made block by block."""
+    """The digest of an array of the run itself, as readers compute it, made block by block.
+
+    A block that does not fit its record is computed again, once. Arrays of the run have the same place in every
+    attempt: a storage without conditional puts may have replaced a block by that of a late worker.
+    """
     array = stage.array(name)
     made = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
     for block in range(stage.n_blocks):
-        made.update(np.ascontiguousarray(read_or_computed(compute, job, stage, name, block)).data)
+        try:
+            X = stage.read(name, block)
+        except DamagedBlock:
+            again = stage.without(block)
+            compute(job, again, block)
+            X = again.read(name, block)
+        made.update(np.ascontiguousarray(X).data)
     return made.hexdigest()
 
 
@@ -159,24 +151,22 @@ def watched(client: Any, recorder: Recorder | None, say: Callable[[str], None]) 
         yield
         return
     failed: Counter[tuple[str, int]] = Counter()
-    said = Counter(failures=0)
+    numbers = itertools.count(1)
 
-    def on_progress(text: str) -> None:
-        said["failures"] += 1
-        if said["failures"] <= MOST_SAID:
-            say(text if said["failures"] < MOST_SAID else f"{text} Further ones are not said; they are in the events.")
+    def report(text: str) -> None:
+        if (number := next(numbers)) <= MOST_SAID:
+            say(text if number < MOST_SAID else f"{text} Further ones are only in the event log.")
 
     def on_failure(event: tuple[float, dict[str, Any]]) -> None:
         about = event[1]
         stage, block = about["stage"], about["block"]
         failed[stage, block] += 1
-        times = failed[stage, block]
-        if times <= RETRIES:
-            recorder.note("retry", **about, times=times, at_most=RETRIES)
-            again = f"it is begun again ({times} of at most {RETRIES} times)."
-            on_progress(f"block {block} of {stage!r} failed on {about['worker']} ({about['error']}); {again}")
-        else:
+        if (times := failed[stage, block]) > RETRIES:
             recorder.note("block given up", **about)
+            return
+        recorder.note("retry", **about, times=times, at_most=RETRIES)
+        again = f"it is begun again ({times} of at most {RETRIES} times)."
+        report(f"block {block} of {stage!r} failed on {about['worker']} ({about['error']}); {again}")
 
     def on_any(event: tuple[float, dict[str, Any]]) -> None:
         about = event[1]
@@ -186,7 +176,7 @@ def watched(client: Any, recorder: Recorder | None, say: Callable[[str], None]) 
         recorder.note("worker lost", worker=about.get("worker"), tasks=tasks)
         if tasks:
             recorder.note("retry", worker=about.get("worker"), tasks=tasks)
-            on_progress(f"the worker {about.get('worker')} is gone; {tasks} tasks are begun again elsewhere.")
+            report(f"the worker {about.get('worker')} is gone; {tasks} tasks are begun again elsewhere.")
 
     client.subscribe_topic(TOPIC, on_failure)
     client.subscribe_topic("all", on_any)

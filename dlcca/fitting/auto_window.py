@@ -28,8 +28,8 @@ LONGEST = 5 / 6
 ROWS, STRETCHES, LANDMARKS = 2048, 4, 200
 #: Components of a view that the small fits see: those with at least this share of the largest one's variance.
 COMPONENTS, LEAST_VARIANCE = 32, 1e-4
-#: A shorter window is taken if it leaves at most so many times as much of its coordinate untold as the best, and this
-#: much besides: the shorter, the more local is the metric.
+#: A shorter window is taken if it leaves at most so many times as much of its coordinate unexplained as the best does,
+#: and this much besides: the shorter, the more local is the metric.
 TIMES_UNEXPLAINED, BESIDES = 2.0, 0.03
 
 Rows = NDArray[np.int64]
@@ -43,8 +43,7 @@ def rows_to_choose_by(n: int, segments: NDArray | None = None) -> tuple[Rows, Ro
     if n <= ROWS:
         return np.arange(n), stretch
     each = ROWS // STRETCHES
-    first = np.linspace(0, n - each, STRETCHES).astype(np.int64)
-    rows = (first[:, None] + np.arange(each)).ravel()
+    rows = (np.linspace(0, n - each, STRETCHES).astype(np.int64)[:, None] + np.arange(each)).ravel()
     breaks = (np.diff(stretch[rows]) != 0) | (np.diff(rows) != 1)
     return rows, np.concatenate([[0], np.cumsum(breaks)])
 
@@ -59,10 +58,13 @@ def auto_window(arrays: Sequence[NDArray], segments: NDArray, embed: Embed) -> t
     curve = ", ".join(f"{width}: {score:.2f}" for width, score in found.items())
     best = max(found.values())
     if best <= 0:
-        return usual, f"the usual length; of none does each view alone tell the first coordinate (R² {curve})"
+        return (
+            usual,
+            f"the usual length; for none of them does each view alone predict the first coordinate (R² {curve})",
+        )
     enough = 1 - TIMES_UNEXPLAINED * (1 - best) - BESIDES
     shortest = next(width for width, score in found.items() if score >= enough)
-    return shortest, f"the shortest whose first coordinate each view alone tells nearly best (R² {curve})"
+    return shortest, f"the shortest whose first coordinate each view alone predicts nearly best (R² {curve})"
 
 
 def r2_by_window(parts: list[NDArray], segments: NDArray, embed: Embed) -> dict[int, float]:
@@ -94,16 +96,16 @@ def with_window(
     choices: Choices, n: int, read: Callable[[NDArray[np.int64]], list[NDArray]], segments: NDArray | None = None
 ) -> Choices:
     """The choices with a window too, if it was "auto"; ``read`` gives some rows of all views."""
-    asked = choices.settings.neighborhoods
-    if asked.window != "auto":
+    settings = choices.settings
+    kind = settings.neighborhoods.kind
+    if settings.neighborhoods.window != "auto":
         return choices
-    if not isinstance(asked.kind, str) or asked.kind != "time":
-        return replace(choices, settings=choices.settings.with_options(window=8))  # not used
+    if not isinstance(kind, str) or kind != "time":
+        return replace(choices, settings=settings.with_options(window=8))  # not used
     rows, stretches = rows_to_choose_by(n, segments)
-    small = choices.settings.with_options(n_components=1, kernel="dense", solver="gram")
+    small = settings.with_options(n_components=1, kernel="dense", solver="gram")
     window, why = auto_window(read(rows), stretches, partial(first_coordinate, small))
-    settings = choices.settings.with_options(window=window)
-    return replace(choices, settings=settings, reasons={**choices.reasons, "window": why})
+    return replace(choices, settings=settings.with_options(window=window), reasons={**choices.reasons, "window": why})
 
 
 def first_coordinate(
@@ -119,8 +121,7 @@ def chosen_job(
     address: str, sources: tuple[Source, ...], choices: Choices, seed: int, clock: str = ""
 ) -> tuple[Job, Choices]:
     """The job of these choices (see `make_job`), and the choices with a window too, if it was "auto"."""
-    asked = choices.settings.neighborhoods
-    if asked.window != "auto":
+    if choices.settings.neighborhoods.window != "auto":
         return make_job(address, sources, choices.settings, seed, clock), choices
     # Any window does for a job that only reads: the shortest fits every recording.
     job = make_job(address, sources, choices.settings.with_options(window=2), seed, clock)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import landmarks
 from dlcca.fitting.job import Job
@@ -37,12 +36,13 @@ def of(job: Job) -> list[Axes | None]:
     """The axes of every view; None for one that is searched as it is."""
     if not is_needed(job):
         return [None] * job.K
-    return job.cached("axes", AXES.fingerprint(job), make=lambda: _read(AXES.of(job), job.K))
+    stage = AXES.of(job)
 
+    def read(v: int) -> Axes | None:
+        known = v in stage.facts(0)["views"]
+        return Axes(stage.read(f"centre_{v}", 0), stage.read(f"turn_{v}", 0)) if known else None
 
-def _read(stage: Blocks, K: int) -> list[Axes | None]:
-    known = stage.facts(0)["views"]
-    return [Axes(stage.read(f"centre_{v}", 0), stage.read(f"turn_{v}", 0)) if v in known else None for v in range(K)]
+    return job.cached("axes", AXES.fingerprint(job), make=lambda: [read(v) for v in range(job.K)])
 
 
 def _arrays(job: Job) -> Arrays:
@@ -52,18 +52,15 @@ def _arrays(job: Job) -> Arrays:
     return arrays
 
 
-def _cost(sizes: Sizes) -> StagePlan:
-    group = -(-sizes.m // sizes.landmark_groups)
-    squares = sum(d**2 for d in sizes.dims)
-    return StagePlan(
-        "axes",
-        1 if 0 < sizes.links < sizes.m else 0,
-        products=2.0 * sizes.m * squares,
-        decompositions=float(sum(10 * d**3 for d in sizes.dims)),
-        reads=float(sizes.m) * sizes.width * sizes.itemsize * len(sizes.dims),
-        writes=8.0 * squares,
-        memory=group * sizes.width * (sizes.itemsize + 16.0) + 40.0 * max(d**2 for d in sizes.dims),
-    )
+def _cost(job: Job) -> dict[str, float]:
+    m, squares = float(landmarks.count(job)), sum(d**2 for d in job.dims)
+    return {
+        "products": 2.0 * m * squares,
+        "decompositions": float(sum(10 * d**3 for d in job.dims)),
+        "reads": m * job.width * job.itemsize * job.K,
+        "writes": 8.0 * squares,
+        "memory": landmarks.rows_of_group(job) * job.width * (job.itemsize + 16.0) + 40.0 * max(job.dims) ** 2,
+    }
 
 
 AXES = Stage(

@@ -55,7 +55,7 @@ def _bandwidths(job: Job, client: Any, on_progress: OnProgress | None) -> list[f
 
 def _steepest(job: Job, medians: list[float], client: Any, on_progress: OnProgress | None) -> list[float]:
     """The slope rule, from the logarithm of the sum of every candidate's kernel."""
-    if not all(median > 0 for median in medians):
+    if min(medians) <= 0:
         return medians
     grids = [sigma_grid(median) for median in medians]
     parts = collect(log_sums_of, job, job.n_blocks, client, on_progress, (grids,), name="bandwidth")
@@ -71,9 +71,29 @@ def log_sums_of(job: Job, block: int, grids: list[NDArray]) -> NDArray[np.float6
     return total
 
 
+def _cost(job: Job) -> dict[str, float]:
+    said, kept = job.options["bandwidth"], kernel.n_kept(job)
+    passes = distances.passes(job, dense=not job.is_sparse) + (said == "slope") if isinstance(said, str) else 0
+    if not kept:
+        return distances.passes_cost(job, passes)
+    entries = float(job.n) * kept * len(job.kernels)
+    return {
+        "tasks": passes * job.n_blocks,
+        "selections": passes * entries,
+        "reads": passes * entries * job.itemsize,
+        "memory": min(job.rows, job.n) * kept * (2.0 * job.itemsize + 16),
+    }
+
+
 def sigmas(job: Job) -> list[float]:
     """σ of each kernel."""
     return BANDWIDTH.of(job).facts(0)["sigma"]
+
+
+def of_model(job: Job) -> float | NDArray[np.float64]:
+    """σ, or an array of one for each kernel."""
+    sigma = sigmas(job)
+    return sigma[0] if len(sigma) == 1 else np.array(sigma)
 
 
 BANDWIDTH = Stage(
@@ -81,7 +101,7 @@ BANDWIDTH = Stage(
     after=[kernel.KERNEL, distances.UNITS],
     options=["bandwidth"],
     says=lambda job: f"bandwidth {job.options['bandwidth']}",
-    cost=lambda sizes: distances.passes_cost("bandwidth", sizes, sizes.bandwidth_passes),
+    cost=_cost,
     drive=_find,
     reads="a block of distances",
     leaves="counts of their leading digits, from which quantiles follow exactly",

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,7 @@ import numpy as np
 
 from dlcca.engine.planning import Rates
 from dlcca.fitting import pipeline, runner
-from dlcca.fitting.job import Job, Source, identity
-from dlcca.fitting.planning import sizes_of
+from dlcca.fitting.job import Job, Source, identity, requested_landmarks
 from dlcca.fitting.rates import Measured, Trial, fitted
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings
@@ -31,39 +30,37 @@ FEW, MANY = 1, 8
 #: Rows and landmarks of the first, short run, in which workers import and compile what they need.
 WARMING_ROWS, WARMING_LANDMARKS = 1000, 100
 
-#: Opens a client, for as long as its block lasts.
-Opened = Callable[[], AbstractContextManager[Any]]
-#: Called with a sentence on what is being done.
-Say = Callable[[str], None]
 
-
-def calibrate(job: Job, opened: Opened, workers: int, say: Say | None = None) -> Rates:
+def calibrate(
+    job: Job, opened: Callable[[], AbstractContextManager[Any]], workers: int, say: runner.Say = runner.silence
+) -> Rates:
     """Measure each stage on the first rows of the job, in few large and in many small blocks.
 
     All is done in a scratch folder, which is removed. Stages whose cost depends on the landmarks alone meet as many
-    landmarks as in the job, if there are so many rows.
+    landmarks as in the job, if there are so many rows. ``opened`` opens a client for as long as its block lasts.
     """
-    on_progress = say or (lambda text: None)
-    scratch = Path(tempfile.mkdtemp(prefix="dlcca-calibration-", dir=_beside(job.address)))
+    beside = Path(job.address).parent  # so that the same disk is measured, if the run is on one
+    on_disk = beside.is_dir() and not is_remote(job.address)
+    scratch = Path(tempfile.mkdtemp(prefix="dlcca-calibration-", dir=beside if on_disk else None))
     n = min(job.n, ROWS)
     try:
-        on_progress("compiling")
+        say("compiling")
         measured_run(_warming(job, scratch / "compiling"))  # into the cache that workers read
         began = time.perf_counter()
         with opened() as client:
             here_s = time.perf_counter() - began
-            on_progress("warming")
+            say("warming")
             cold_s, warm_s = (_seconds(_warming(job, scratch / name), client) for name in ("cold", "warm"))
             trials = []
             for name, share in (("few", FEW), ("many", MANY), ("few again", FEW)):
-                on_progress(f"measuring {n} rows in {name} blocks")
+                say(f"measuring {n} rows in {name} blocks")
                 some = first_rows(job, n, -(-n // (share * workers)), scratch / name)
-                trials.append(Trial(sizes_of(some), workers, measured_run(some, client)))
+                trials.append(Trial(some, workers, pipeline.costs(some), measured_run(some, client)))
             few, many, again = trials
             others = bytes_besides_workers(client)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    rates = fitted([_quicker(few, again), many], pipeline.costs)
+    rates = fitted([_quicker(few, again), many])
     return Rates(rates, start_s=here_s + max(0.0, cold_s - warm_s), client_bytes=others)
 
 
@@ -71,8 +68,7 @@ def _quicker(trial: Trial, again: Trial) -> Trial:
     """Of two equal trials each stage as it went quicker: what disturbs a measurement makes it longer."""
     stages = {}
     for name, one in trial.stages.items():
-        other = again.stages.get(name, one)
-        best = min(one, other, key=lambda found: found.seconds)
+        best = min(one, again.stages.get(name, one), key=lambda found: found.seconds)
         stages[name] = replace(best, rest_bytes=one.rest_bytes, peak_bytes=one.peak_bytes)
     return replace(trial, stages=stages)
 
@@ -81,12 +77,6 @@ def _seconds(job: Job, client: Any) -> float:
     began = time.perf_counter()
     measured_run(job, client)
     return time.perf_counter() - began
-
-
-def _beside(address: str) -> str | None:
-    """The folder of the run, so that the same disk is measured; None, for the system's choice, if it is not one."""
-    folder = Path(address).parent
-    return None if is_remote(address) or not folder.is_dir() else str(folder)
 
 
 def _warming(job: Job, folder: Path) -> Job:
@@ -100,50 +90,36 @@ def first_rows(job: Job, n: int, rows: int, folder: Path, *, most_landmarks: int
     A chunk of the copies is a block, as in a long recording a block is whole chunks.
     """
     sources = tuple(_copied(source, n, rows, folder / f"view{v}.zarr") for v, source in enumerate(job.sources))
-    settings = cut_down(job.settings, n, most_landmarks or n)
-    address = str(folder / "run.zarr")
-    of_these: dict[str, Any] = {"sources": sources, "inputs": identity(sources), "n": n, "rows": rows, "clock": ""}
-    return replace(job, address=address, settings=settings, **of_these)
+    settings, inputs = cut_down(job.settings, n, most_landmarks or n), identity(sources)
+    of_these = replace(job, sources=sources, inputs=inputs, n=n, rows=rows, clock="")
+    return replace(of_these, address=str(folder / "run.zarr"), settings=settings)
 
 
 def _copied(source: Source, n: int, rows: int, place: Path) -> Source:
     import zarr
 
-    X = source.read(slice(0, n))
-    chunks = (min(n, rows), X.shape[1])
-    # Compressed as the view is, because unpacking it is a part of the cost.
-    array = zarr.create_array(
-        str(place), shape=X.shape, dtype=X.dtype, chunks=chunks, compressors=_compressors(source.open())
-    )
-    array[...] = X
-    return Source(source.name, str(place))
-
-
-def _compressors(array: Any) -> Any:
-    """Those of a Zarr array of the third format; the usual ones for the second, whose do not fit."""
+    X, array = source.read(slice(0, n)), source.open()
     array = getattr(array, "array", array)  # of a view of recordings, its own
-    return list(array.compressors) if array.metadata.zarr_format == 3 else "auto"
+    # Compressed as the view is, because unpacking it is a part of the cost. Those of Zarr's second format do not fit.
+    packed: Any = list(array.compressors) if array.metadata.zarr_format == 3 else "auto"
+    zarr.create_array(str(place), data=X, chunks=(min(n, rows), X.shape[1]), compressors=packed)
+    return Source(source.name, str(place))
 
 
 def cut_down(settings: Settings, n: int, most_landmarks: int) -> Settings:
     """The settings, with no more landmarks, neighbours and coordinates than n rows have."""
     options = settings.options()
-    asked = options["landmarks"]
-    m = min(int(asked) if np.ndim(asked) == 0 else len(asked), n, most_landmarks)
-    kind = options["neighborhoods"]
+    m, kind = min(requested_landmarks(options), n, most_landmarks), options["neighborhoods"]
     given: dict[str, Any] = {}
-    if np.ndim(asked):
-        given["landmarks"] = np.linspace(0, n - 1, m).astype(np.int64)
     if not isinstance(kind, str):
         given["neighborhoods"] = np.random.default_rng(0).integers(0, n, (m, np.asarray(kind).shape[1]))
+    if options["window"] != "auto":
+        given["window"] = min(int(options["window"]), n)
     return settings.with_options(
-        **{
-            "landmarks": m,
-            "window": min(int(options["window"]), n) if options["window"] != "auto" else "auto",
-            "n_neighbors": min(int(options["n_neighbors"]), n),  # of neighbor_rows, at most n are used
-            "n_components": min(int(options["n_components"]), m - 1),
-            **given,
-        }
+        landmarks=np.linspace(0, n - 1, m).astype(np.int64) if np.ndim(options["landmarks"]) else m,
+        n_neighbors=min(int(options["n_neighbors"]), n),  # of neighbor_rows, at most n are used
+        n_components=min(int(options["n_components"]), m - 1),
+        **given,
     )
 
 
@@ -159,8 +135,8 @@ def measured_run(job: Job, client: Any = None) -> dict[str, Measured]:
     each = {stage.name: tuple(stage.task_seconds()) for stage in runner.begun(job.address)}
     found = {}
     for name, (wall_s, rest, peak) in watch.stages.items():
-        cost = costs.get(name, {"tasks": 0, "seconds": 0.0})
-        if cost["tasks"] == 0:  # done by the client itself
+        cost = costs.get(name)
+        if cost is None or cost["tasks"] == 0:  # done by the client itself
             cost = {"tasks": 1, "seconds": wall_s}
         found[name] = Measured(cost["tasks"], cost["seconds"], wall_s, rest, peak, each.get(name, ()))
     return found
@@ -227,12 +203,10 @@ def forget_peak() -> bool:
 
     For processes that were started to be measured, and no others: it hides an earlier peak from everybody.
     """
-    try:
-        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-            file.write("5")
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
         return True
-    except OSError:
-        return False
+    return False
 
 
 def bytes_besides_workers(client: Any) -> int:
@@ -240,11 +214,8 @@ def bytes_besides_workers(client: Any) -> int:
     import psutil
 
     workers = set() if client is None else set(client.run(os.getpid).values())
-    me = psutil.Process()
-    total = 0
+    me, total = psutil.Process(), 0
     for process in [me, *me.children(recursive=True)]:
-        try:
+        with suppress(psutil.NoSuchProcess):
             total += 0 if process.pid in workers else process.memory_info().rss
-        except psutil.NoSuchProcess:
-            continue
     return total

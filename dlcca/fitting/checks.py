@@ -6,13 +6,12 @@ Among them are fits to halves: with half of the landmarks, and to half of the ro
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Blocks, Stage
 from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import embed, landmarks, metric, readout, spectrum
@@ -51,27 +50,20 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     arrays = [job.read(v, some) for v in range(job.K)]
     E = model.coordinates(arrays)
     settings = job.settings.with_options(**readout.chosen(job))  # fits to halves have the same coordinates
-    half = half_fit(model, arrays, E, settings)
-    pieces, stray = spectrum.connected_components(job)
-    found = checks_of(model, arrays, _many(job), half, pieces)
-    again = _again(job, model, settings)
-    if readout.kind(job).are_eigenfunctions:
-        found = replace(found, again=again, outliers=spectrum.outliers(job))
-    else:
-        found = replace(found, again=again, stray=stray)
-    found = replace(found, linear=linear_cca_r2(arrays, E))
-    plain = {
-        name: np.asarray(x).tolist() if name in ARRAYS and x is not None else x for name, x in asdict(found).items()
-    }
-    stage.write(block, {}, plain)
+    solved = spectrum.SPECTRUM.of(job).facts(0)
+    found = checks_of(model, arrays, _many(job), half_fit(model, arrays, E, settings), int(solved["pieces"]))
+    name = "outliers" if readout.kind(job).are_eigenfunctions else "stray"
+    known = {name: solved[name]}
+    found = replace(found, again=_again(job, model, settings), linear=linear_cca_r2(arrays, E), **known)
+    arrays_of = {name: x.tolist() for name in ARRAYS if (x := getattr(found, name)) is not None}
+    stage.write(block, {}, asdict(found) | arrays_of)
 
 
 def _again(job: Job, model: Model, settings: Settings) -> NDArray[np.float64] | None:
     """How well each coordinate is reproduced by fits to halves of some rows; None where it cannot be measured."""
     if job.in_memory or not isinstance(job.options["neighborhoods"], str):
         return None  # in memory it would take a third of a small fit; `dlcca.stability` measures it on request
-    found = rows_for_halves(job.n, job.dims, job.settings, job.segments)
-    if found is None:
+    if (found := rows_for_halves(job.n, job.dims, job.settings, job.segments)) is None:
         return None
     rows, segments = found
     views = Views(tuple(job.read(v, rows) for v in range(job.K)), model.names)
@@ -86,12 +78,8 @@ def _again(job: Job, model: Model, settings: Settings) -> NDArray[np.float64] | 
 
 def _many(job: Job) -> NDArray[np.float64]:
     """Coordinates of rows from every block, evenly; all of them if they are not too many."""
-    done = embed.EMBEDDING.of(job)
-    step = -(-job.n_moments // MANY_ROWS)
-    parts = []
-    for number in range(done.n_blocks):
-        E = done.read("/embedding", number)
-        parts.append(E[-(number * job.rows) % step :: step])
+    done, step = embed.EMBEDDING.of(job), -(-job.n_moments // MANY_ROWS)
+    parts = [done.read("/embedding", b)[-(b * job.rows) % step :: step] for b in range(done.n_blocks)]
     E = np.concatenate(parts).astype(np.float64)
     return E[np.isfinite(E).all(axis=1)]
 
@@ -118,8 +106,7 @@ def from_halves(
     refuse(settings, views.n)
     own = _of_half(settings, views.n, m)
     more = own.with_options(n_components=max(int(own.spectrum.n_components), min(E.shape[1] + MORE, m - 2)))
-    width = rows_apart(settings)
-    blocks = int(np.clip(views.n // (WINDOWS_OF_BLOCK * width) // 2 * 2, 2, BLOCKS))
+    blocks = int(np.clip(views.n // (WINDOWS_OF_BLOCK * rows_apart(settings)) // 2 * 2, 2, BLOCKS))
     made = []
     for _ in range(n_splits):
         *halves, block = split_rows(views.n, blocks, rng)
@@ -173,13 +160,10 @@ def _of_half(settings: Settings, n: int, m: int) -> Settings:
     """The same for half the rows: not more landmarks or neighbors than there are."""
     least = int(np.floor(0.4 * n))  # blocks are not all of one length
     m, k = min(m, least), min(int(settings.neighborhoods.n_neighbors), least)
-    subset = settings.neighborhoods.neighbor_rows
-    return settings.with_options(
-        landmarks=m,
-        landmark_rule=settings.landmarks.rule if settings.landmarks.rule != "auto" else "even",
-        n_neighbors=k,
-        neighbor_rows=subset if isinstance(subset, str) else matched_rows(k, m, int(settings.kernel.n_links)),
-    )
+    rule, subset = settings.landmarks.rule, settings.neighborhoods.neighbor_rows
+    subset = subset if isinstance(subset, str) else matched_rows(k, m, int(settings.kernel.n_links))
+    rule = "even" if rule == "auto" else rule
+    return settings.with_options(landmarks=m, landmark_rule=rule, n_neighbors=k, neighbor_rows=subset)
 
 
 def _cut(block: NDArray[np.int64], segments: NDArray | None) -> NDArray[np.int64]:
@@ -194,10 +178,8 @@ def _fitted(views: Views, tried: Sequence[Settings], rng: np.random.Generator, s
     """The model alone, without its quality; by the first settings that the kernel has enough rank for."""
     job = memory_job(views.present, views.names, tried[0], int(rng.integers(1 << 63)), segments)
     for settings in tried[:-1]:
-        try:
+        with suppress(SettingsError):
             return fitted(replace(job, settings=settings))
-        except SettingsError:
-            continue
     return fitted(replace(job, settings=tried[-1]))
 
 
@@ -220,39 +202,37 @@ def half_fit(whole: Model, arrays: list[NDArray], embedding: NDArray, settings: 
         model = fitted(job)
     except (DataError, SettingsError):  # the distances of these samples are all zero, or their kernel has no such rank
         return None
-    S = spectrum.eigenvalues(job)
-    other = model.coordinates(arrays)
+    S, other = spectrum.eigenvalues(job), model.coordinates(arrays)
     gap = (S[q] - S[q + 1]) / max(1 - S[q + 1], spectrum.LEAST_EIGENVALUE)
     return linear_r2(embedding, other[:, :q]), linear_r2(embedding, other), float(gap)
 
 
 def result(job: Job) -> Checks:
     """What was found."""
-    facts: dict[str, Any] = CHECKS.of(job).facts(0)
-    known = {name: np.array(facts[name]) for name in ARRAYS if facts.get(name) is not None}
-    return Checks(**{**facts, **known})
+    facts = CHECKS.of(job).facts(0)
+    return Checks(**facts | {name: np.array(facts[name]) for name in ARRAYS if facts.get(name) is not None})
 
 
-def _cost(sizes: Sizes) -> StagePlan:
+def _cost(job: Job) -> dict[str, float]:
     """A fit with half the landmarks to some rows, two fits to halves of some, and checks of many coordinates."""
-    half, some = sizes.m / 2, min(sizes.n, 1024)
-    halved, landmarks = min(sizes.n, 4000, (1 << 22) // sizes.width), min(sizes.m, 200)
-    return StagePlan(
-        "checks",
-        1,
-        products=2.0 * some * half * half + 4.0 * (some * sizes.m + 3 * halved * landmarks) * sizes.width,
-        decompositions=10.0 * half**3 if sizes.m <= 4096 else 0.0,
-        reads=float(sizes.n) * sizes.q * sizes.itemsize + sizes.touched_bytes(some) + sizes.touched_bytes(halved // 2),
-        memory=2.0 * sizes.m * sizes.width * sizes.r * 8
-        + max(4 * half**2 * 8 + some * sizes.m * 16.0, 4.0 * halved * (sizes.width + landmarks) * 8),
-    )
+    m, some = landmarks.count(job), min(job.n, 1024)
+    half, kept = m / 2, min(m, LANDMARKS_OF_HALF)
+    halved = min(job.n, MOST_ROWS, MOST_ENTRIES // job.width)
+    held = max(4 * half**2 * 8 + some * m * 16.0, 4.0 * halved * (job.width + kept) * 8)
+    read = float(job.n) * job.q * job.itemsize
+    return {
+        "products": 2.0 * some * half * half + 4.0 * (some * m + 3 * halved * kept) * job.width,
+        "decompositions": 10.0 * half**3 if m <= MOST_HALVED else 0.0,
+        "reads": read + job.touched_bytes(some) + job.touched_bytes(halved // 2),
+        "memory": 2.0 * m * job.width * metric.rank(job) * 8 + held,
+    }
 
 
 CHECKS = Stage(
     "checks",
     compute,
     after=[embed.EMBEDDING],
-    says=lambda job: f"{job.options['n_components']} coordinates",
+    says=lambda job: f"{job.q} coordinates",
     cost=_cost,
     reads="some rows",
     leaves="checks of the kernel, and of the result by fits to halves",

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Blocks, Stage
 from dlcca.engine.work import OnProgress, collect
 from dlcca.errors import DataError
@@ -45,33 +44,30 @@ def tiles(draft: Model, views: list[NDArray]) -> Iterator[NDArray]:
 
 def of_units(job: Job, units: Sequence[float]) -> Model:
     """The model whose distances in each view are divided by these units; 0 leaves a view out. Kept by each worker."""
-    key = (metric.METRIC.fingerprint(job), *(job.options[name] for name in _READ), *units)
-    return job.cached("draft", *key, make=lambda: _read(job, units), keep=1)
+    names = ("fusion", "kernel", "n_links", "n_components", "coordinates")
+    fusion, kernel, n_links, q, coordinates = options = [job.options[name] for name in names]
 
+    def read() -> Model:
+        return Model(
+            names=tuple(source.name for source in job.sources),
+            fusion=fusion,
+            n_links=min(int(n_links), landmarks.count(job)) if kernel == "sparse" else None,
+            points=landmarks.points(job),
+            factors=metric.factors(job),
+            units=np.array(units),
+            weights=[],
+            values=[],
+            scale=np.ones(int(q)),
+            reading=coordinates,
+            axes=axes.of(job) if axes.is_needed(job) else (),
+        )
 
-#: The options that `_read` looks at.
-_READ = ("fusion", "kernel", "n_links", "n_components", "coordinates")
+    return job.cached("draft", metric.METRIC.fingerprint(job), *options, *units, make=read, keep=1)
 
 
 def of_view(job: Job, view: int) -> Model:
     """The model whose distances are those of one view."""
     return of_units(job, [1.0 if v == view else 0.0 for v in range(job.K)])
-
-
-def _read(job: Job, units: Sequence[float]) -> Model:
-    return Model(
-        names=tuple(source.name for source in job.sources),
-        fusion=job.options["fusion"],
-        n_links=min(int(job.options["n_links"]), landmarks.count(job)) if job.options["kernel"] == "sparse" else None,
-        points=landmarks.points(job),
-        factors=metric.factors(job),
-        units=np.array(units),
-        weights=[],
-        values=[],
-        scale=np.ones(int(job.options["n_components"])),
-        reading=job.options["coordinates"],
-        axes=axes.of(job) if axes.is_needed(job) else (),
-    )
 
 
 def passes(job: Job, *, dense: bool) -> int:
@@ -122,28 +118,22 @@ def view_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
 
 
 def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
-    if stage.missing():
-        found = _medians(job) if job.in_memory else _quantiles(job, client, on_progress)
-        refuse_flat(found, job)
-        stage.write(0, {}, {"units": found})
-
-
-def _quantiles(job: Job, client: Any, on_progress: OnProgress | None) -> list[float]:
-    return quantiles(job, view_distances, job.K, 0.5, client, on_progress, dense=True)
-
-
-def _medians(job: Job) -> list[float]:
-    """The same of arrays in memory."""
-    drafts = [of_view(job, v) for v in range(job.K)]
-    return [choose_bandwidth(draft.distances(job.block(0)), "median") for draft in drafts]
+    if not stage.missing():
+        return
+    if job.in_memory:
+        drafts = [of_view(job, v) for v in range(job.K)]
+        found = [choose_bandwidth(draft.distances(job.block(0)), "median") for draft in drafts]
+    else:
+        found = quantiles(job, view_distances, job.K, 0.5, client, on_progress, dense=True)
+    refuse_flat(found, job)
+    stage.write(0, {}, {"units": found})
 
 
 def units(job: Job) -> list[float]:
     """What the distances in each view are divided by; 0 for a view that is not used."""
-    if not job.fusion.needs_units:
-        used = job.fusion.used_views(job.K)
-        return [1.0 if v in used else 0.0 for v in range(job.K)]
-    return list(UNITS.of(job).facts(0)["units"])
+    if job.fusion.needs_units:
+        return list(UNITS.of(job).facts(0)["units"])
+    return [1.0 if v in job.fusion.used_views(job.K) else 0.0 for v in range(job.K)]
 
 
 def model(job: Job) -> Model:
@@ -151,20 +141,31 @@ def model(job: Job) -> Model:
     return of_units(job, units(job))
 
 
-def passes_cost(name: str, sizes: Sizes, passes: int) -> StagePlan:
-    """Passes over all distances: kept ones are read, dense ones are made again."""
-    entries = float(sizes.n) * (sizes.kept or sizes.m) * sizes.kernels
-    dense = name == "units" or not sizes.kept
-    return StagePlan(
-        name,
-        passes * sizes.n_blocks,
-        products=passes * sizes.dense_products if dense else 0,
-        selections=passes * (float(sizes.n) * sizes.m if dense else entries),
-        reads=passes * (sizes.pass_bytes if dense else entries * sizes.itemsize),
-        memory=sizes.reading_bytes + sizes.model_bytes + sizes.dense_tile
-        if dense
-        else min(sizes.rows, sizes.n) * sizes.kept * (2.0 * sizes.itemsize + 16),
-    )
+def model_bytes(job: Job) -> float:
+    """The landmarks and their metrics."""
+    return float(landmarks.count(job)) * job.width * (metric.rank(job) + 1) * job.itemsize
+
+
+def dense_tile(job: Job) -> float:
+    """Bytes of a tile of dense distances, with what it takes to make it."""
+    return 4.0 * min(TILE_ENTRIES, job.rows * landmarks.count(job)) * job.itemsize
+
+
+def dense_products(job: Job) -> float:
+    """Operations of the distances of all samples to all landmarks."""
+    used = sum(job.dims[v] for v in job.fusion.used_views(job.K))
+    return 2.0 * job.n * landmarks.count(job) * metric.rank(job) * used
+
+
+def passes_cost(job: Job, passes: int) -> dict[str, float]:
+    """Passes over all dense distances, which are made again in each."""
+    return {
+        "tasks": passes * job.n_blocks,
+        "products": passes * dense_products(job),
+        "selections": passes * (float(job.n) * landmarks.count(job)),
+        "reads": passes * job.pass_bytes,
+        "memory": job.reading_bytes + model_bytes(job) + dense_tile(job),
+    }
 
 
 UNITS = Stage(
@@ -173,7 +174,7 @@ UNITS = Stage(
     options=["fusion"],
     is_needed=lambda job: job.fusion.needs_units,
     says=lambda job: "median distances",
-    cost=lambda sizes: passes_cost("units", sizes, sizes.unit_passes),
+    cost=lambda job: passes_cost(job, passes(job, dense=True) if job.fusion.needs_units else 0),
     drive=_find,
     reads="a block of samples",
     leaves="the median distance of each view, for `average` fusion",

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import FILE_SELECTIONS, Sizes, StagePlan
+from dlcca.engine.planning import FILE_SELECTIONS
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import bandwidth, distances, kernel, landmarks, readout, spectrum
@@ -30,9 +30,7 @@ LEAST_LOOKED_AT = 128
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
     """Coordinates up to sign and scale, and the sums from which these follow."""
-    first, _last = job.bounds(block)
-    model = readout.model(job)
-    kind = readout.kind(job)
+    first, model, kind = job.bounds(block)[0], readout.model(job), readout.kind(job)
     E = np.concatenate([kind.read(rows, model) for rows in kernel_rows(job, block)])
     facts = {
         "squares": (E**2).sum(axis=0).tolist(),
@@ -45,12 +43,8 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
 
 def rows_looked_at(job: Job) -> int:
     """Rows of a block from which the coverage radius is measured: the first ones, so that one chunk is read again."""
-    return min(job.rows, max(LEAST_LOOKED_AT, reach_rows(landmarks.count(job)) // job.n_blocks))
-
-
-def reach_rows(m: int) -> int:
-    """Rows from which the coverage radius of m landmarks is measured."""
-    return int(np.clip(REACH_ENTRIES // m, LEAST_REACH_ROWS, REACH_ROWS))
+    of_all_blocks = int(np.clip(REACH_ENTRIES // landmarks.count(job), LEAST_REACH_ROWS, REACH_ROWS))
+    return min(job.rows, max(LEAST_LOOKED_AT, of_all_blocks // job.n_blocks))
 
 
 def rows_apart(settings: Settings) -> int:
@@ -62,13 +56,11 @@ def rows_apart(settings: Settings) -> int:
 def _nearest(job: Job, block: int) -> NDArray[np.float64]:
     """Distances (rows, K) to the nearest landmark; NaN in views that are not used and beyond the last row."""
     first, last = job.bounds(block)
-    some = np.arange(first, min(last, first + rows_looked_at(job)))
+    stop, points = min(last, first + rows_looked_at(job)), distances.model(job).points
     found = np.full((rows_looked_at(job), job.K), np.nan)
-    exclusion = Exclusion(some, landmarks.rows(job), rows_apart(job.settings))
-    points = distances.model(job).points
+    exclusion = Exclusion(np.arange(first, stop), landmarks.rows(job), rows_apart(job.settings))
     for v in job.fusion.used_views(job.K):
-        X = job.read(v, slice(first, first + len(some)))
-        found[: len(some), v] = nearest_distances(X, points[v], exclusion)
+        found[: stop - first, v] = nearest_distances(job.read(v, slice(first, stop)), points[v], exclusion)
     return found
 
 
@@ -81,17 +73,14 @@ def reaches(job: Job) -> NDArray[np.float64]:
 
 def kernel_rows(job: Job, block: int) -> Iterator[list[Kernel]]:
     """Rows of every kernel, up to a factor of each row, of some samples of a block at a time."""
-    sigmas = bandwidth.sigmas(job)
+    sigmas, m = bandwidth.sigmas(job), landmarks.count(job)
     if not job.is_sparse:
         yield from ([relative_rows(D, sigmas[0])] for D in kernel.dense_tiles(job, block))
         return
-    kernels = [kernel.rows(job, v, block) for v in job.kernels]
+    kernels = [(*kernel.rows(job, v, block), sigma) for v, sigma in zip(job.kernels, sigmas, strict=True)]
     for first in range(0, len(kernels[0][0]), TILE_ROWS):
         rows = slice(first, first + TILE_ROWS)
-        yield [
-            sparse_rows(relative_rows(D[rows], sigma), links[rows], landmarks.count(job))
-            for (links, D), sigma in zip(kernels, sigmas, strict=True)
-        ]
+        yield [sparse_rows(relative_rows(D[rows], sigma), links[rows], m) for links, D, sigma in kernels]
 
 
 def sign_and_scale(job: Job) -> tuple[NDArray, NDArray]:
@@ -105,15 +94,9 @@ def sign_and_scale(job: Job) -> tuple[NDArray, NDArray]:
 
 def model_of(job: Job) -> Model:
     """The fitted model, which gives any sample its coordinates."""
-    sign, scale = sign_and_scale(job)
-    model = readout.model(job)
-    return replace(
-        model,
-        values=[V * sign for V in model.values],
-        readout=readout.kind(job).signed(model.readout, sign),
-        scale=scale,
-        reach=reaches(job),
-    )
+    (sign, scale), model = sign_and_scale(job), readout.model(job)
+    values, read = [V * sign for V in model.values], readout.kind(job).signed(model.readout, sign)
+    return replace(model, values=values, readout=read, scale=scale, reach=reaches(job))
 
 
 def fitted(job: Job) -> Model:
@@ -126,11 +109,11 @@ def combine(job: Job, stage: Blocks, block: int) -> None:
     """Signs and scales, from the sums of all blocks in their order."""
     coordinates = COORDINATES.of(job)
     facts = [coordinates.facts(b) for b in range(coordinates.n_blocks)]
-    total = {key: np.sum([f[key] for f in facts], axis=0) for key in ("squares", "cubes", "sizes")}
-    sign = signs_of_sums(total["cubes"], total["sizes"], largest_entries(np.array([f["largest"] for f in facts])))
+    squares, cubes, sizes = (np.sum([f[key] for f in facts], axis=0) for key in ("squares", "cubes", "sizes"))
+    sign = signs_of_sums(cubes, sizes, largest_entries(np.array([f["largest"] for f in facts])))
     scale = np.ones_like(sign)
     if not (job.fusion.is_scaled or readout.kind(job).is_scaled):
-        size = np.sqrt(total["squares"] / job.n)
+        size = np.sqrt(squares / job.n)
         scale = 1 / np.where(size > 0, size, 1)
     stage.write(block, {}, {"sign": sign.tolist(), "scale": scale.tolist()})
 
@@ -148,7 +131,7 @@ def _raw(job: Job, first: int, last: int) -> NDArray:
     if clock is None:
         return stage.read("raw", first // job.rows)
     low, high = np.searchsorted(clock.rows, [first, last])
-    E = np.full((last - first, int(job.options["n_components"])), np.nan)
+    E = np.full((last - first, job.q), np.nan)
     for block in range(low // job.rows, -(-high // job.rows)):
         begin, end = job.bounds(block)
         here = slice(max(begin, low), min(end, high))
@@ -156,55 +139,38 @@ def _raw(job: Job, first: int, last: int) -> NDArray:
     return E
 
 
-def _says(job: Job) -> str:
-    return f"{job.options['n_components']} coordinates"
-
-
 def _raw_arrays(job: Job) -> Arrays:
     some = rows_looked_at(job)
     return {
-        "raw": ((job.n, int(job.options["n_components"])), "float64", job.rows),
+        "raw": ((job.n, job.q), "float64", job.rows),
         "nearest": ((job.n_blocks * some, job.K), "float64", some),
     }
 
 
-def _embedding_array(job: Job) -> Arrays:
-    return {"/embedding": ((job.n_moments, int(job.options["n_components"])), job.dtype, job.rows)}
-
-
-def _coordinates_cost(sizes: Sizes) -> StagePlan:
-    n, s, q = sizes.n, sizes.kept, sizes.q
+def _coordinates_cost(job: Job) -> dict[str, float]:
+    n, m, q, s = job.n, landmarks.count(job), job.q, kernel.n_kept(job)
+    used, kernels, b = job.fusion.used_views(job.K), len(job.kernels), min(job.rows, job.n)
     # Distances, in double precision, from which the coverage radius is measured.
-    looked_at = float(sizes.reach_rows) * sizes.m * len(sizes.used_views)
-    b = min(sizes.rows, n)
-    return StagePlan(
-        "coordinates",
-        sizes.n_blocks,
-        selections=float(n) * (5 * s or sizes.m) * sizes.kernels + 3.0 * looked_at,
-        products=4.0 * looked_at * sizes.used_width / len(sizes.used_views) + (0 if s else sizes.dense_products),
-        reads=n * s * float(4 + sizes.itemsize) * sizes.kernels if s else sizes.pass_bytes,
-        writes=n * q * 8.0,
-        memory=b * s * 50.0 + b * q * 40.0 + sizes.model_bytes
-        if s
-        else sizes.reading_bytes + sizes.model_bytes + 2 * sizes.dense_tile + b * q * 40.0,
-    )
+    looked_at = float(job.n_blocks * rows_looked_at(job)) * m
+    held = job.reading_bytes + 2 * distances.dense_tile(job)
+    return {
+        "selections": float(n) * (5 * s or m) * kernels + 3.0 * looked_at * len(used),
+        "products": 4.0 * looked_at * sum(job.dims[v] for v in used) + (0 if s else distances.dense_products(job)),
+        "reads": n * s * float(4 + job.itemsize) * kernels if s else job.pass_bytes,
+        "writes": n * q * 8.0,
+        "memory": (b * s * 50.0 if s else held) + distances.model_bytes(job) + b * q * 40.0,
+    }
 
 
-def _signs_cost(sizes: Sizes) -> StagePlan:
-    blocks = sizes.n_blocks
-    return StagePlan("signs", 1, selections=FILE_SELECTIONS * blocks, memory=blocks * sizes.q * 256.0)
+def _signs_cost(job: Job) -> dict[str, float]:
+    blocks = job.n_blocks
+    return {"selections": FILE_SELECTIONS * blocks, "memory": blocks * job.q * 256.0}
 
 
-def _embedding_cost(sizes: Sizes) -> StagePlan:
-    b = min(sizes.rows, sizes.n)
-    moved = float(sizes.n) * sizes.q
-    return StagePlan(
-        "embedding",
-        sizes.n_blocks,
-        reads=moved * 8,
-        writes=moved * sizes.itemsize,
-        memory=b * sizes.q * 32.0,
-    )
+def _embedding_cost(job: Job) -> dict[str, float]:
+    q = job.q
+    held = min(job.rows, job.n) * q * 32.0
+    return {"reads": float(job.n) * q * 8, "writes": float(job.n) * q * job.itemsize, "memory": held}
 
 
 COORDINATES = Stage(
@@ -214,7 +180,7 @@ COORDINATES = Stage(
     constants=[LEAST_LOOKED_AT],
     n_blocks=lambda job: job.n_blocks,
     arrays=_raw_arrays,
-    says=_says,
+    says=lambda job: f"{job.q} coordinates",
     cost=_coordinates_cost,
     reads="a block of samples",
     leaves="its coordinates, before sign and scale are known",
@@ -224,7 +190,7 @@ SIGNS = Stage(
     "signs",
     combine,
     after=[COORDINATES],
-    says=_says,
+    says=lambda job: f"{job.q} coordinates",
     cost=_signs_cost,
     reads="all records of `coordinates`",
     leaves="sign and scale of each coordinate",
@@ -234,8 +200,8 @@ EMBEDDING = Stage(
     finish,
     after=[SIGNS],
     n_blocks=lambda job: count_of_blocks(job.n_moments, job.rows),
-    arrays=_embedding_array,
-    says=_says,
+    arrays=lambda job: {"/embedding": ((job.n_moments, job.q), job.dtype, job.rows)},
+    says=lambda job: f"{job.q} coordinates",
     cost=_embedding_cost,
     reads="a block of coordinates",
     leaves="the embedding",

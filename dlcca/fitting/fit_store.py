@@ -60,9 +60,9 @@ class FitStore:
         """End here if a worker does not see what is written here, or the other way round."""
         client.submit(os.getpid, pure=False).result()  # an adaptive cluster has workers from the first task on
         if problems := access_problems(client, self.address):
+            remedy = "Choose another store:" if self.kept else "Give LocalCCA(store=...)"
             needed = "a folder on a file system that this machine and all workers share, or object storage (s3://...)"
-            remedy = f"Choose another store: {needed}" if self.kept else f"Give LocalCCA(store=...) {needed}"
-            raise ClusterError(f"{problems[0]}. {remedy}.")
+            raise ClusterError(f"{problems[0]}. {remedy} {needed}.")
 
     def claim(self, settings: Settings, seed: int | None, views: Mapping[str, Any]) -> int:
         """Record what is fitted here, and return the seed; refuse a place that holds something else.
@@ -73,10 +73,8 @@ class FitStore:
         if not self.kept:
             return fresh
         files = files_at(self.address)
-        wanted = {"options": settings.options(), "seed": fresh, "views": views}
-        wanted = json.loads(json.dumps(wanted, default=plain))
-        content = files.get(FILE)
-        if content is not None:
+        wanted = json.loads(json.dumps({"options": settings.options(), "seed": fresh, "views": views}, default=plain))
+        if (content := files.get(FILE)) is not None:
             known = json.loads(content)
             wanted["seed"] = known["seed"] if seed is None else seed
             self._refuse_other(known, wanted)
@@ -91,15 +89,13 @@ class FitStore:
 
     def _refuse_other(self, known: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
         there, now = ({**about["options"], "random_state": about["seed"]} for about in (known, wanted))
-        changed = [
-            f"{name}={there.get(name)!r} there, {now[name]!r} now" for name in now if there.get(name) != now[name]
-        ]
-        if known["views"] != wanted["views"]:
-            changed.append("other views")
+        differ = [name for name in now if there.get(name) != now[name]]
+        changed = [f"{name}={there.get(name)!r} there, {now[name]!r} now" for name in differ]
+        changed += ["other views"] * (known["views"] != wanted["views"])
         if changed:
+            said = "; ".join(changed)
             raise StaleStage(
-                f"store={self.address} holds another fit ({'; '.join(changed)}). Give another store, or remove this "
-                "one."
+                f"store={self.address} holds another fit ({said}). Give another store, or remove this one."
             )
 
     def copy(self, view: str, number: int, array: Any, client: Any) -> Source:
@@ -124,12 +120,11 @@ def _write(block: NDArray, address: str, block_info: Any = None) -> NDArray[np.b
     """Write the rows of one chunk, also if they are all zeros: a chunk that is not there is known to be missing."""
     import zarr
 
-    if block_info is None:  # Dask infers the type
-        return np.ones((1, 1), bool)
-    first, last = block_info[0]["array-location"][0]
-    with storing(f"rows {first} to {last - 1} of {address}"):
-        array = zarr.open_array(zarr_store(address), mode="r+").with_config({"write_empty_chunks": True})
-        array[first:last] = np.asarray(block)
+    if block_info is not None:  # else Dask infers the type
+        first, last = block_info[0]["array-location"][0]
+        with storing(f"rows {first} to {last - 1} of {address}"):
+            array = zarr.open_array(zarr_store(address), mode="r+").with_config({"write_empty_chunks": True})
+            array[first:last] = np.asarray(block)
     return np.ones((1, 1), bool)
 
 
@@ -145,8 +140,7 @@ def unreadable(client: Any, source: Source) -> str | None:
     """Why a worker cannot read a view where it is; None if all can."""
     array = source.open()
     answers = client.run(_problem, source, (array.shape, str(array.dtype)), on_error="return")
-    wrong = [f"the worker at {address}: {said}" for address, said in answers.items() if said is not None]
-    return wrong[0] if wrong else None
+    return next((f"the worker at {address}: {said}" for address, said in answers.items() if said is not None), None)
 
 
 def _problem(source: Source, expected: tuple[tuple[int, ...], str]) -> str | None:

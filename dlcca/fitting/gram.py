@@ -7,9 +7,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.fitting import bandwidth, kernel, landmarks
+from dlcca.fitting import bandwidth, distances, kernel, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics.fusion import Degrees
 from dlcca.numerics.kernels import add_gram, inverse_root, kernel_rows, relative_rows
@@ -35,8 +34,8 @@ def add_group(job: Job, stage: Blocks, group: int) -> None:
     m = landmarks.count(job)
     grams = {pair: np.zeros((m, m)) for pair in pairs(job)}
     columns = [np.zeros(m) for _ in job.kernels]
+    add = _add_sparse if job.is_sparse else _add_dense
     for block in groups(job)[group]:
-        add = _add_sparse if job.is_sparse else _add_dense
         add(job, block, grams, columns)
     parts: dict[str, tuple[int, NDArray]] = {f"gram_{u}_{v}": (group * m, G) for (u, v), G in grams.items()}
     parts |= {f"columns_{v}": (group, c[None]) for v, c in enumerate(columns)}
@@ -47,9 +46,8 @@ def _add_sparse(job: Job, block: int, grams: dict[tuple[int, int], NDArray], col
     known = []
     for v, sigma in enumerate(bandwidth.sigmas(job)):
         links, D = kernel.rows(job, v, block)
-        R = normalized(job, D, sigma, links)
-        known.append((links, R))
-        columns[v] += np.bincount(links.ravel(), weights=R.ravel(), minlength=len(columns[v]))
+        known.append((links, normalized(job, D, sigma, links)))
+        columns[v] += np.bincount(links.ravel(), weights=known[v][1].ravel(), minlength=len(columns[v]))
     for (u, v), G in grams.items():
         add_gram(G, *known[u], *known[v])
 
@@ -97,9 +95,8 @@ def add_columns(job: Job, stage: Blocks, block: int) -> None:
 
 def column_sums(job: Job) -> NDArray[np.float64]:
     """The column sums s (m,) of the kernel exp(-D/σ), over all samples."""
-    return job.cached(
-        "column sums", COLUMNS.fingerprint(job), make=lambda: COLUMNS.of(job).read_all("columns").sum(axis=0)
-    )
+    key = COLUMNS.fingerprint(job)
+    return job.cached("column sums", key, make=lambda: COLUMNS.of(job).read_all("columns").sum(axis=0))
 
 
 def degrees(job: Job, columns: list[NDArray]) -> Degrees:
@@ -132,21 +129,23 @@ def _arrays(job: Job) -> Arrays:
     return {**grams, **{f"columns_{v}": ((many, m), "float64", 1) for v in job.kernels}}
 
 
-def _cost(sizes: Sizes) -> StagePlan:
-    n, m, s, pairs, groups = sizes.n, sizes.m, sizes.kept, sizes.gram_pairs, sizes.gram_groups
-    one = float(m) * m * 8
-    b = min(sizes.rows, n)
-    return StagePlan(
-        "gram",
-        groups if sizes.solver == "gram" else 0,
-        additions=float(n) * s * s * pairs,
-        products=0 if s else 2.0 * n * m * m + sizes.dense_products,
-        reads=n * s * float(4 + sizes.itemsize) * sizes.kernels if s else sizes.pass_bytes,
-        writes=groups * pairs * one,
-        fixed=pairs * one,
-        memory=(pairs + 1) * one
-        + (b * s * 20.0 * sizes.kernels if s else sizes.reading_bytes + sizes.model_bytes + 3 * sizes.dense_tile),
-    )
+def _cost(job: Job) -> dict[str, float]:
+    m, s, many = landmarks.count(job), kernel.n_kept(job), len(pairs(job))
+    n, one = float(job.n), float(m) * m * 8
+    if s:
+        counts = {"additions": n * s * s * many, "reads": n * s * (4 + job.itemsize) * len(job.kernels)}
+        held = min(job.rows, job.n) * s * 20.0 * len(job.kernels)
+    else:
+        counts = {"products": 2.0 * n * m * m + distances.dense_products(job), "reads": job.pass_bytes}
+        held = job.reading_bytes + distances.model_bytes(job) + 3 * distances.dense_tile(job)
+    moved = {"writes": len(groups(job)) * many * one, "fixed": many * one}
+    return {**counts, **moved, "memory": (many + 1) * one + held}
+
+
+def read_cost(job: Job) -> dict[str, float]:
+    """What it takes to read the matrices of all groups, and to hold their sums."""
+    one, many = float(landmarks.count(job)) ** 2 * 8, len(pairs(job))
+    return {"reads": len(groups(job)) * many * one, "memory": (many + 6) * one}
 
 
 #: Column sums of the kernel as printed in the paper; the other normalization needs no pass of its own.

@@ -54,14 +54,13 @@ def fit_views(
 
 def fit_of(job: Job, embedding: Any, quality: Quality, choices: Choices) -> Fit:
     """The results of a job whose stages are finished."""
-    sigma = bandwidth.sigmas(job)
     return Fit(
         model=embed.model_of(job),
         embedding=embedding,
         eigenvalues=spectrum.eigenvalues(job),
         landmarks=landmarks.rows(job),
         correlations=metric.result(job).correlations,
-        bandwidth=sigma[0] if len(sigma) == 1 else np.array(sigma),
+        bandwidth=bandwidth.of_model(job),
         quality=quality,
         choices=readout.with_chosen(job, choices),
     )
@@ -70,9 +69,5 @@ def fit_of(job: Job, embedding: Any, quality: Quality, choices: Choices) -> Fit:
 def settle(settings: Settings, arrays: list[NDArray], segments: NDArray | None = None) -> Choices:
     """The settings without any "auto" left; the window last, because it takes small fits to choose it."""
     n = len(arrays[0])
-
-    def read(rows: NDArray[np.int64]) -> list[NDArray]:
-        return [X[rows] for X in arrays]
-
     choices = choose(settings, n, len(arrays), [X.shape[1] for X in arrays])
-    return with_window(choices, n, read, segments)
+    return with_window(choices, n, lambda rows: [X[rows] for X in arrays], segments)

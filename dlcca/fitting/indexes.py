@@ -69,10 +69,10 @@ def forget(client: Any = None) -> None:
         cache.clear(kind)
 
 
-def warm(client: Any) -> None:
+def warm(client: Any, how: str) -> None:
     """Have pynndescent compiled in every worker, those that come later included: once, and not in a task."""
-    if client is None:
-        return  # it compiles when it is first used, here
+    if client is None or how != "pynndescent":
+        return  # without a client, it compiles when it is first used, here
     from dlcca.engine.warm_up import CompilesPynndescent
 
     client.register_plugin(CompilesPynndescent())

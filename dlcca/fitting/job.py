@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from dlcca.engine import given_rows
 from dlcca.engine.memory_store import MemoryBlocks, MemoryStore
-from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_of_block
-from dlcca.engine.stage import fingerprint, stage_fingerprint
+from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_decoded, rows_of_block
+from dlcca.engine.stage import fingerprint
 from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
 from dlcca.numerics import windows
 from dlcca.numerics.coordinates import COORDINATES, Diffusion
@@ -71,9 +71,9 @@ class Source:
         except Exception as error:
             if is_remote(self.address) and failure_reason(error) is None:
                 files_at(self.address).get("zarr.json")  # says so if it is the bucket that is missing
-            where = f"{self.address} {self.path}".rstrip()
             if (reason := failure_reason(error)) is None:
                 refuse_objects_at(self.address, self.path)
+            where = f"{self.address} {self.path}".rstrip()
             raise StorageError(
                 f"view {self.name!r}: no Zarr array can be opened at {where}: {reason or error}"
             ) from error
@@ -88,9 +88,11 @@ class Source:
         except StoreFileError:
             raise
         except Exception as error:
+            first, last = (rows.start, rows.stop - 1) if isinstance(rows, slice) else (rows.min(), rows.max())
+            said = f"view {self.name!r} cannot be read in rows {first} to {last}:"
             if (reason := failure_reason(error)) is not None:
-                raise StorageError(f"view {self.name!r} cannot be read in rows {_told(rows)}: {reason}.") from error
-            raise DataError(f"view {self.name!r} cannot be read in rows {_told(rows)}: {error}") from error
+                raise StorageError(f"{said} {reason}.") from error
+            raise DataError(f"{said} {error}") from error
 
 
 def rows_with_window(rows: NDArray[np.int64], segments: NDArray, width: int) -> NDArray[np.int64]:
@@ -108,10 +110,8 @@ def rows_with_window(rows: NDArray[np.int64], segments: NDArray, width: int) -> 
 
 def array_sources(views: Mapping[str, str], missing_chunks: Mapping[str, str]) -> dict[str, Source]:
     """Zarr arrays by the names of their views; ``missing_chunks`` has the same names."""
-    return {
-        name: Source(name, address, missing_chunks=missing_chunks.get(name, "refuse"))
-        for name, address in views.items()
-    }
+    missing = {name: missing_chunks.get(name, "refuse") for name in views}
+    return {name: Source(name, address, missing_chunks=missing[name]) for name, address in views.items()}
 
 
 @dataclass(frozen=True)
@@ -132,11 +132,6 @@ class Job:
     #: See `MemoryJob`.
     in_memory = False
     allow_degenerate = False
-
-    @property
-    def whole_views(self) -> Sequence[NDArray]:
-        """The views (n, d_v), where they are in memory."""
-        raise NotImplementedError
 
     @property
     def moments(self) -> Clock | None:
@@ -163,6 +158,11 @@ class Job:
     @property
     def K(self) -> int:
         return len(self.sources)
+
+    @property
+    def q(self) -> int:
+        """Coordinates that are wanted."""
+        return int(self.options["n_components"])
 
     @property
     def fusion(self) -> Fusion:
@@ -208,48 +208,39 @@ class Job:
 
     def _compare(self, v: int, start: int, X: NDArray) -> None:
         """An error if a whole block among rows that were read is not what it was for stage `scan`."""
-        stop, block = start + len(X), -(-start // self.rows)
-        while block < self.n_blocks and self.bounds(block)[1] <= stop:
+        stop = start + len(X)
+        for block in range(-(-start // self.rows), self.n_blocks if stop == self.n else stop // self.rows):
             first, last = self.bounds(block)
-            expected = _checksums(self.moments_of_views)
-            if expected is not None:
-                found = crc32c(X[first - start : last - start])
-                if found != expected[block][v]:  # or the views were scanned again since this process read that
-                    expected = _checksums(self.moments_of_views, again=True)
-                    if expected is not None and found != expected[block][v]:
-                        raise inputs.changed(self.first_read, self.sources[v].name, first, last)
-            block += 1
+            part = X[first - start : last - start]
+            # One that differs is read again: the views may have been scanned again since this process read it.
+            known = (_checksums(self.moments_of_views, again=again) for again in (False, True))
+            if all(expected is not None and crc32c(part) != expected[block][v] for expected in known):
+                raise inputs.changed(self.first_read, self.sources[v].name, first, last)
 
     @property
     def first_read(self) -> Blocks:
         """Blocks of stage `scan`, which reads every block first and keeps its checksums."""
-        return self.blocks("scan", stage_fingerprint(self, "scan"), self.n_blocks)
+        return self.blocks("scan", self._fingerprint("scan"), self.n_blocks)
 
     @property
     def moments_of_views(self) -> Blocks:
         """Blocks of stage `moments`: what `scan` found of all blocks, in one record."""
-        return self.blocks("moments", stage_fingerprint(self, "moments", below=[stage_fingerprint(self, "scan")]), 1)
+        return self.blocks("moments", self._fingerprint("moments", self._fingerprint("scan")), 1)
+
+    def _fingerprint(self, stage: str, *below: str) -> str:
+        """That of a stage which looks at no options: see `dlcca.engine.stage`, whose stages import this module."""
+        return fingerprint(self.inputs, self.rows, stage, [], [], list(below))
 
     @property
     def present(self) -> dict[str, Source]:
         return {source.name: source for source in self.sources}
 
-    def rows_read(self, block: int) -> tuple[int, int]:
-        """The rows of the views that a block is made of."""
-        return self.bounds(block)
+    rows_read = bounds  # of the views, that a block is made of
 
     def views_read(self, block: int) -> list[NDArray]:
         """The views of a block as they are now, whether or not they have changed."""
         first, last = self.bounds(block)
         return [np.asarray(source.read(slice(first, last)), dtype=self.dtype) for source in self.sources]
-
-    def checksums(self, views: Sequence[NDArray]) -> dict[str, list[int]]:
-        """Facts of a block by which a later change of its views is found."""
-        return inputs.checksums(views)
-
-    def confirm_inputs(self, client: Any = None, on_progress: Any = None) -> None:
-        """An error if a view has changed since it was first read."""
-        inputs.confirm(self, client, on_progress)
 
     def find(self, kind: str, *key: Hashable) -> Any:
         """What this process has cached for the job under a kind and a key; None if nothing."""
@@ -264,6 +255,39 @@ class Job:
         return Blocks(self.address, name, known_by, n_blocks)
 
     @cached_property
+    def chunk_rows(self) -> int:
+        """Rows of a chunk of the views in storage."""
+        return int(self.sources[0].open().chunks[0])
+
+    @property
+    def itemsize(self) -> int:
+        return np.dtype(self.dtype).itemsize
+
+    @property
+    def width(self) -> int:
+        """Channels of all views."""
+        return sum(self.dims)
+
+    @property
+    def pass_bytes(self) -> float:
+        """Bytes that storage unpacks when every block of the views is read once."""
+        return float(rows_decoded(self.n, self.rows, self.chunk_rows)) * self.width * self.itemsize
+
+    @property
+    def block_bytes(self) -> float:
+        return float(min(self.rows, self.n)) * self.width * self.itemsize
+
+    @property
+    def reading_bytes(self) -> float:
+        """What a task holds that reads a block of the views: the block, and a chunk on its way to it, packed or not."""
+        return self.block_bytes + 2.0 * min(self.chunk_rows, self.n) * max(self.dims) * self.itemsize
+
+    def touched_bytes(self, some: int) -> float:
+        """Bytes that storage unpacks to give some rows here and there: a chunk for each, or all of them."""
+        chunks = min(some, -(-self.n // self.chunk_rows))
+        return float(chunks) * min(self.chunk_rows, self.n) * self.width * self.itemsize
+
+    @cached_property
     def fingerprints(self) -> dict[str, str]:
         """Those of the stages that have been computed: see `dlcca.engine.stage`."""
         return {}
@@ -273,7 +297,7 @@ class Job:
         return self.settings.options()
 
 
-def _checksums(stage: Blocks, *, again: bool = False) -> list[list[int]] | None:
+def _checksums(stage: Blocks, *, again: bool) -> list[list[int]] | None:
     """Checksums of the views, by block and view, as they were scanned; None if they were not yet."""
     key = ("checksums", stage.address, stage.fingerprint)
     if again:
@@ -288,10 +312,6 @@ def _checksums(stage: Blocks, *, again: bool = False) -> list[list[int]] | None:
 def cached_clock(address: str, inputs: str) -> Clock:
     """Read once in a process; ``inputs`` distinguishes different views at one address."""
     return cache.get(("clock", address, inputs), lambda: read_clock(address))
-
-
-def _told(rows: Any) -> str:
-    return f"{rows.start} to {rows.stop - 1}" if isinstance(rows, slice) else f"{rows.min()} to {rows.max()}"
 
 
 def identity(sources: tuple[Source, ...]) -> str:
@@ -310,11 +330,9 @@ def settled(settings: Settings, sources: tuple[Source, ...]) -> Choices:
 
     Views that lack chunks are refused before, unless these are accepted, which is then noted.
     """
-    arrays = opened(sources).values()
+    shapes = [array.shape for array in opened(sources).values()]
     notes = tuple(note for source in sources if (note := source.check_complete()))
-    n = next(iter(arrays)).shape[0]
-    dims = [array.shape[1] for array in arrays]
-    return replace(choose(settings, n, len(sources), dims), notes=notes)
+    return replace(choose(settings, shapes[0][0], len(sources), [d for _, d in shapes]), notes=notes)
 
 
 def refuse_early(options: dict[str, Any], n: int, dims: Sequence[int] = ()) -> None:
@@ -323,16 +341,20 @@ def refuse_early(options: dict[str, Any], n: int, dims: Sequence[int] = ()) -> N
     rows, k = options["neighbor_rows"], options["n_neighbors"]
     if not isinstance(rows, str) and rows < k:
         raise SettingsError(f"neighbor_rows={rows} with n_neighbors={k}; at least {k} rows are needed, or 'all'.")
+    if np.ndim(options["landmarks"]):
+        given_landmarks(options["landmarks"], n)
+    refuse_few_landmarks(requested_landmarks(options), options["n_components"])
+
+
+def requested_landmarks(options: dict[str, Any]) -> int:
+    """How many landmarks were requested, by their number or by their rows."""
     landmarks = options["landmarks"]
-    m = int(landmarks) if np.ndim(landmarks) == 0 else len(given_landmarks(landmarks, n))
-    refuse_few_landmarks(m, options["n_components"])
+    return len(landmarks) if np.ndim(landmarks) else int(landmarks)
 
 
 def refuse_sizes(options: dict[str, Any], n: int, dims: Sequence[int] = ()) -> None:
     """An error for more landmarks or larger neighborhoods than there are samples."""
-    kind, landmarks = options["neighborhoods"], options["landmarks"]
-    m = int(landmarks) if np.ndim(landmarks) == 0 else len(landmarks)
-    sizes = {"landmarks": m}
+    kind, sizes = options["neighborhoods"], {"landmarks": requested_landmarks(options)}
     if isinstance(kind, str):
         width = "window" if kind == "time" else "n_neighbors"
         if options[width] == "auto":
@@ -343,10 +365,8 @@ def refuse_sizes(options: dict[str, Any], n: int, dims: Sequence[int] = ()) -> N
         sizes[width] = int(options[width])
     for option, asked in sizes.items():
         if asked > n:
-            hint = transposed(n, dims)
-            raise SettingsError(
-                f"{option}={asked}, but the views have {n} samples; ask for at most {n}. {hint}".rstrip()
-            )
+            said = f"{option}={asked}, but the views have {n} samples; ask for at most {n}."
+            raise SettingsError(f"{said} {transposed(n, dims)}".rstrip())
 
 
 def refuse_few_landmarks(m: int, q: int) -> None:
@@ -385,10 +405,10 @@ def opened(sources: tuple[Source, ...], fewest: int = 2) -> dict[str, Any]:
             raise DataError(f"view {name!r} has shape {array.shape}; (samples, channels) is needed.")
         if array.dtype.kind not in "fiub":
             raise DataError(f"view {name!r} has dtype {array.dtype}; real numbers are needed.")
-    lengths = {name: array.shape[0] for name, array in arrays.items()}
-    if len(set(lengths.values())) > 1:
-        raise DataError(differing({name: array.shape for name, array in arrays.items()}))
-    n = next(iter(lengths.values()))
+    shapes = {name: array.shape for name, array in arrays.items()}
+    n, *others = {shape[0] for shape in shapes.values()}
+    if others:
+        raise DataError(differing(shapes))
     if n < fewest:
         raise DataError(f"the views have {n} sample{'s' * (n != 1)}; at least {fewest} are needed.")
     return arrays
@@ -397,9 +417,8 @@ def opened(sources: tuple[Source, ...], fewest: int = 2) -> dict[str, Any]:
 def dtype_and_rows(arrays: Sequence[Any], n: int) -> tuple[str, int]:
     """The dtype in which the views of n samples are read, and the rows of a block."""
     narrow = all(array.dtype.kind == "f" and array.dtype.itemsize <= 4 for array in arrays)
-    dtype = "float32" if narrow else "float64"
-    dims = [array.shape[1] for array in arrays]
-    return dtype, rows_of_block(n, dims, np.dtype(dtype).itemsize, arrays[0].chunks[0])
+    rows = rows_of_block(n, [array.shape[1] for array in arrays], 4 if narrow else 8, arrays[0].chunks[0])
+    return "float32" if narrow else "float64", rows
 
 
 def places_read(address: str, clock: str, sources: Iterable[Source]) -> list[str]:
@@ -413,27 +432,19 @@ def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed
 
     ``clock`` is the address of the store of views that they are, if they were made of recordings.
     """
-    arrays = opened(sources)
-    n = next(iter(arrays.values())).shape[0]
-    settings = given_rows.as_arrays(settings)
-    dims = tuple(array.shape[1] for array in arrays.values())
+    arrays = list(opened(sources).values())
+    n, settings = arrays[0].shape[0], given_rows.as_arrays(settings)
+    dims = tuple(array.shape[1] for array in arrays)
     refuse_early(settings.options(), n, dims)
     if settings.neighborhoods.lags is not None:
         raise SettingsError(
             "lags is for arrays in memory; find them with dlcca.lags(views), and shift the rows of the views before."
         )
-    dtype, rows = dtype_and_rows(list(arrays.values()), n)
+    dtype, rows = dtype_and_rows(arrays, n)
     inputs = identity(sources)
     if clock:
         inputs = fingerprint(inputs, describe(clock)["fingerprint"])
     return Job(address, sources, settings, seed, n, dims, dtype, rows, inputs, clock)
-
-
-@dataclass(frozen=True)
-class ArraySource:
-    """One view by its name."""
-
-    name: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -448,25 +459,11 @@ class MemoryJob(Job):
     in_memory = True
 
     @property
-    def whole_views(self) -> Sequence[NDArray]:
-        return self.arrays
-
-    @property
     def segments(self) -> NDArray[np.int64] | None:
         return self.stretches
 
-    def block(self, block: int) -> list[NDArray]:
-        first, last = self.bounds(block)
-        return [X[first:last] for X in self.arrays]
-
     def read(self, v: int, rows: Any) -> NDArray:
         return self.arrays[v][rows]
-
-    def checksums(self, views: Sequence[NDArray]) -> dict[str, list[int]]:
-        return {}
-
-    def confirm_inputs(self, client: Any = None, on_progress: Any = None) -> None:
-        """Nobody else can change them."""
 
     def find(self, kind: str, *key: Hashable) -> Any:
         return self.store.find(kind, key)
@@ -491,7 +488,7 @@ def memory_job(
     n = len(arrays[0])
     return MemoryJob(
         address="",
-        sources=tuple(map(ArraySource, names)),  # type: ignore[arg-type]
+        sources=tuple(Source(name, "") for name in names),
         settings=given_rows.as_arrays(settings),
         seed=seed,
         n=n,

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.fitting import distances, landmarks
+from dlcca.fitting import distances, landmarks, metric
 from dlcca.fitting import links as link_stage
 from dlcca.fitting.job import Job
 from dlcca.numerics.distances import linked_distances
@@ -58,28 +57,35 @@ def dense_tiles(job: Job, block: int) -> Iterator[NDArray]:
 def _arrays(job: Job) -> Arrays:
     if not job.is_sparse:
         return {"distances_0": ((job.n, landmarks.count(job)), job.dtype, job.rows)}
+    shape = (job.n, n_kept(job))
+    kept = {f"distances_{v}": (shape, job.dtype, job.rows) for v in job.kernels}
+    return kept if job.fusion.per_view else {"links_0": (shape, "int32", job.rows), **kept}
+
+
+def n_kept(job: Job) -> int:
+    """Entries of a row of the kernel that are kept; 0 if rows are dense, and made again where they are needed."""
+    if not job.is_sparse:
+        return 0
+    return link_stage.n_links(job) or min(int(job.options["n_links"]), landmarks.count(job))
+
+
+def _cost(job: Job) -> dict[str, float]:
+    n, s, kernels = job.n, n_kept(job), len(job.kernels)
+    held = job.reading_bytes + min(job.rows, n) * s * (12.0 + 2.0 * job.itemsize * kernels) + distances.model_bytes(job)
     if job.fusion.per_view:
-        return {f"distances_{v}": ((job.n, link_stage.n_links(job)), job.dtype, job.rows) for v in range(job.K)}
-    s = min(int(job.options["n_links"]), landmarks.count(job)) or 1
-    return {"links_0": ((job.n, s), "int32", job.rows), "distances_0": ((job.n, s), job.dtype, job.rows)}
-
-
-def _cost(sizes: Sizes) -> StagePlan:
-    n, s, kernels = sizes.n, sizes.kept, sizes.kernels
-    linked = 4.0 * n * s * sizes.r * sizes.width  # gathered rows halve the rate
-    b = min(sizes.rows, n)
-    return StagePlan(
-        "kernel",
-        sizes.n_blocks if s else 0,
-        products=linked if sizes.per_view else sizes.dense_products,
-        selections=0 if sizes.per_view else 10.0 * n * sizes.m,
-        reads=sizes.pass_bytes + (n * s * 4.0 * kernels if sizes.per_view else 0),
-        writes=n * s * float(sizes.itemsize + (0 if sizes.per_view else 4)) * kernels,
-        memory=sizes.reading_bytes
-        + b * s * (12.0 + 2.0 * sizes.itemsize * kernels)
-        + sizes.model_bytes
-        + (0 if sizes.per_view else sizes.dense_tile),
-    )
+        return {
+            "products": 4.0 * n * s * metric.rank(job) * job.width,  # gathered rows halve the rate
+            "reads": job.pass_bytes + n * s * 4.0 * kernels,
+            "writes": n * s * float(job.itemsize) * kernels,
+            "memory": held,
+        }
+    return {
+        "products": distances.dense_products(job),
+        "selections": 10.0 * n * landmarks.count(job),
+        "reads": job.pass_bytes,
+        "writes": n * s * (job.itemsize + 4.0) * kernels,
+        "memory": held + distances.dense_tile(job),
+    }
 
 
 KERNEL = Stage(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -41,14 +42,8 @@ def solved(job: Job, products: Products, q: int) -> tuple[NDArray, list[NDArray]
     """The eigenvalues, the trivial 1 first, and the values of the landmarks for each kernel."""
     m = landmarks.count(job)
     # Rows sum to one: R 1 = 1, so that Rᵀ(R 1) are the sums of the columns.
-    columns = [products.along([v, v], np.ones((m, 1)))[:, 0] for v in job.kernels]
-    degrees = gram.degrees(job, columns)
-    roots = degrees.roots
-
-    def walk(path: Sequence[int], V: NDArray) -> NDArray:
-        return products.along(path, V, roots)
-
-    return job.fusion.from_walk(walk, q, degrees)
+    degrees = gram.degrees(job, [products.along([v, v], np.ones((m, 1)))[:, 0] for v in job.kernels])
+    return job.fusion.from_walk(partial(products.along, roots=degrees.roots), q, degrees)
 
 
 class Products:
@@ -92,20 +87,16 @@ class Products:
         self, number: int, asked: list[Any], path: Sequence[int], V: NDArray, roots: list[NDArray] | None
     ) -> NDArray:
         scales = [np.ones((self.m, 1))] * self.job.K if roots is None else [root[:, None] for root in roots]
-        steps = list(pairwise(path))
-        passes = [self._pass_stage(f"{number:05d}-{i}", [asked, i]) for i in range(len(steps))]
-        for (u, v), stage in zip(steps, passes, strict=True):
+        # A pass is in a place of its own, where no belated task of another one can write.
+        names, many = (f"{NAME}/{number:05d}-{i}" for i in range(len(path) - 1)), 1 + len(gram.groups(self.job))
+        passes = [_blocks(self.job, name, [asked, i], many) for i, name in enumerate(names)]
+        for (u, v), stage in zip(pairwise(path), passes, strict=True):
             V = scales[v] * self._through((u, v), scales[u] * V, stage)
         padded = np.pad(V, ((0, 0), (0, self.width - V.shape[1])))
         self.stage.write(number, {"products": (number * self.m, padded)}, {"asked": asked})
         for stage in passes:
             stage.remove()
         return V
-
-    def _pass_stage(self, name: str, depends: list[Any]) -> Blocks:
-        """A pass is in a place of its own, where no belated task of another one can write."""
-        many = len(gram.groups(self.job))
-        return _blocks(self.job, f"{NAME}/{name}", depends, 1 + many)
 
     def _through(self, kernels: tuple[int, int], V: NDArray, stage: Blocks) -> NDArray:
         """One pass over the samples; what is left of an earlier try is used if it is whole, and else done again."""
@@ -164,20 +155,12 @@ def add_group(job: Job, stage: Blocks, block: int) -> None:
 def _rows(job: Job, v: int, samples: int) -> sp.csr_array:
     """Rows of a sparse kernel, which sum to one, of a block of samples: (rows, m)."""
     key = (bandwidth.BANDWIDTH.fingerprint(job), v, samples)
-    found = job.find(ROWS, *key)
-    if found is None:
-        found = _read_rows(job, v, samples)
-        if job.in_memory or cache.size_of(ROWS) + _bytes(found) <= KEPT_BYTES:
-            job.cached(ROWS, *key, make=lambda: found)
-    return found
-
-
-def _read_rows(job: Job, v: int, samples: int) -> sp.csr_array:
+    if (found := job.find(ROWS, *key)) is not None:
+        return found
     links, D = kernel.rows(job, v, samples)
-    R = gram.normalized(job, D, bandwidth.sigmas(job)[v], links)
-    starts = np.arange(0, links.size + 1, links.shape[1], dtype=np.int32)
-    return sp.csr_array((R.ravel(), links.astype(np.int32).ravel(), starts), shape=(len(links), landmarks.count(job)))
-
-
-def _bytes(R: sp.csr_array) -> int:
-    return R.data.nbytes + R.indices.nbytes + R.indptr.nbytes
+    R = gram.normalized(job, D, bandwidth.sigmas(job)[v], links).ravel()
+    columns, starts = links.astype(np.int32).ravel(), np.arange(0, links.size + 1, links.shape[1], dtype=np.int32)
+    found = sp.csr_array((R, columns, starts), shape=(len(links), landmarks.count(job)))
+    if job.in_memory or cache.size_of(ROWS) + R.nbytes + columns.nbytes + starts.nbytes <= KEPT_BYTES:
+        job.cached(ROWS, *key, make=lambda: found)
+    return found

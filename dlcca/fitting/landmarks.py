@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.errors import SettingsError
 from dlcca.fitting import scan
-from dlcca.fitting.job import Job, given_landmarks, refuse_few_landmarks
+from dlcca.fitting.job import Job, given_landmarks, refuse_few_landmarks, requested_landmarks
 from dlcca.numerics import landmarks as landmark_rules
 from dlcca.settings.fit import Settings
 
@@ -28,17 +27,12 @@ def count(job: Job) -> int:
     """How many landmarks there are, or will be: those requested, or as many as there are distinct samples."""
     key = LANDMARKS.fingerprint(job)
     found = job.find("landmarks", key)
-    if found is None:
-        stage = LANDMARKS.of(job)
-        if not stage.is_finished(0):
-            return _asked(job)
-        found = job.cached("landmarks", key, make=lambda: int(stage.facts(0)["count"]))
-    return found
-
-
-def _asked(job: Job) -> int:
-    choice = job.options["landmarks"]
-    return int(choice) if np.ndim(choice) == 0 else len(choice)
+    if found is not None:
+        return found
+    stage = LANDMARKS.of(job)
+    if not stage.is_finished(0):
+        return requested_landmarks(job.options)
+    return job.cached("landmarks", key, make=lambda: int(stage.facts(0)["count"]))
 
 
 def n_groups(job: Job) -> int:
@@ -50,15 +44,20 @@ def group(job: Job, g: int) -> tuple[int, int]:
     return g * GROUP, min(count(job), (g + 1) * GROUP)
 
 
+def by_group(some: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64]]]:
+    """Landmarks in rising order: each group that has some of them, and their places in it."""
+    groups = some // GROUP
+    return [(int(g), some[groups == g] - g * GROUP) for g in np.unique(groups)]
+
+
 def compute(job: Job, stage: Blocks, block: int) -> None:
     found = scan.result(job)
 
     def joint(rows: NDArray) -> NDArray:
-        parts = [(job.read(v, rows) - found.means[v]) / found.spreads[v] for v in range(job.K)]
-        return np.hstack(parts)
+        return np.hstack([(job.read(v, rows) - found.means[v]) / found.spreads[v] for v in range(job.K)])
 
     rows = job.roomy(pick_landmarks(job.n, job.settings, np.random.default_rng(job.seed), joint))
-    refuse_few_landmarks(len(rows), int(job.options["n_components"]))
+    refuse_few_landmarks(len(rows), job.q)
     stage.write(block, {"rows": (0, rows)}, {"count": len(rows)})
 
 
@@ -66,34 +65,29 @@ def pick_landmarks(
     n: int, settings: Settings, rng: np.random.Generator, joint: Callable[[NDArray], NDArray]
 ) -> NDArray[np.int64]:
     """Row numbers of the landmarks among n samples; ``joint`` gives the requested rows in the joint space."""
-    wanted = settings.landmarks.count
+    wanted, rule = settings.landmarks.count, settings.landmarks.rule
     if not isinstance(wanted, int | np.integer):
         return given_landmarks(wanted, n)
-    if wanted > n:
-        raise SettingsError(f"landmarks={wanted}, but the views have {n} samples; ask for at most {n}, or 'all'.")
-    rule = settings.landmarks.rule
-    if wanted == n:
+    m = int(wanted)
+    if m > n:
+        raise SettingsError(f"landmarks={m}, but the views have {n} samples; ask for at most {n}, or 'all'.")
+    if m == n:
         return np.arange(n)
     if rule == "even":
-        return landmark_rules.evenly(n, int(wanted))
+        return landmark_rules.evenly(n, m)
     if rule == "random":
-        return landmark_rules.at_random(n, int(wanted), rng)
-    candidates = landmark_rules.candidates(n, int(wanted), rng)
+        return landmark_rules.at_random(n, m, rng)
+    candidates = landmark_rules.candidates(n, m, rng)
     points = joint(candidates)
     if rule == "farthest":
-        chosen = landmark_rules.farthest_points(points, int(wanted), int(rng.integers(len(points))))
-    else:
-        chosen = landmark_rules.kmeans_plus_plus(points, int(wanted), rng)
-    return candidates[chosen]
+        return candidates[landmark_rules.farthest_points(points, m, int(rng.integers(len(points))))]
+    return candidates[landmark_rules.kmeans_plus_plus(points, m, rng)]
 
 
 def fill(job: Job, rows: NDArray[np.int64], points: Sequence[NDArray]) -> None:
     """Leave given landmarks in the store of a job in memory: row numbers, and points (m, d_v) that need not be rows."""
-    LANDMARKS.of(job).prepare(_rows_array(job), says="").write(0, {"rows": (0, rows)}, {"count": len(rows)})
-    stage = POINTS.of(job).prepare(_point_arrays(job), says="")
-    for g in range(n_groups(job)):
-        first, last = group(job, g)
-        stage.write(g, {f"points_{v}": (first, P[first:last]) for v, P in enumerate(points)}, {})
+    LANDMARKS.fill(job, {"rows": rows}, {"count": len(rows)})
+    POINTS.fill(job, {f"points_{v}": P for v, P in enumerate(points)})
 
 
 def gather(job: Job, stage: Blocks, g: int) -> None:
@@ -119,38 +113,38 @@ def rows(job: Job) -> NDArray[np.int64]:
 
 
 def _says(job: Job) -> str:
-    return f"{_asked(job)} landmarks, {job.options['landmark_rule']}, seed {job.seed}"
+    return f"{requested_landmarks(job.options)} landmarks, {job.options['landmark_rule']}, seed {job.seed}"
 
 
 def _rows_array(job: Job) -> Arrays:
-    return {"rows": ((_asked(job),), "int64", _asked(job))}
+    m = requested_landmarks(job.options)
+    return {"rows": ((m,), "int64", m)}
 
 
-def _point_arrays(job: Job) -> Arrays:
-    return {f"points_{v}": ((count(job), d), job.dtype, GROUP) for v, d in enumerate(job.dims)}
+def _landmarks_cost(job: Job) -> dict[str, float]:
+    m, is_spread = count(job), job.options["landmark_rule"] in ("kmeans++", "farthest")
+    candidates = min(job.n, max(landmark_rules.CANDIDATES, 10 * m)) if is_spread and m < job.n else 0
+    return {
+        # One landmark at a time: a product of a matrix and a vector runs at the speed of memory, about a tenth.
+        "products": 20.0 * candidates * m * job.width,
+        "reads": job.touched_bytes(candidates),
+        "writes": m * 8.0,
+        "memory": candidates * job.width * 24.0 + m * 24.0,
+    }
 
 
-def _landmarks_cost(sizes: Sizes) -> StagePlan:
-    # One landmark at a time: a product of a matrix and a vector runs at the speed of memory, about a tenth.
-    return StagePlan(
-        "landmarks",
-        1,
-        products=20.0 * sizes.candidates * sizes.m * sizes.width,
-        reads=sizes.touched_bytes(sizes.candidates),
-        writes=sizes.m * 8.0,
-        memory=sizes.candidates * sizes.width * 24.0 + sizes.m * 24.0,
-    )
+def rows_of_group(job: Job) -> int:
+    """Landmarks of a group, on average."""
+    return -(-count(job) // n_groups(job))
 
 
-def _points_cost(sizes: Sizes) -> StagePlan:
-    group = -(-sizes.m // sizes.landmark_groups)
-    return StagePlan(
-        "points",
-        sizes.landmark_groups,
-        reads=sizes.landmark_groups * sizes.touched_bytes(group),
-        writes=float(sizes.m) * sizes.width * sizes.itemsize,
-        memory=3.0 * group * sizes.width * sizes.itemsize + 2 * sizes.chunk_rows * max(sizes.dims) * sizes.itemsize,
-    )
+def _points_cost(job: Job) -> dict[str, float]:
+    size, chunk = rows_of_group(job), 2 * job.chunk_rows * max(job.dims) * job.itemsize
+    return {
+        "reads": n_groups(job) * job.touched_bytes(size),
+        "writes": float(count(job)) * job.width * job.itemsize,
+        "memory": 3.0 * size * job.width * job.itemsize + chunk,
+    }
 
 
 LANDMARKS = Stage(
@@ -170,7 +164,7 @@ POINTS = Stage(
     after=[LANDMARKS],
     constants=[GROUP],
     n_blocks=n_groups,
-    arrays=_point_arrays,
+    arrays=lambda job: {f"points_{v}": ((count(job), d), job.dtype, GROUP) for v, d in enumerate(job.dims)},
     says=_says,
     cost=_points_cost,
     reads="a group of 8192 landmarks",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from dlcca.fitting.auto_window import chosen_job
 from dlcca.fitting.fit_store import FitStore, fit_store, unreadable
 from dlcca.fitting.in_memory import Fit, fit_of
 from dlcca.fitting.job import Job, Source, settled
-from dlcca.fitting.refit import Known, check_old, new_landmarks, settings_for
+from dlcca.fitting.refit import Known, settings_together
 from dlcca.model import Model
 from dlcca.recordings.view_array import ViewArray, is_view, view_array
 from dlcca.settings.auto import Choices
@@ -33,8 +34,8 @@ from dlcca.views import refuse_masked
 
 def is_lazy(X: Any) -> bool:
     """Whether an array is one that is read in parts."""
-    X = getattr(X, "data", X) if hasattr(X, "dims") else X
-    return isinstance(X, ViewArray) or type(X).__module__.split(".")[0] in ("dask", "zarr")
+    X = _bare(X)
+    return isinstance(X, ViewArray) or _package(X) in ("dask", "zarr")
 
 
 def fit(
@@ -55,21 +56,19 @@ def fit(
     try:
         views = {name: _bare(X) for name, X in views.items()}
         notes = _check_complete(views, missing_chunks)
-        mover = client or (_default_client() if any(_is_dask(X) for X in views.values()) else None)
+        mover = client or (_default_client() if any(_package(X) == "dask" for X in views.values()) else None)
         if mover is not None:
             place.refuse_unreachable(mover)
-        seed = place.claim(settings, seed, {name: _told(X) for name, X in views.items()})
+        seed = place.claim(settings, seed, {name: _identity(X) for name, X in views.items()})
         with place.held():
             sources = tuple(_source(name, X, place, number, mover) for number, (name, X) in enumerate(views.items()))
             choices = replace(settled(settings, sources), notes=notes)
             job, choices = chosen_job(place.run, sources, choices, seed, clock)
             embedding, quality = _computed(job, choices, client, place)
-        rows = embedding if job.moments is None else embedding[job.moments.rows]
-        result = fit_of(job, rows, quality, choices)
+        return fit_of(job, embedding if job.moments is None else embedding[job.moments.rows], quality, choices)
     except BaseException:
         place.remove_if_temporary()
         raise
-    return result
 
 
 def _computed(job: Job, choices: Choices, client: Any, place: FitStore) -> tuple[Any, Quality]:
@@ -90,16 +89,18 @@ def _computed(job: Job, choices: Choices, client: Any, place: FitStore) -> tuple
 
 def transform(model: Model, views: dict[str, Any], missing_chunks: str = "refuse") -> Any:
     """Coordinates of lazy views as a Dask array (n, q), block by block."""
-    _check_complete(views, missing_chunks)
-    arrays = [None if X is None else _dask(X, name) for name, X in views.items()]
-    return mapped(model.coordinates, arrays, len(model.scale))
+    return mapped(model.coordinates, _whole(views, missing_chunks), len(model.scale))
 
 
 def distance(model: Model, views: dict[str, Any], missing_chunks: str = "refuse") -> Any:
     """Distances of lazy views from what the fit has seen, as a Dask array (n,), block by block."""
+    return mapped(lambda parts: model.distance(parts)[:, None], _whole(views, missing_chunks), 1)[:, 0]
+
+
+def _whole(views: dict[str, Any], missing_chunks: str) -> list[Any]:
+    """Views as Dask arrays, after a look for missing chunks; None for one that is missing."""
     _check_complete(views, missing_chunks)
-    arrays = [None if X is None else _dask(X, name) for name, X in views.items()]
-    return mapped(lambda parts: model.distance(parts)[:, None], arrays, 1)[:, 0]
+    return [None if X is None else _dask(X, name) for name, X in views.items()]
 
 
 #: Coordinates (b, q) of some rows (b, d_v) of every view; a view may be missing (None).
@@ -131,10 +132,8 @@ def mapped(coordinates_of: Coordinates, views: Sequence[Any], q: int) -> Any:
 
 def _mapped_block(*parts: NDArray, coordinates_of: Coordinates, given: list[int], K: int) -> NDArray:
     """The coordinates of one chunk of rows."""
-    views: list[NDArray | None] = [None] * K
-    for v, X in zip(given, parts, strict=True):
-        views[v] = X
-    return coordinates_of(views).astype(parts[0].dtype)
+    there = dict(zip(given, parts, strict=True))
+    return coordinates_of([there.get(v) for v in range(K)]).astype(parts[0].dtype)
 
 
 def refit(
@@ -152,20 +151,16 @@ def refit(
     """
     import dask.array as da
 
-    for some in (old, new):
-        _check_complete(some, missing_chunks)
-    views = {name: (_dask(old[name], name), _dask(X, name)) for name, X in new.items()}
-    for part in range(2):
-        known.model.check([pair[part] for pair in views.values()])
-    check_old(known, [np.asarray(X[known.landmarks]) for X, _ in views.values()])
-    before = np.asarray(mapped(known.model.coordinates, [X for X, _ in views.values()], len(known.model.scale)))
-    away = np.asarray(distance(known.model, {name: X for name, (_, X) in views.items()}))
-    added = new_landmarks(known, away, lambda rows: [np.asarray(X[rows]) for _, X in views.values()])
-    n_old, n_new = (next(iter(views.values()))[part].shape[0] for part in range(2))
-    settings = settings_for(known, n_old, n_old + n_new, np.concatenate([known.landmarks, n_old + added]))
-    together = {name: da.concatenate(pair) for name, pair in views.items()}
+    model, names = known.model, list(new)
+    first, then = _whole({name: old[name] for name in names}, missing_chunks), _whole(new, missing_chunks)
+    for views in (first, then):
+        model.check(views)
+    seen = dict(zip(names, then, strict=True))
+    settings = settings_together(known, first, then, lambda: np.asarray(distance(model, seen)))
+    before = np.asarray(mapped(model.coordinates, first, len(model.scale)))
+    together = {name: da.concatenate(pair) for name, *pair in zip(names, first, then, strict=True)}
     if store is not None:
-        about = [settings.options(), {name: _told(X) for name, X in together.items()}]
+        about = [settings.options(), {name: _identity(X) for name, X in together.items()}]
         store = f"{fit_store(store).address}/refit-{fingerprint(about)[:16]}"
     return fit(together, settings, seed, client, store=store), before
 
@@ -178,12 +173,9 @@ def _check_complete(views: dict[str, Any], missing_chunks: str) -> tuple[str, ..
     import zarr
 
     MISSING_CHUNKS.check("missing_chunks", missing_chunks)
-    notes = [
-        check_complete(f"view {name!r}", address_of(X), X, missing_chunks)
-        for name, X in views.items()
-        if isinstance(X, zarr.Array) and not is_view(X)
-    ]
-    return tuple(note for note in notes if note)
+    arrays = {name: X for name, X in views.items() if isinstance(X, zarr.Array) and not is_view(X)}
+    notes = (check_complete(f"view {name!r}", address_of(X), X, missing_chunks) for name, X in arrays.items())
+    return tuple(filter(None, notes))
 
 
 def _source(name: str, X: Any, place: FitStore, number: int, client: Any) -> Source:
@@ -197,12 +189,12 @@ def _source(name: str, X: Any, place: FitStore, number: int, client: Any) -> Sou
                 f"view {name!r} cannot be read by all workers ({problem}). Put it where all of them see it."
             )
         return source
-    here = not _is_dask(X) and _is_local(X)
-    if here:
+    if _is_local(X):
         source = _on_disk(name, X)
         if client is None or unreadable(client, source) is None:
             return source
-    return place.copy(name, number, _dask(X, name), None if here or _is_in_memory(X) else client)
+    # Workers see neither the memory nor the disk of this process.
+    return place.copy(name, number, _dask(X, name), None if _is_local(X) or _is_stored_in(X, "MemoryStore") else client)
 
 
 def _bare(X: Any) -> Any:
@@ -210,20 +202,20 @@ def _bare(X: Any) -> Any:
     return getattr(X, "data", X) if hasattr(X, "dims") else X
 
 
-def _is_dask(X: Any) -> bool:
-    return type(X).__module__.split(".")[0] == "dask"
+def _package(X: Any) -> str:
+    """The name of the package that an array is of."""
+    return type(X).__module__.split(".")[0]
+
+
+def _is_stored_in(X: Any, kind: str) -> bool:
+    """Whether it is a Zarr array in a store of some class."""
+    import zarr
+
+    return isinstance(X, zarr.Array) and isinstance(X.store_path.store, getattr(zarr.storage, kind))
 
 
 def _is_local(X: Any) -> bool:
-    import zarr
-
-    return isinstance(X, zarr.Array) and isinstance(X.store_path.store, zarr.storage.LocalStore)
-
-
-def _is_in_memory(X: Any) -> bool:
-    import zarr
-
-    return isinstance(X, zarr.Array) and isinstance(X.store_path.store, zarr.storage.MemoryStore)
+    return _is_stored_in(X, "LocalStore")
 
 
 def _on_disk(name: str, X: Any) -> Source:
@@ -232,10 +224,10 @@ def _on_disk(name: str, X: Any) -> Source:
     return Source(name, root, X.store_path.path, missing_chunks="fill")  # they were checked before
 
 
-def _told(X: Any) -> list[Any]:
+def _identity(X: Any) -> list[Any]:
     """Identity of a view before it is read: its name in Dask or its address, its shape and dtype."""
-    where = X.name if _is_dask(X) else str(getattr(X, "address", "")) or (str(X.store_path) if _is_local(X) else "")
-    return [where, list(X.shape), str(X.dtype)]
+    where = X.name if _package(X) == "dask" else getattr(X, "address", "") or (X.store_path if _is_local(X) else "")
+    return [str(where), list(X.shape), str(X.dtype)]
 
 
 def _default_client() -> Any:
@@ -244,10 +236,9 @@ def _default_client() -> Any:
         return None
     from distributed import default_client
 
-    try:
+    with suppress(ValueError):
         return default_client()
-    except ValueError:
-        return None
+    return None
 
 
 def _dask(X: Any, name: str) -> Any:
@@ -255,14 +246,14 @@ def _dask(X: Any, name: str) -> Any:
     import dask.array as da
 
     X = _bare(X)
-    if _is_dask(X):
+    if _package(X) == "dask":
         return da.map_blocks(_unmasked, X, view=name, dtype=X.dtype, meta=np.empty((0,) * X.ndim, X.dtype))
-    if type(X).__module__.split(".")[0] == "zarr" and is_view(X):
+    if _package(X) == "zarr" and is_view(X):
         X = view_array(X, str(X.store_path))
     elif hasattr(X, "store_path"):
         refuse_objects(X.metadata.to_dict(), f"the array {X.store_path}")
-    chunks = getattr(X, "chunks", "auto")
-    return da.from_array(_Rows(_on_disk(name, X), X.shape, X.dtype) if _is_local(X) else X, chunks=chunks)
+    rows = _Rows(_on_disk(name, X), X.shape, X.dtype, X.ndim) if _is_local(X) else X
+    return da.from_array(rows, chunks=getattr(X, "chunks", "auto"))
 
 
 def _unmasked(X: Any, view: str, block_info: Any = None) -> NDArray:
@@ -280,10 +271,7 @@ class _Rows:
     source: Source
     shape: tuple[int, ...]
     dtype: np.dtype
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
+    ndim: int
 
     def __getitem__(self, asked: Any) -> NDArray:
         rows, *rest = asked if isinstance(asked, tuple) else (asked,)

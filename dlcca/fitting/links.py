@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import axes, indexes, landmarks, scan
 from dlcca.fitting.job import Job
@@ -50,39 +49,51 @@ def n_neighbors(job: Job) -> int:
     return int(job.options["n_neighbors"]) if isinstance(kind, str) and kind == "knn" else 0
 
 
-def subset_rows(job: Job) -> NDArray[np.int64] | None:
-    """The random rows among which neighbours are searched, rising; None for all rows."""
+def subset_size(job: Job) -> int:
+    """Random rows among which neighbours are searched; 0 where they are searched among all rows, or not at all."""
     asked = job.options["neighbor_rows"]
-    if not n_neighbors(job) or isinstance(asked, str) or int(asked) >= job.n:
-        return None
-    return job.cached("subset", job.seed, job.n, int(asked), make=lambda: _drawn(job.n, int(asked), job.seed), keep=1)
+    return 0 if not n_neighbors(job) or isinstance(asked, str) or int(asked) >= job.n else int(asked)
 
 
-def _drawn(n: int, size: int, seed: int) -> NDArray[np.int64]:
-    rng = np.random.default_rng([seed, SUBSET_STREAM])
-    return np.sort(rng.choice(n, size, replace=False, shuffle=False))
+def subset_rows(job: Job) -> NDArray[np.int64]:
+    """These rows, rising."""
+    size = subset_size(job)
+
+    def drawn() -> NDArray[np.int64]:
+        rng = np.random.default_rng([job.seed, SUBSET_STREAM])
+        return np.sort(rng.choice(job.n, size, replace=False, shuffle=False))
+
+    return job.cached("subset", job.seed, job.n, size, make=drawn, keep=1)
 
 
 def subset_part(job: Job, block: int) -> NDArray[np.int64]:
     """The rows of a block, counted from its first, that are in the subset."""
     rows, (first, last) = subset_rows(job), job.bounds(block)
-    assert rows is not None
     return rows[np.searchsorted(rows, first) : np.searchsorted(rows, last)] - first
 
 
 def _most_of_block(job: Job) -> int:
     """Rows of the subset in the block that has most of them."""
-    rows = subset_rows(job)
-    return 0 if rows is None else int(np.bincount(rows // job.rows).max())
+    return int(np.bincount(subset_rows(job) // job.rows).max())
+
+
+def searches_all(job: Job) -> bool:
+    """Whether neighbours are searched, and among all rows."""
+    return n_neighbors(job) > 0 and not subset_size(job)
+
+
+def keeps_subset(job: Job) -> bool:
+    """Whether the rows of the subset are written; in memory they are there."""
+    return subset_size(job) > 0 and not job.in_memory
 
 
 def is_searched_here(job: Job) -> bool:
     """Whether this stage compares the landmarks with all samples."""
-    return n_neighbors(job) > 0 and subset_rows(job) is None and neighbors_by(job) == "products"
+    return searches_all(job) and neighbors_by(job) == "products"
 
 
 def is_needed(job: Job) -> bool:
-    return n_links(job) > 0 or is_searched_here(job) or (subset_rows(job) is not None and not job.in_memory)
+    return n_links(job) > 0 or is_searched_here(job) or keeps_subset(job)
 
 
 def neighbors_by(job: Job) -> str:
@@ -99,11 +110,10 @@ def links_by(job: Job) -> str:
 
 def parts_of_neighbors(job: Job, parts: int) -> dict[str, Any]:
     """Arrays for so many parts of the neighbours of every group, each part in a chunk of its own."""
-    k = n_neighbors(job)
     arrays: dict[str, Any] = {}
     for g in range(landmarks.n_groups(job)):
         first, last = landmarks.group(job, g)
-        shape = (parts * (last - first), k)
+        shape = (parts * (last - first), n_neighbors(job))
         arrays |= {f"distances_{g}": (shape, "float64", last - first), f"rows_{g}": (shape, "int64", last - first)}
     return arrays
 
@@ -115,54 +125,46 @@ def part_of_neighbors(g: int, part: int, nearest: Nearest) -> Iterator[Part]:
 
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
-    first, _last = job.bounds(block)
+    first, how = job.bounds(block)[0], links_by(job)
+    here = subset_part(job, block) if keeps_subset(job) else np.empty(0, np.int64)
     if not n_links(job) and not is_searched_here(job):
-        rows = first + subset_part(job, block)
-        stage.write(block, _subset(job, block, [job.read(v, rows) for v in range(job.K)]), {})
+        stage.write(block, _subset(job, block, [job.read(v, first + here) for v in range(job.K)]), {})
         return
     views = job.block(block)
-    subset = [] if subset_rows(job) is None or job.in_memory else [X[subset_part(job, block)] for X in views]
-    if links_by(job) == "products":
-        stage.write(block, chain(_subset(job, block, subset), _by_products(job, block, views, first)), {})
+    subset = _subset(job, block, [X[here] for X in views])
+    if how == "products":
+        stage.write(block, chain(subset, _by_products(job, block, views, first)), {})
         return
-    links = [indexes.links(job, v, X, n_links(job), links_by(job)) for v, X in enumerate(views)]
-    facts = {"recall": _recall(job, views, links)} if links_by(job) == "pynndescent" else {}
-    stage.write(block, [*_subset(job, block, subset), *_numbered(links, first)], facts)
+    links = [indexes.links(job, v, X, n_links(job), how) for v, X in enumerate(views)]
+    facts = {"recall": _recall(job, views, links)} if how == "pynndescent" else {}
+    stage.write(block, [*subset, *_numbered(links, first)], facts)
 
 
 def _subset(job: Job, block: int, views: list[NDArray]) -> list[Part]:
     """The rows of the subset, of one block."""
-    place = block * _most_of_block(job)
-    return [(f"subset_{v}", (place, X)) for v, X in enumerate(views) if len(X)]
+    if not len(views[0]):
+        return []
+    return [(f"subset_{v}", (block * _most_of_block(job), X)) for v, X in enumerate(views)]
 
 
 def _by_products(job: Job, block: int, views: list[NDArray], first: int) -> Iterator[Part]:
     """Neighbours of a group at a time; the links last, when all groups have been looked at."""
     s, k = n_links(job), n_neighbors(job) if is_searched_here(job) else 0
-    spreads = scan.result(job).spreads
-    groups = range(landmarks.n_groups(job))
+    spreads, few, groups = scan.result(job).spreads, few_pairs(job), range(landmarks.n_groups(job))
     turned = _along(job, views) if s else []
+    # The spread of a view along its axes is 1.
+    units = [spread if here is None else 1.0 for spread, here in zip(spreads, axes.of(job), strict=True)] if s else []
     kept = [Nearest.none(len(X), s) for X in views] if len(groups) > 1 else []
     links: list[NDArray] = []
     for g in groups if s or k else ():
         points = landmarks.points(job, g)
         if k:
             nearest = Nearest.none(len(points[0]), k)
-            near_both_ways(
-                views, points, spreads, n_links=0, first_row=first, nearest=nearest, few_pairs=few_pairs(job)
-            )
+            near_both_ways(views, points, spreads, n_links=0, first_row=first, nearest=nearest, few_pairs=few)
             yield from part_of_neighbors(g, block, nearest)
         if s:
-            points = _along(job, points)
-            links = near_both_ways(
-                turned,
-                points,
-                _units(job),
-                n_links=min(s, len(points[0])),
-                first_row=0,
-                nearest=None,
-                few_pairs=few_pairs(job),
-            )
+            points, most = _along(job, points), min(s, len(points[0]))
+            links = near_both_ways(turned, points, units, n_links=most, first_row=0, nearest=None, few_pairs=few)
             for v, best in enumerate(kept):
                 rank([turned[v]], points[v], [1.0], links[v], best, first_row=landmarks.group(job, g)[0])
     if s:
@@ -172,12 +174,6 @@ def _by_products(job: Job, block: int, views: list[NDArray], first: int) -> Iter
 def _along(job: Job, views: list[NDArray]) -> list[NDArray]:
     """Samples or landmarks as links see them."""
     return [project(X, here) for X, here in zip(views, axes.of(job), strict=True)]
-
-
-def _units(job: Job) -> list[float]:
-    """The spreads of the views along their axes, in which it is 1."""
-    spreads = scan.result(job).spreads
-    return [spread if here is None else 1.0 for spread, here in zip(spreads, axes.of(job), strict=True)]
 
 
 def few_pairs(job: Job) -> int:
@@ -216,46 +212,27 @@ def _arrays(job: Job) -> Arrays:
         arrays |= {f"links_{v}": ((job.n, s), "int32", job.rows) for v in range(job.K)}
     if is_searched_here(job):
         arrays |= parts_of_neighbors(job, job.n_blocks)
-    if (most := _most_of_block(job)) and not job.in_memory:
+    if keeps_subset(job):
+        most = _most_of_block(job)
         arrays |= {f"subset_{v}": ((job.n_blocks * most, d), job.dtype, most) for v, d in enumerate(job.dims)}
     return arrays
 
 
-def _says(job: Job) -> str:
-    counts = f"{n_links(job)} links, {n_neighbors(job)} neighbours, {landmarks.count(job)} landmarks"
-    return f"{counts}, {job.options['neighbor_index']}"
-
-
-def _compile(job: Job, client: Any) -> None:
-    if links_by(job) == "pynndescent":
-        indexes.warm(client)
-
-
-def _forget(job: Job, client: Any) -> None:
-    if links_by(job) != "products":
-        indexes.forget(client)
-
-
-def _cost(sizes: Sizes) -> StagePlan:
-    n, m, K = sizes.n, sizes.m, len(sizes.dims)
-    group = -(-m // sizes.landmark_groups)
-    by_products = sizes.links_by == "products"
-    sought = sizes.sought if sizes.sought_by == "products" and not sizes.subset else 0
-    b = min(sizes.rows, n)
-    looked_at = float(n) * K * (m if by_products else sizes.links * INDEX_STEPS)
-    turned = sizes.block_bytes if sizes.links else 0  # along the axes of the links
-    tiles = min(b * group, TILE_ENTRIES) * sizes.itemsize * K if by_products else m * sizes.width * 16.0
-    return StagePlan(
-        "near",
-        sizes.n_blocks if sizes.links + sought + sizes.subset else 0,
+def _cost(job: Job) -> dict[str, float]:
+    n, m, s, K = job.n, landmarks.count(job), n_links(job), job.K
+    by_products, sought = links_by(job) == "products", n_neighbors(job) if is_searched_here(job) else 0
+    group, b = landmarks.rows_of_group(job), min(job.rows, n)
+    turned = job.block_bytes if s else 0  # along the axes of the links
+    tiles = min(b * group, TILE_ENTRIES) * job.itemsize * K if by_products else m * job.width * 16.0
+    return {
         # Neighbours and links are near in different axes, and have products of their own.
-        products=2.0 * n * m * sizes.width * (bool(sizes.links) + bool(sought)) if by_products else 0,
-        selections=looked_at,
-        reads=sizes.pass_bytes,
-        writes=n * sizes.links * 4.0 * K + sizes.n_blocks * m * sought * 16.0,
-        fixed=m * sought * 16.0,
-        memory=sizes.reading_bytes + b * sizes.links * 4.0 * (K + 2) + group * sought * 64.0 + tiles + turned,
-    )
+        "products": 2.0 * n * m * job.width * (bool(s) + bool(sought)) if by_products else 0,
+        "selections": float(n) * K * (m if by_products else s * INDEX_STEPS),
+        "reads": job.pass_bytes,
+        "writes": n * s * 4.0 * K + job.n_blocks * m * sought * 16.0,
+        "fixed": m * sought * 16.0,
+        "memory": job.reading_bytes + b * s * 4.0 * (K + 2) + group * sought * 64.0 + tiles + turned,
+    }
 
 
 LINKS = Stage(
@@ -267,10 +244,13 @@ LINKS = Stage(
     n_blocks=lambda job: job.n_blocks,
     arrays=_arrays,
     is_needed=is_needed,
-    says=_says,
+    says=lambda job: (
+        f"{n_links(job)} links, {n_neighbors(job)} neighbours, {landmarks.count(job)} landmarks, "
+        f"{job.options['neighbor_index']}"
+    ),
     cost=_cost,
-    before=_compile,
-    afterwards=_forget,
+    before=lambda job, client: indexes.warm(client, links_by(job)),
+    afterwards=lambda job, client: indexes.forget(client) if links_by(job) != "products" else None,
     reads="a block of samples",
     leaves="each sample's nearest landmarks in each view, and the block's part in each landmark's neighbours",
 )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.errors import NeighborhoodTooSmall
 from dlcca.fitting import landmarks, neighborhood_rows, neighbors, sharing
@@ -29,33 +28,25 @@ def rank(job: Job) -> int:
 
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
-    size = neighborhood_rows.per_task(job)
-    first = block * size
+    first = block * neighborhood_rows.per_task(job)
     g, place = divmod(first, landmarks.GROUP)
-    rows = neighbors.neighbors(job, g)[place : place + size]
+    rows = neighbors.neighbors(job, g)[place : place + neighborhood_rows.per_task(job)]
     views, where = neighborhood_rows.gathered(job, rows)
     found = fit_metric(views, where, job.settings)
     if job.options["ridge"] == 0 and not job.allow_degenerate:
         refuse_degenerate(found, rows.shape[1], job.dims, job.settings, first)
-    parts = {f"factors_{v}": (first, F) for v, F in enumerate(found.factors)}
-    parts |= {
-        "correlations": (first, found.correlations.astype(np.float64)),
-        "ranks": (first, found.ranks.astype(np.int64)),
-        "effective": (first, found.effective.astype(np.float64)),
-        **{name: (first, part) for name, part in sharing.tested(job, views, where, found.ranks).items()},
-    }
-    stage.write(block, parts, {})
+    parts = {f"factors_{v}": F for v, F in enumerate(found.factors)}
+    parts |= {"correlations": found.correlations.astype(np.float64), "ranks": found.ranks.astype(np.int64)}
+    parts |= {"effective": found.effective.astype(np.float64), **sharing.tested(job, views, where, found.ranks)}
+    stage.write(block, {name: (first, X) for name, X in parts.items()}, {})
 
 
 def fit_metric(arrays: Sequence[NDArray], neighbors: NDArray[np.int64], settings: Settings) -> LocalMetric:
     """The local metric of every view at every landmark, in batches that bound the memory."""
     ridge, kind, r = float(settings.metric.ridge), settings.metric.kind, int(settings.metric.rank)
-    k, widest = neighbors.shape[1], sum(X.shape[1] for X in arrays)
-    batch = max(1, BATCH_ENTRIES // (k * widest))
-    parts = []
-    for first in range(0, len(neighbors), batch):
-        local = [X[neighbors[first : first + batch]] for X in arrays]
-        parts.append(METRICS[kind].compute(local, ridge, r))
+    batch = max(1, BATCH_ENTRIES // (neighbors.shape[1] * sum(X.shape[1] for X in arrays)))
+    batches = (neighbors[first : first + batch] for first in range(0, len(neighbors), batch))
+    parts = [METRICS[kind].compute([X[rows] for X in arrays], ridge, r) for rows in batches]
     return LocalMetric(
         factors=[np.concatenate([p.factors[v][:, :, :r] for p in parts]) for v in range(len(parts[0].factors))],
         correlations=np.concatenate([p.correlations[:, :r] for p in parts]),
@@ -85,11 +76,7 @@ def refuse_degenerate(metric: LocalMetric, k: int, dims: Sequence[int], settings
 
 def fill(job: Job, given: Sequence[NDArray]) -> None:
     """Leave given factors (m, d_v, r) in the store of a job in memory."""
-    stage = METRIC.of(job).prepare(_arrays(job), says="")
-    size = neighborhood_rows.per_task(job)
-    for block in range(stage.n_blocks):
-        rows = slice(block * size, (block + 1) * size)
-        stage.write(block, {f"factors_{v}": (rows.start, F[rows]) for v, F in enumerate(given)}, {})
+    METRIC.fill(job, {f"factors_{v}": F for v, F in enumerate(given)})
 
 
 def factors(job: Job) -> list[NDArray]:
@@ -106,9 +93,8 @@ def result(job: Job) -> LocalMetric:
 
 def _arrays(job: Job) -> Arrays:
     m, r, size = landmarks.count(job), rank(job), neighborhood_rows.per_task(job)
-    factors = {f"factors_{v}": ((m, d, r), job.dtype, size) for v, d in enumerate(job.dims)}
     return {
-        **factors,
+        **{f"factors_{v}": ((m, d, r), job.dtype, size) for v, d in enumerate(job.dims)},
         "correlations": ((m, r), "float64", size),
         "ranks": ((m, job.K), "int64", size),
         "effective": ((m, job.K), "float64", size),
@@ -116,24 +102,18 @@ def _arrays(job: Job) -> Arrays:
     }
 
 
-def _says(job: Job) -> str:
-    neighbors = neighborhood_rows.width(job)
-    return f"{job.options['metric']} of {neighbors} neighbours, ridge {job.options['ridge']}, rank {rank(job)}"
-
-
-def _cost(sizes: Sizes) -> StagePlan:
-    k, dims = sizes.k, sizes.dims
-    local = float(min(sizes.metric_landmarks, sizes.m)) * k
-    return StagePlan(
-        "metric",
-        neighborhood_rows.tasks_counted(sizes),
-        decompositions=sizes.m * sum(20.0 * min(k, d) ** 2 * max(k, d) for d in (*dims, min(dims))),
-        reads=neighborhood_rows.rows_read(sizes)[0] * sizes.width * sizes.itemsize,
-        writes=float(sizes.m) * sizes.width * sizes.r * sizes.itemsize,
-        memory=local * sizes.width * sizes.itemsize * 4.0
-        + -(-sizes.m // sizes.landmark_groups) * k * 24.0
-        + (0 if neighborhood_rows.rows_read(sizes)[1] else sizes.reading_bytes),
-    )
+def _cost(job: Job) -> dict[str, float]:
+    m, k, dims = landmarks.count(job), neighborhood_rows.width(job), job.dims
+    local = float(min(neighborhood_rows.per_task(job), m)) * k
+    rows, copied = neighborhood_rows.rows_read(job)
+    return {
+        "decompositions": m * sum(20.0 * min(k, d) ** 2 * max(k, d) for d in (*dims, min(dims))),
+        "reads": rows * job.width * job.itemsize,
+        "writes": float(m) * job.width * rank(job) * job.itemsize,
+        "memory": local * job.width * job.itemsize * 4.0
+        + landmarks.rows_of_group(job) * k * 24.0
+        + (0 if copied else job.reading_bytes),
+    }
 
 
 METRIC = Stage(
@@ -142,9 +122,12 @@ METRIC = Stage(
     after=[neighborhood_rows.MEMBERS],
     options=["metric", "ridge", "rank"],
     constants=[LANDMARKS, neighborhood_rows.MANY_TASKS, neighborhood_rows.TASK_BYTES],
-    n_blocks=lambda job: -(-landmarks.count(job) // neighborhood_rows.per_task(job)),
+    n_blocks=neighborhood_rows.tasks,
     arrays=_arrays,
-    says=_says,
+    says=lambda job: (
+        f"{job.options['metric']} of {neighborhood_rows.width(job)} neighbours, ridge {job.options['ridge']}, "
+        f"rank {rank(job)}"
+    ),
     cost=_cost,
     reads="the neighborhoods of some landmarks",
     leaves="their local metrics, and tests of what is common there",

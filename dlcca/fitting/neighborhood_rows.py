@@ -17,7 +17,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import landmarks, links, neighbors
 from dlcca.fitting.job import Job
@@ -44,45 +43,37 @@ def per_task(job: Job) -> int:
 def survey(job: Job, stage: Blocks, block: int) -> None:
     """Mark every sample that is somebody's neighbour, a bit each, and decide whether they are copied."""
     asked = np.zeros(job.n_blocks * job.rows, dtype=bool)
-    size = per_task(job)
-    tasks = direct = 0
+    size, direct = per_task(job), 0
     for g in range(landmarks.n_groups(job)):
         rows = neighbors.neighbors(job, g)
         asked[rows.ravel()] = True
         for first in range(0, len(rows), size):
             blocks = np.unique(rows[first : first + size] // job.rows)
             direct += sum(last - first for first, last in map(job.bounds, blocks.tolist()))
-            tasks += 1
-    of_blocks = asked.reshape(job.n_blocks, job.rows)
-    members = int(asked.sum())
-    facts = {
-        "members": members,
-        "most": int(of_blocks.sum(axis=1).max()),
-        "copied": job.n + members + tasks * members < direct,
-    }
+    of_blocks, members = asked.reshape(job.n_blocks, job.rows), int(asked.sum())
+    copied = job.n + members + tasks(job) * members < direct
+    facts = {"members": members, "most": int(of_blocks.sum(axis=1).max()), "copied": copied}
     stage.write(block, {"bits": (0, np.packbits(of_blocks, axis=1))}, facts)
 
 
-def _asked_of(job: Job, block: int, bits: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """The rows of a block, counted from its first, that are asked for."""
+def _asked_of(block: int, bits: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """The rows of a block, counted from its first, that are in some neighborhood."""
     return np.flatnonzero(np.unpackbits(bits[block]))
 
 
 def gather(job: Job, stage: Blocks, block: int) -> None:
-    wanted = _asked_of(job, block, SURVEY.of(job).read("bits", 0))
+    wanted = _asked_of(block, SURVEY.of(job).read("bits", 0))
     place = block * int(SURVEY.of(job).facts(0)["most"])
-    parts = {}
-    if len(wanted):
-        parts = {f"values_{v}": (place, X[wanted]) for v, X in enumerate(job.block(block))}
-    stage.write(block, parts, {})
+    views = job.block(block) if len(wanted) else []
+    stage.write(block, {f"values_{v}": (place, X[wanted]) for v, X in enumerate(views)}, {})
 
 
 def gathered(job: Job, rows: NDArray[np.int64]) -> tuple[Sequence[NDArray], NDArray[np.int64]]:
     """Views, and the rows (m, k) of neighborhoods as row numbers of these views."""
     if job.in_memory:
-        return job.whole_views, rows
-    if (subset := links.subset_rows(job)) is not None:
-        return neighbors.subset_views(job), np.searchsorted(subset, rows)
+        return [job.read(v, slice(None)) for v in range(job.K)], rows
+    if links.subset_size(job):
+        return neighbors.subset_views(job), np.searchsorted(links.subset_rows(job), rows)
     unique, where = np.unique(rows, return_inverse=True)
     return values(job, unique), where.reshape(rows.shape)
 
@@ -92,22 +83,17 @@ def values(job: Job, rows: NDArray[np.int64]) -> list[NDArray]:
 
     Blocks are read one after another, and only the rows asked for are kept.
     """
-    copied = SURVEY.of(job).facts(0)["copied"]
-    bits = SURVEY.of(job).read("bits", 0) if copied else None
+    bits = SURVEY.of(job).read("bits", 0) if SURVEY.of(job).facts(0)["copied"] else None
     found: list[list[NDArray]] = [[] for _ in job.dims]
     for block in np.unique(rows // job.rows).tolist():
         first, last = job.bounds(block)
         at = rows[(rows >= first) & (rows < last)] - first
         if bits is not None:
-            at = np.searchsorted(_asked_of(job, block, bits), at)
+            at = np.searchsorted(_asked_of(block, bits), at)
         for v, parts in enumerate(found):
-            X = MEMBERS.of(job).read(f"values_{v}", block) if copied else job.read(v, slice(first, last))
+            X = job.read(v, slice(first, last)) if bits is None else MEMBERS.of(job).read(f"values_{v}", block)
             parts.append(X[at])
     return [np.concatenate(parts) for parts in found]
-
-
-def _bits(job: Job) -> Arrays:
-    return {"bits": ((job.n_blocks, -(-job.rows // 8)), "uint8", job.n_blocks)}
 
 
 def _values(job: Job) -> Arrays:
@@ -116,57 +102,50 @@ def _values(job: Job) -> Arrays:
 
 
 def _is_counted(job: Job) -> bool:
-    return not job.in_memory and not neighbors.in_subset(job)
+    return not job.in_memory and not links.subset_size(job)
 
 
-def _is_copied(job: Job) -> bool:
-    return _is_counted(job) and bool(SURVEY.of(job).facts(0)["copied"])
+def _survey_cost(job: Job) -> dict[str, float]:
+    asked = float(landmarks.count(job)) * width(job)
+    return {"selections": 8 * asked, "reads": 8 * asked, "memory": 1.3 * job.n + 24 * asked}
 
 
-def _survey_cost(sizes: Sizes) -> StagePlan:
-    asked = float(sizes.m) * sizes.k
-    return StagePlan(
-        "asked", 0 if sizes.subset else 1, selections=8 * asked, reads=8 * asked, memory=1.3 * sizes.n + 24 * asked
-    )
+def _members_cost(job: Job) -> dict[str, float]:
+    gathered = members_counted(job) * job.width * job.itemsize
+    return {
+        "tasks": job.n_blocks if rows_read(job)[1] and not links.subset_size(job) else 0,
+        "reads": job.pass_bytes,
+        "writes": gathered,
+        "memory": job.reading_bytes + 2 * gathered / job.n_blocks,
+    }
 
 
-def _members_cost(sizes: Sizes) -> StagePlan:
-    gathered = members_counted(sizes) * sizes.width * sizes.itemsize
-    return StagePlan(
-        "members",
-        sizes.n_blocks if rows_read(sizes)[1] and not sizes.subset else 0,
-        reads=sizes.pass_bytes,
-        writes=gathered,
-        memory=sizes.reading_bytes + 2 * gathered / sizes.n_blocks,
-    )
-
-
-def tasks_counted(sizes: Sizes) -> int:
+def tasks(job: Job) -> int:
     """Tasks of the metric stage."""
-    return -(-sizes.m // sizes.metric_landmarks)
+    return -(-landmarks.count(job) // per_task(job))
 
 
-def members_counted(sizes: Sizes) -> float:
+def members_counted(job: Job) -> float:
     """Samples in some neighborhood, about: drawn at random where they are neighbours, apart where they are windows."""
-    drawn = sizes.m * sizes.k / sizes.n
-    return sizes.n * (-math.expm1(-drawn) if sizes.sought else min(1.0, drawn))
+    drawn = landmarks.count(job) * width(job) / job.n
+    return job.n * (-math.expm1(-drawn) if links.n_neighbors(job) else min(1.0, drawn))
 
 
-def rows_read(sizes: Sizes) -> tuple[float, bool]:
+def rows_read(job: Job) -> tuple[float, bool]:
     """Rows that all tasks of the stage "metric" read, about, and whether they read them from a copy."""
-    tasks, members = tasks_counted(sizes), members_counted(sizes)
-    if sizes.subset:
-        return float(tasks) * sizes.subset, True
-    direct = float(tasks if sizes.sought else 1) * sizes.n  # windows of neighbouring landmarks lie side by side
-    copied = sizes.n + members + tasks * members < direct
-    return (tasks * members if copied else direct), copied
+    many, members = tasks(job), members_counted(job)
+    if links.subset_size(job):
+        return float(many) * links.subset_size(job), True
+    direct = float(many if links.n_neighbors(job) else 1) * job.n  # windows of adjacent landmarks lie side by side
+    copied = job.n + members + many * members < direct
+    return (many * members if copied else direct), copied
 
 
 SURVEY = Stage(
     "asked",
     survey,
     after=[neighbors.NEIGHBORHOODS],
-    arrays=_bits,
+    arrays=lambda job: {"bits": ((job.n_blocks, -(-job.rows // 8)), "uint8", job.n_blocks)},
     is_needed=_is_counted,
     says=neighbors.says,
     cost=_survey_cost,
@@ -179,7 +158,7 @@ MEMBERS = Stage(
     after=[SURVEY],
     n_blocks=lambda job: job.n_blocks,
     arrays=_values,
-    is_needed=_is_copied,
+    is_needed=lambda job: _is_counted(job) and bool(SURVEY.of(job).facts(0)["copied"]),
     says=neighbors.says,
     cost=_members_cost,
     reads="a block of samples",

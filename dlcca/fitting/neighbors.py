@@ -10,13 +10,13 @@ is total (by distance, then by row), so that any grouping gives the same to the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.engine.work import OnProgress, collect
 from dlcca.errors import SettingsError
@@ -28,39 +28,28 @@ from dlcca.numerics.windows import time_windows
 from dlcca.settings.fit import Settings
 
 
-def in_subset(job: Job) -> bool:
-    """Whether neighbours are searched in a random subset of the rows."""
-    return links.subset_rows(job) is not None
-
-
 def gather_subset(job: Job, stage: Blocks, block: int) -> None:
     """Put the rows of the subset together, so that later tasks open one file and not one for each block."""
-    parts = links.LINKS.of(job)
-    counts = [len(links.subset_part(job, b)) for b in range(job.n_blocks)]
-
-    def together(v: int) -> NDArray:
-        return np.concatenate([parts.read(f"subset_{v}", b)[:count] for b, count in enumerate(counts) if count])
-
-    stage.write(block, {f"values_{v}": (0, together(v)) for v in range(job.K)}, {})
+    parts, counts = links.LINKS.of(job), [len(links.subset_part(job, b)) for b in range(job.n_blocks)]
+    for_views = ([parts.read(f"subset_{v}", b)[:c] for b, c in enumerate(counts) if c] for v in range(job.K))
+    stage.write(block, {f"values_{v}": (0, np.concatenate(X)) for v, X in enumerate(for_views)}, {})
 
 
 def subset_views(job: Job) -> list[NDArray]:
     """The rows of the subset in every view."""
-    rows = links.subset_rows(job)
     if job.in_memory:
-        return [X[rows] for X in job.whole_views]
+        return [job.read(v, links.subset_rows(job)) for v in range(job.K)]
     return [SUBSET.of(job).read(f"values_{v}", 0) for v in range(job.K)]
 
 
 def _subset_arrays(job: Job) -> Arrays:
-    rows = links.subset_rows(job)
-    size = 0 if rows is None else len(rows)
+    size = links.subset_size(job)
     return {f"values_{v}": ((size, d), job.dtype, size) for v, d in enumerate(job.dims)}
 
 
-def _subset_cost(sizes: Sizes) -> StagePlan:
-    moved = float(sizes.subset) * sizes.width * sizes.itemsize
-    return StagePlan("subset", 1 if sizes.subset else 0, reads=moved, writes=moved, memory=2 * moved)
+def _subset_cost(job: Job) -> dict[str, float]:
+    moved = float(links.subset_size(job)) * job.width * job.itemsize
+    return {"reads": moved, "writes": moved, "memory": 2 * moved}
 
 
 SUBSET = Stage(
@@ -68,7 +57,7 @@ SUBSET = Stage(
     gather_subset,
     after=[links.LINKS],
     arrays=_subset_arrays,
-    is_needed=lambda job: in_subset(job) and not job.in_memory,
+    is_needed=links.keeps_subset,
     says=lambda job: f"{job.options['neighbor_rows']} rows, seed {job.seed}",
     cost=_subset_cost,
     reads="the parts of all blocks",
@@ -77,54 +66,39 @@ SUBSET = Stage(
 
 
 def is_queried(job: Job) -> bool:
-    return links.n_neighbors(job) > 0 and not in_subset(job) and links.neighbors_by(job) != "products"
+    return links.searches_all(job) and links.neighbors_by(job) != "products"
 
 
 def n_shards(job: Job) -> int:
     return len(indexes.bounds(job, links.neighbors_by(job)))
 
 
-def block_of(job: Job, shard: int, g: int) -> int:
-    """The block in which a shard answers a group."""
-    return shard * landmarks.n_groups(job) + g if links.neighbors_by(job) == "tree" else shard
+def _tasks_of_shard(job: Job) -> int:
+    """Each for one group of landmarks, or one for all of them."""
+    return landmarks.n_groups(job) if links.neighbors_by(job) == "tree" else 1
 
 
 def query_shard(job: Job, stage: Blocks, block: int) -> None:
-    groups = landmarks.n_groups(job)
-    if links.neighbors_by(job) == "tree":
-        shard, g = divmod(block, groups)
-        stage.write(block, _answers(job, shard, range(g, g + 1)), {})
-    else:
-        stage.write(block, _answers(job, block, range(groups)), {})
-
-
-def _answers(job: Job, shard: int, groups: range) -> Iterator[links.Part]:
+    shard, task = divmod(block, _tasks_of_shard(job))
     index = indexes.of_shard(job, shard, links.neighbors_by(job))
-    for g in groups:
-        nearest = index.nearest(landmarks.points(job, g), links.n_neighbors(job))
-        yield from links.part_of_neighbors(g, shard, nearest)
+    groups = range(landmarks.n_groups(job))[task :: _tasks_of_shard(job)]
+    found = ((g, index.nearest(landmarks.points(job, g), links.n_neighbors(job))) for g in groups)
+    stage.write(block, chain.from_iterable(links.part_of_neighbors(g, shard, part) for g, part in found), {})
 
 
 def _tasks(job: Job) -> int:
-    return n_shards(job) * (landmarks.n_groups(job) if links.neighbors_by(job) == "tree" else 1)
+    return n_shards(job) * _tasks_of_shard(job)
 
 
-def _compile_index(job: Job, client: Any) -> None:
-    if links.neighbors_by(job) == "pynndescent":
-        indexes.warm(client)
-
-
-def _query_cost(sizes: Sizes) -> StagePlan:
+def _query_cost(job: Job) -> dict[str, float]:
     """Indexes of samples that are asked for the neighbours of every landmark."""
-    shard = min(sizes.n, links.SHARD_ROWS)
-    return StagePlan(
-        "shards",
-        sizes.shard_tasks,
-        selections=float(sizes.n + sizes.m) * sizes.sought * links.INDEX_STEPS,
-        reads=sizes.pass_bytes,
-        writes=sizes.shard_tasks / sizes.landmark_groups * sizes.m * sizes.sought * 16.0,
-        memory=float(shard) * (sizes.width * (sizes.itemsize + 4.0) + 16 * sizes.sought),
-    )
+    k, m, shard = links.n_neighbors(job), landmarks.count(job), min(job.n, links.SHARD_ROWS)
+    return {
+        "selections": float(job.n + m) * k * links.INDEX_STEPS,
+        "reads": job.pass_bytes,
+        "writes": _tasks(job) / landmarks.n_groups(job) * m * k * 16.0,
+        "memory": float(shard) * (job.width * (job.itemsize + 4.0) + 16 * k),
+    }
 
 
 INDEX_QUERIES = Stage(
@@ -140,7 +114,7 @@ INDEX_QUERIES = Stage(
         f"{links.n_neighbors(job)} neighbours of {landmarks.count(job)} landmarks by {links.neighbors_by(job)}"
     ),
     cost=_query_cost,
-    before=_compile_index,
+    before=lambda job, client: indexes.warm(client, links.neighbors_by(job)),
     afterwards=lambda job, client: indexes.forget(client),
     reads="a shard of samples",
     leaves="neighbours found by an index of the shard, where there are many landmarks",
@@ -160,7 +134,7 @@ def n_spans(job: Job) -> int:
 
 
 def is_merged(job: Job) -> bool:
-    return links.n_neighbors(job) > 0 and not in_subset(job) and n_spans(job) > 1
+    return links.searches_all(job) and n_spans(job) > 1
 
 
 def merge(job: Job, stage: Blocks, block: int) -> None:
@@ -171,22 +145,20 @@ def merge(job: Job, stage: Blocks, block: int) -> None:
 
 def nearest(job: Job, g: int) -> Nearest:
     """The neighbours of a group, all samples together."""
-    if in_subset(job):
+    if links.subset_size(job):
         return _in_subset(job, landmarks.points(job, g), links.neighbors_by(job))
     if n_spans(job) == 1:
         return _together(_part(job, part, g) for part in range(n_parts(job)))
-    stage, groups = MERGED.of(job), landmarks.n_groups(job)
-    return _together(_read_part(stage, span * groups + g, g) for span in range(n_spans(job)))
+    blocks = (span * landmarks.n_groups(job) + g for span in range(n_spans(job)))
+    return _together(_read_part(MERGED.of(job), block, g) for block in blocks)
 
 
 def _in_subset(job: Job, points: Sequence[NDArray], how: str) -> Nearest:
     """The neighbours of points (m, d_v) in the subset."""
     rows, views, spreads = links.subset_rows(job), subset_views(job), scan.result(job).spreads
-    assert rows is not None
     if how == "products":
-        found = Nearest.none(len(points[0]), links.n_neighbors(job))
-        few_pairs = links.few_pairs(job)
-        near_both_ways(views, points, spreads, n_links=0, first_row=0, nearest=found, few_pairs=few_pairs)
+        found, few = Nearest.none(len(points[0]), links.n_neighbors(job)), links.few_pairs(job)
+        near_both_ways(views, points, spreads, n_links=0, first_row=0, nearest=found, few_pairs=few)
     else:
         found = indexes.KINDS[how](views, spreads, 0).nearest(points, links.n_neighbors(job))
     return Nearest(found.distances, rows[found.rows])
@@ -195,7 +167,8 @@ def _in_subset(job: Job, points: Sequence[NDArray], how: str) -> Nearest:
 def _part(job: Job, part: int, g: int) -> Nearest:
     if links.neighbors_by(job) == "products":
         return _read_part(links.LINKS.of(job), part, g)
-    return _read_part(INDEX_QUERIES.of(job), block_of(job, part, g), g)
+    many = _tasks_of_shard(job)
+    return _read_part(INDEX_QUERIES.of(job), part * many + g % many, g)
 
 
 def _read_part(stage: Blocks, block: int, g: int) -> Nearest:
@@ -203,25 +176,22 @@ def _read_part(stage: Blocks, block: int, g: int) -> Nearest:
 
 
 def _together(parts: Iterable[Nearest]) -> Nearest:
-    found: Nearest | None = None
-    for part in parts:
-        if found is None:
-            found = Nearest(part.distances.copy(), part.rows.copy())  # parts in memory are read-only
-        else:
-            add(found, part)
-    assert found is not None
+    rest = iter(parts)  # one in memory at a time
+    first = next(rest)
+    found = Nearest(first.distances.copy(), first.rows.copy())  # parts in memory are read-only
+    for part in rest:
+        add(found, part)
     return found
 
 
-def parts_counted(sizes: Sizes) -> int:
+def _parts_counted(job: Job) -> int:
     """Parts of each landmark's neighbours: of blocks, or of shards."""
-    return sizes.n_blocks if sizes.sought_by == "products" else -(-sizes.n // links.SHARD_ROWS)
+    return job.n_blocks if links.neighbors_by(job) == "products" else -(-job.n // links.SHARD_ROWS)
 
 
-def _merge_cost(sizes: Sizes) -> StagePlan:
-    moved = float(sizes.m) * sizes.sought * 16
-    held = moved / sizes.landmark_groups
-    return StagePlan("merged", sizes.merged_tasks, reads=parts_counted(sizes) * moved, writes=moved, memory=6 * held)
+def _merge_cost(job: Job) -> dict[str, float]:
+    moved = float(landmarks.count(job)) * links.n_neighbors(job) * 16
+    return {"reads": _parts_counted(job) * moved, "writes": moved, "memory": 6 * moved / landmarks.n_groups(job)}
 
 
 MERGED = Stage(
@@ -253,19 +223,16 @@ def width(job: Job) -> int:
 
 def says(job: Job) -> str:
     kind = job.options["neighborhoods"]
-    among = f" of {job.options['neighbor_rows']} rows" if in_subset(job) else ""
+    among = f" of {job.options['neighbor_rows']} rows" if links.subset_size(job) else ""
     return f"{kind if isinstance(kind, str) else 'given'}, {width(job)} samples{among}, {job.options['neighbor_index']}"
 
 
 def settle(job: Job, stage: Blocks, g: int) -> None:
-    first, last = landmarks.group(job, g)
-    kind = job.options["neighborhoods"]
+    (first, last), kind = landmarks.group(job, g), job.options["neighborhoods"]
     parts = {}
     if links.n_neighbors(job):
         found = nearest(job, g)
-        rows = found.rows
-        if is_approximate(job):
-            parts = {"distances": (first, found.distances)}
+        rows, parts = found.rows, {"distances": (first, found.distances)} if is_approximate(job) else {}
     elif isinstance(kind, str):
         rows = time_windows(job.n, landmarks.rows(job)[first:last], width(job), job.segments)
     else:
@@ -299,11 +266,6 @@ def find_neighbors(
     refuse_sizes(job.options, job.n, job.dims)
     landmarks.fill(job, rows, [X[rows] for X in arrays])
     NEIGHBORHOODS.ensure(job)
-    return all_neighbors(job)
-
-
-def all_neighbors(job: Job) -> NDArray[np.int64]:
-    """Rows (m, k) of all neighborhoods, where they fit in memory."""
     return NEIGHBORHOODS.of(job).read_all("rows")
 
 
@@ -312,69 +274,50 @@ def _measure(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | Non
     if not stage.missing():
         return
     some = checked_landmarks(landmarks.count(job))
-    exact: Nearest | None = None
-    if in_subset(job):
-        exact = _in_subset(job, [np.concatenate(P) for P in zip(*_some_points(job, some), strict=True)], "products")
-    for part in (
-        () if in_subset(job) else collect(exact_part, job, job.n_blocks, client, on_progress, (some,), name="recall")
-    ):
-        if exact is None:
-            exact = part
-        else:
-            add(exact, part)
-    assert exact is not None
-    found = [NEIGHBORHOODS.of(job).read("distances", g)[here] for g, here in _by_group(some)]
+    if links.subset_size(job):
+        exact = _in_subset(job, _some_points(job, some), "products")
+    else:
+        exact = _together(collect(exact_part, job, job.n_blocks, client, on_progress, (some,), name="recall"))
+    found = [NEIGHBORHOODS.of(job).read("distances", g)[here] for g, here in landmarks.by_group(some)]
     stage.write(0, {}, {"recall": recall(np.concatenate(found), exact.distances), "landmarks": len(some)})
 
 
 def exact_part(job: Job, block: int, some: NDArray[np.int64]) -> Nearest:
     """A block's part in the neighbours of a few landmarks; in float64, so that it is the truth."""
-    points = [np.concatenate(P) for P in zip(*_some_points(job, some), strict=True)]
+    points, spreads = _some_points(job, some), scan.result(job).spreads
     nearest = Nearest.none(len(some), links.n_neighbors(job))
     views = [X.astype(np.float64) for X in job.block(block)]
-    spreads = scan.result(job).spreads
     near_both_ways(views, points, spreads, n_links=0, first_row=job.bounds(block)[0], nearest=nearest)
     return nearest
 
 
-def _some_points(job: Job, some: NDArray[np.int64]) -> list[list[NDArray]]:
-    return [[P[here] for P in landmarks.points(job, g)] for g, here in _by_group(some)]
-
-
-def _by_group(some: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64]]]:
-    """Landmarks in rising order: each group that has some of them, and their places in it."""
-    groups = some // landmarks.GROUP
-    return [(int(g), some[groups == g] - g * landmarks.GROUP) for g in np.unique(groups)]
+def _some_points(job: Job, some: NDArray[np.int64]) -> list[NDArray]:
+    parts = [[P[here] for P in landmarks.points(job, g)] for g, here in landmarks.by_group(some)]
+    return [np.concatenate(P) for P in zip(*parts, strict=True)]
 
 
 def neighbor_recall(job: Job) -> float | None:
     """Share of the true neighbours among those found, at worst of neighbours and links; None if all are true."""
-    found = [links.link_recall(job)]
-    if is_approximate(job):
-        found.append(float(RECALL.of(job).facts(0)["recall"]))
-    known = [share for share in found if share is not None]
-    return min(known) if known else None
+    found = [links.link_recall(job), float(RECALL.of(job).facts(0)["recall"]) if is_approximate(job) else None]
+    return min((share for share in found if share is not None), default=None)
 
 
 def _arrays(job: Job) -> Arrays:
     shape = (landmarks.count(job), width(job))
-    arrays: dict[str, Any] = {"rows": (shape, "int64", landmarks.GROUP)}
-    return arrays | ({"distances": (shape, "float64", landmarks.GROUP)} if is_approximate(job) else {})
+    distances = {"distances": (shape, "float64", landmarks.GROUP)} if is_approximate(job) else {}
+    return {"rows": (shape, "int64", landmarks.GROUP), **distances}
 
 
-def _cost(sizes: Sizes) -> StagePlan:
-    groups = sizes.landmark_groups
-    parts = sizes.merged_tasks / groups if sizes.merged_tasks else parts_counted(sizes)
-    pairs = float(sizes.subset) * sizes.m
-    return StagePlan(
-        "neighborhoods",
-        groups,
-        products=2 * pairs * sizes.width,
-        selections=pairs,
-        reads=0.0 if sizes.subset else parts * sizes.m * sizes.sought * 16.0,
-        writes=sizes.m * sizes.k * 8.0,
-        memory=-(-sizes.m // groups) * sizes.k * 80.0,
-    )
+def _cost(job: Job) -> dict[str, float]:
+    m, subset = landmarks.count(job), links.subset_size(job)
+    parts, pairs = n_spans(job) if is_merged(job) else _parts_counted(job), float(subset) * m
+    return {
+        "products": 2 * pairs * job.width,
+        "selections": pairs,
+        "reads": 0.0 if subset else parts * m * links.n_neighbors(job) * 16.0,
+        "writes": m * width(job) * 8.0,
+        "memory": landmarks.rows_of_group(job) * width(job) * 80.0,
+    }
 
 
 NEIGHBORHOODS = Stage(

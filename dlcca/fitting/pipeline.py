@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlcca.engine.planning import Sizes, StagePlan
+from dlcca.engine.planning import StagePlan
 from dlcca.engine.stage import Stage
 from dlcca.engine.work import OnProgress
 from dlcca.fitting import (
@@ -27,6 +27,7 @@ from dlcca.fitting import (
     strength,
 )
 from dlcca.fitting.job import Job, places_read
+from dlcca.recordings import input_integrity
 from dlcca.storage import cache, places
 from dlcca.storage.run import FORM
 
@@ -77,7 +78,7 @@ def run(job: Job, client: Any = None, on_progress: OnProgress | None = None) -> 
     if scan.MOMENTS.of(job).missing():  # the views may have changed since they were read in another run
         forget(client)
     compute(job, client, on_progress)
-    job.confirm_inputs(client, on_progress)  # it may have changed on the way
+    input_integrity.confirm(job, client, on_progress)  # it may have changed on the way
 
 
 def compute(job: Job, client: Any = None, on_progress: OnProgress | None = None) -> None:
@@ -96,11 +97,7 @@ def forget(client: Any = None) -> None:
     cache.clear()
 
 
-def costs(sizes: Sizes) -> list[StagePlan]:
+def costs(job: Job) -> list[StagePlan]:
     """What each stage will take; the seal at the end is written by the client."""
-    counted = [stage.cost(sizes) for stage in STAGES if stage.cost is not None]
-    return [plan for plan in (*counted, _seal_cost(sizes)) if plan.tasks]
-
-
-def _seal_cost(sizes: Sizes) -> StagePlan:
-    return StagePlan("finish", 1, reads=float(sizes.n) * sizes.q * sizes.itemsize, writes=sizes.n * 8.0)
+    sealed = StagePlan("finish", 1, reads=float(job.n) * job.q * job.itemsize, writes=job.n * 8.0)
+    return [made for made in (*(stage.plan(job) for stage in STAGES), sealed) if made.tasks]

@@ -1,4 +1,4 @@
-"""The plan of a job: its sizes, handed to the arithmetic of `dlcca.engine.planning`.
+"""The plan of a job: what its stages cost, handed to the arithmetic of `dlcca.engine.planning`.
 
 Of views that are still to be made of recordings, the headers of the files give the sizes.
 """
@@ -14,22 +14,10 @@ import numpy as np
 
 from dlcca.engine import given_rows
 from dlcca.engine import planning as arithmetic
-from dlcca.engine.planning import Plan, Rates, Sizes, refuse_too_large
+from dlcca.engine.planning import Plan, Rates, refuse_too_large
 from dlcca.engine.row_blocks import rows_of_block
-from dlcca.fitting import (
-    distances,
-    embed,
-    gram,
-    landmarks,
-    links,
-    metric,
-    neighborhood_rows,
-    neighbors,
-    pipeline,
-    readout,
-)
+from dlcca.fitting import pipeline
 from dlcca.fitting.job import Job, Source, refuse_early
-from dlcca.numerics.landmarks import CANDIDATES
 from dlcca.recordings import ingest
 from dlcca.recordings.ingest_job import IngestJob
 from dlcca.recordings.timeline import Opener
@@ -37,17 +25,12 @@ from dlcca.settings.auto import Choices, choose
 from dlcca.settings.fit import Settings
 from dlcca.settings.recipe import ViewRecipe
 
-__all__ = ["Plan", "Rates", "Sizes", "at_scale", "plan", "plan_of", "refuse_too_large", "sizes_of"]
+__all__ = ["Plan", "Rates", "at_scale", "plan", "refuse_too_large"]
 
 
 def plan(job: Job, workers: int, rates: Rates | None = None) -> Plan:
-    """The plan of a job; nothing is read or computed."""
-    return plan_of(sizes_of(job), workers, rates)
-
-
-def plan_of(sizes: Sizes, workers: int, rates: Rates | None = None) -> Plan:
-    """The plan of a run of these sizes."""
-    return arithmetic.plan(sizes, pipeline.costs(sizes), workers, rates)
+    """The plan of a job; the headers of the views are read, and nothing is computed."""
+    return arithmetic.plan(job, pipeline.costs(job), workers, rates)
 
 
 def at_scale(job: Job, n: int, workers: int, rates: Rates | None = None, *, asked: Settings | None = None) -> Plan:
@@ -60,54 +43,8 @@ def at_scale(job: Job, n: int, workers: int, rates: Rates | None = None, *, aske
         return plan(job, workers, rates)
     by_rows = {name: job.options[name] for name in ("fusion", "window")}
     settings = job.settings if asked is None else choose(asked.with_options(**by_rows), n, job.K, job.dims).settings
-    rows = rows_of_block(n, job.dims, np.dtype(job.dtype).itemsize, _chunk_rows(job))
+    rows = rows_of_block(n, job.dims, job.itemsize, job.chunk_rows)
     return plan(replace(job, n=n, rows=rows, settings=settings, clock=""), workers, rates)
-
-
-def _chunk_rows(job: Job) -> int:
-    return int(job.sources[0].open().chunks[0])
-
-
-def sizes_of(job: Job) -> Sizes:
-    """What the plan of a job follows from; the headers of the views are read."""
-    n, m = job.n, landmarks.count(job)
-    spread = job.options["landmark_rule"] in ("kmeans++", "farthest") and m < n
-    return Sizes(
-        n=n,
-        rows=job.rows,
-        chunk_rows=_chunk_rows(job),
-        dims=job.dims,
-        itemsize=np.dtype(job.dtype).itemsize,
-        m=m,
-        k=neighborhood_rows.width(job),
-        r=metric.rank(job),
-        q=int(job.options["n_components"]),
-        candidates=min(n, max(CANDIDATES, 10 * m)) if spread else 0,
-        sought=links.n_neighbors(job),
-        subset=int(job.options["neighbor_rows"]) if neighbors.in_subset(job) else 0,
-        sought_by=links.neighbors_by(job),
-        links=links.n_links(job),
-        links_by=links.links_by(job),
-        landmark_groups=landmarks.n_groups(job),
-        shard_tasks=neighbors.INDEX_QUERIES.n_blocks(job) if neighbors.is_queried(job) else 0,
-        merged_tasks=neighbors.MERGED.n_blocks(job) if neighbors.is_merged(job) else 0,
-        kept=(links.n_links(job) or min(int(job.options["n_links"]), m)) if job.is_sparse else 0,
-        per_view=job.fusion.per_view,
-        has_readout=bool(readout.shapes(job)),
-        used_views=tuple(job.fusion.used_views(job.K)),
-        metric_landmarks=neighborhood_rows.per_task(job),
-        solver=job.options["solver"],
-        gram_groups=len(gram.groups(job)),
-        gram_pairs=len(gram.pairs(job)),
-        bandwidth_passes=_bandwidth_passes(job),
-        unit_passes=distances.passes(job, dense=True) if job.fusion.needs_units else 0,
-        reach_rows=job.n_blocks * embed.rows_looked_at(job),
-    )
-
-
-def _bandwidth_passes(job: Job) -> int:
-    said = job.options["bandwidth"]
-    return distances.passes(job, dense=not job.is_sparse) + (said == "slope") if isinstance(said, str) else 0
 
 
 @dataclass(frozen=True)
@@ -133,9 +70,13 @@ class IngestPlan:
     memory: float  # bytes of a task
 
     def sentence(self) -> str:
+        read, written, held = (
+            f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+            for count in (self.reads, self.writes, self.memory)
+        )
         return (
-            f"First the recordings are ingested: {self.windows} windows, {self.tasks} tasks, {_size(self.reads)} of "
-            f"samples read, {_size(self.writes)} written, {_size(self.memory)} in each worker at work."
+            f"First the recordings are ingested: {self.windows} windows, {self.tasks} tasks, {read} of samples read, "
+            f"{written} written, {held} in each worker at work."
         )
 
 
@@ -173,7 +114,3 @@ def _ingest_plan(job: IngestJob, dims: tuple[int, ...]) -> IngestPlan:
     writes = float(job.n) * (sum(view.width * view.stored_as.itemsize for view in job.views) + 4 * drafts)
     block = 4.0 * job.rows * max(samples / job.n, float(sum(dims)), windows / 4)
     return IngestPlan(job.n, job.n_blocks * (2 if drafts else 1) + 1, 4.0 * samples, writes, 3 * block)
-
-
-def _size(count: float) -> str:
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from dlcca.engine import planning
-from dlcca.engine.planning import BASE_BYTES, Rates, Sizes, StagePlan, StageRate
+from dlcca.engine.planning import BASE_BYTES, Rates, StagePlan, StageRate
 from dlcca.engine.stage import fingerprint
 from dlcca.errors import SettingsError
+from dlcca.fitting import kernel, landmarks, links, metric, neighbors
 from dlcca.fitting.job import Job
-from dlcca.fitting.planning import sizes_of
 from dlcca.storage import places
 from dlcca.storage.files import atomic_file
 
@@ -55,39 +55,38 @@ class Measured:
 class Trial:
     """One measured run."""
 
-    sizes: Sizes
+    job: Job
     workers: int
+    counted: Sequence[StagePlan]  # what its stages do
     stages: Mapping[str, Measured]
 
 
-def fitted(trials: Sequence[Trial], count: Callable[[Sizes], list[StagePlan]]) -> dict[str, StageRate]:
-    """The rate of every stage that was met in the trials, which differ in the rows of their blocks.
-
-    ``count`` gives what the stages of a run of some sizes do.
-    """
-    counted = [{stage.name: stage for stage in count(trial.sizes)} for trial in trials]
-    rates = {}
-    for name in dict.fromkeys(name for trial in trials for name in trial.stages):
-        met = [(t, t.stages[name], c.get(name)) for t, c in zip(trials, counted, strict=True) if name in t.stages]
-        rates[name] = _rate(name, met)
-    return rates
+def fitted(trials: Sequence[Trial]) -> dict[str, StageRate]:
+    """The rate of every stage that was met in the trials, which differ in the rows of their blocks."""
+    names = dict.fromkeys(name for trial in trials for name in trial.stages)
+    return {name: _rate(name, [trial for trial in trials if name in trial.stages]) for name in names}
 
 
-def _rate(name: str, met: list[tuple[Trial, Measured, StagePlan | None]]) -> StageRate:
-    per_block = all(stage.tasks == trial.sizes.n_blocks for trial, stage, _ in met)
-    stages = [known or _unknown(name, trial, found, per_block) for trial, found, known in met]
-    repeats = met[0][1].tasks / stages[0].tasks
+def _rate(name: str, trials: Sequence[Trial]) -> StageRate:
+    met = [trial.stages[name] for trial in trials]
+    per_block = all(found.tasks == trial.job.n_blocks for trial, found in zip(trials, met, strict=True))
+    stages = [
+        next((stage for stage in trial.counted if stage.name == name), None)
+        or planning.uncounted(name, trial.job, max(1, found.tasks), per_block)
+        for trial, found in zip(trials, met, strict=True)
+    ]
+    first, workers = met[0], [trial.workers for trial in trials]
+    repeats = first.tasks / stages[0].tasks
     stages = [planning.repeated(stage, repeats) for stage in stages]
     work = [stage.work_s / max(1, stage.tasks) for stage in stages]
-    opening_s = _opening([(found, trial.workers) for trial, found, _ in met])
-    each = [_later_task(found, trial.workers, opening_s) for trial, found, _ in met]
+    opening_s = _opening(met, workers)
+    each = [_later_task(found, many, opening_s) for found, many in zip(met, workers, strict=True)]
     fixed, factor = fixed_and_growing(work, each, expected=1.0)
     waiting = [
-        max(0.0, found.wall_s - opening_s - -(-found.tasks // trial.workers) * seconds)
-        for (trial, found, _), seconds in zip(met, each, strict=True)
+        max(0.0, found.wall_s - opening_s - -(-found.tasks // many) * seconds)
+        for found, many, seconds in zip(met, workers, each, strict=True)
     ]
-    client_s, client_task_s = fixed_and_growing([found.tasks for _, found, _ in met], waiting, when_alike="fixed")
-    _, first, _ = met[0]
+    client_s, client_task_s = fixed_and_growing([found.tasks for found in met], waiting, when_alike="fixed")
     known = first.rest_bytes > 0
     return StageRate(
         task_factor=fixed / stages[0].task_s,
@@ -103,14 +102,12 @@ def _rate(name: str, met: list[tuple[Trial, Measured, StagePlan | None]]) -> Sta
     )
 
 
-def _opening(met: Sequence[tuple[Measured, int]]) -> float:
+def _opening(met: Sequence[Measured], of_workers: Sequence[int]) -> float:
     """Seconds that the first task of a worker takes beyond its later ones; 0 where it is not known."""
-    seen = [
-        max(0.0, float(np.mean(found.each[:workers]) - np.median(found.each[workers:])))
-        for found, workers in met
-        if len(found.each) >= TELLING * workers
+    known = [
+        (found.each, many) for found, many in zip(met, of_workers, strict=True) if len(found.each) >= TELLING * many
     ]
-    return min(seen, default=0.0)
+    return min((max(0.0, float(np.mean(each[:many]) - np.median(each[many:]))) for each, many in known), default=0.0)
 
 
 def _later_task(found: Measured, workers: int, opening_s: float) -> float:
@@ -119,12 +116,6 @@ def _later_task(found: Measured, workers: int, opening_s: float) -> float:
         return float(np.median(found.each[workers:]))
     tasks = max(1, found.tasks)
     return max(0.0, found.seconds - min(workers, tasks) * opening_s) / tasks
-
-
-def _unknown(name: str, trial: Trial, found: Measured, per_block: bool) -> StagePlan:
-    """A stage that the arithmetic does not count; the same rule as in the plan."""
-    reads = trial.sizes.pass_bytes if per_block else 0
-    return StagePlan(name, max(1, found.tasks), reads=reads, memory=trial.sizes.reading_bytes if per_block else 0)
 
 
 def fixed_and_growing(
@@ -137,18 +128,18 @@ def fixed_and_growing(
     """
     X, Y = np.asarray(x, float), np.asarray(y, float)
     if not X.max() > (1 + ALIKE) * X.min():
-        if when_alike == "fixed" or not X.any():
-            return float(Y.mean()), 0.0
-        growing = min(float(Y.mean() / X.mean()), MOST)
-        return max(0.0, float(Y.mean()) - growing * float(X.mean())), growing
+        fixed, growing = float(Y.mean()), 0.0
+        if when_alike != "fixed" and X.any():
+            growing = min(fixed / float(X.mean()), MOST)
+            fixed = max(0.0, fixed - growing * float(X.mean()))
+        return fixed, growing
     if not Y.any():
         return 0.0, 0.0
     if expected is not None and expected * (X.max() - X.min()) < LOST * Y.max():
         return max(0.0, float(np.mean(Y - expected * X))), expected
     from scipy.optimize import nnls
 
-    weight = 1 / np.maximum(Y, 1e-3 * Y.max())
-    scale = X.max()
+    weight, scale = 1 / np.maximum(Y, 1e-3 * Y.max()), X.max()
     (a, b), _ = nnls(np.column_stack([weight, weight * X / scale]), weight * Y)
     return float(a), float(b / scale)
 
@@ -156,8 +147,6 @@ def fixed_and_growing(
 FORM, VERSION = "dlcca-rates", 2
 #: Settings that a cost per row depends on, beside the sizes.
 _OPTIONS = ("metric", "landmark_rule", "fusion", "kernel", "solver", "coordinates", "neighbor_index", "bandwidth")
-#: Sizes that it depends on; not the rows, to which it is applied.
-_SIZES = ("dims", "itemsize", "m", "k", "r", "q", "sought", "links", "kept", "used_views")
 
 
 @dataclass(frozen=True)
@@ -173,8 +162,8 @@ class Calibration:
 
     def sentence(self) -> str:
         """For people."""
-        said = f"calibrated on {self.made} at {self.rows:,} rows".replace(",", " ")
-        said += f" with {self.workers} worker{'s' * (self.workers != 1)}"
+        rows = f"{self.rows:,}".replace(",", " ")
+        said = f"calibrated on {self.made} at {rows} rows with {self.workers} worker{'s' * (self.workers != 1)}"
         return said if self.machine == machine() else f"{said}, on another machine or with other packages"
 
 
@@ -185,9 +174,19 @@ def new(rates: Rates, job: Job, rows: int, workers: int) -> Calibration:
 
 
 def settings_that_matter(job: Job) -> dict[str, Any]:
-    """What rates depend on besides the machine."""
-    sizes = asdict(sizes_of(job))
-    known = {name: sizes[name] for name in _SIZES}
+    """What rates depend on besides the machine; not the rows, to which they are applied."""
+    known = {
+        "dims": job.dims,
+        "itemsize": job.itemsize,
+        "m": landmarks.count(job),
+        "k": neighbors.width(job),
+        "r": metric.rank(job),
+        "q": job.q,
+        "sought": links.n_neighbors(job),
+        "links": links.n_links(job),
+        "kept": kernel.n_kept(job),
+        "used_views": job.fusion.used_views(job.K),
+    }
     known |= {name: job.options[name] for name in _OPTIONS}
     return json.loads(json.dumps(known, default=str))
 
@@ -223,9 +222,9 @@ def refuse_occupied(place: Path, inputs: Iterable[str | Path] = ()) -> None:
 
 def write(place: Path, found: Calibration) -> None:
     """Write it whole, or not at all."""
-    content = {"format": FORM, "version": VERSION, **asdict(found)}
+    content = json.dumps({"format": FORM, "version": VERSION, **asdict(found)}, indent=2)
     with atomic_file(place) as scratch:
-        scratch.write_text(json.dumps(content, indent=2), encoding="utf-8")
+        scratch.write_text(content, encoding="utf-8")
 
 
 def read(place: Path) -> Calibration:
@@ -256,10 +255,9 @@ def _numbers(values: dict[str, Any]) -> dict[str, Any]:
 
 def refuse_other(found: Calibration, job: Job, place: Path) -> None:
     """An error if the rates were measured with settings that make them others."""
-    wanted = settings_that_matter(job)
-    for name, value in wanted.items():
-        if found.settings.get(name) != value:
+    for name, value in settings_that_matter(job).items():
+        if (there := found.settings.get(name)) != value:
             raise SettingsError(
-                f"the rates in {place} were measured with {name} = {found.settings.get(name)}, and this run has "
-                f"{value}. Run dlcca plan with --calibrate, or name another file with --rates."
+                f"the rates in {place} were measured with {name} = {there}, and this run has {value}. Run dlcca plan "
+                "with --calibrate, or name another file with --rates."
             )

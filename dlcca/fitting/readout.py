@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import bandwidth, distances, gram, landmarks, spectrum
 from dlcca.fitting.job import Job
@@ -20,7 +19,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     grams, degrees = gram.totals(job) if kind.needs_grams else ({}, Degrees(job.n, []))
     known = Landmarks(model.kernel_rows(model.points), grams, degrees.columns)
     time = job.options["diffusion_time"]
-    arrays, found = kind.fit(model, known, int(job.options["n_components"]), None if time == "auto" else int(time))
+    arrays, found = kind.fit(model, known, job.q, None if time == "auto" else int(time))
     stage.write(block, {name: (0, X) for name, X in arrays.items()}, found)
 
 
@@ -37,13 +36,12 @@ def solved_model(job: Job) -> Model:
 
 def model(job: Job) -> Model:
     """The same with all that coordinates are read with. Kept by each worker."""
-    return job.cached("solved model", READOUT.fingerprint(job), make=lambda: _read(job), keep=1)
 
+    def read() -> Model:
+        kept = {name: READOUT.of(job).read(name, 0) for name in shapes(job, kind(job))}
+        return replace(solved_model(job), reading=kind_name(job), readout=kept)
 
-def _read(job: Job) -> Model:
-    stage, name = READOUT.of(job), kind_name(job)
-    kept = {name: stage.read(name, 0) for name in shapes(job, COORDINATES[name])}
-    return replace(solved_model(job), reading=name, readout=kept)
+    return job.cached("solved model", READOUT.fingerprint(job), make=read, keep=1)
 
 
 def kind_name(job: Job) -> str:
@@ -70,8 +68,7 @@ def with_chosen(job: Job, choices: Choices) -> Choices:
 
 def shapes(job: Job, kind: Diffusion | None = None) -> dict[str, tuple[int, ...]]:
     """The arrays that the stage leaves, or those that one kind of coordinates needs."""
-    known = landmarks.count(job), len(job.kernels), int(job.options["n_components"])
-    return (kind or job.coordinates).shapes(*known)
+    return (kind or job.coordinates).shapes(landmarks.count(job), len(job.kernels), job.q)
 
 
 def facts(job: Job) -> dict[str, Any]:
@@ -83,15 +80,8 @@ def _arrays(job: Job) -> Arrays:
     return {name: (shape, "float64", shape[0]) for name, shape in shapes(job).items()}
 
 
-def _cost(sizes: Sizes) -> StagePlan:
-    one = float(sizes.m) ** 2 * 8
-    return StagePlan(
-        "readout",
-        1 if sizes.has_readout else 0,
-        products=8.0 * float(sizes.m) ** 3,
-        reads=sizes.gram_groups * sizes.gram_pairs * one,
-        memory=(sizes.gram_pairs + 6) * one,
-    )
+def _cost(job: Job) -> dict[str, float]:
+    return {"products": 8.0 * float(landmarks.count(job)) ** 3, **gram.read_cost(job)}
 
 
 READOUT = Stage(

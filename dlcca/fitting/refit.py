@@ -7,6 +7,7 @@ does not depend on how densely rows lie, so that few may stand for many.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,43 +63,46 @@ def new_landmarks(known: Known, distance: NDArray, read: Any) -> NDArray[np.int6
     distance : (n,) of the new rows from what the fit has seen; NaN where a row is not valid
     read : gives the views (a list, None for one that is not used) at some of the new rows
     """
-    n, width = len(distance), known.window
     outside = np.flatnonzero(np.nan_to_num(distance) > 1)
-    if width > 1:  # there must be room for the window of a landmark
-        outside = outside[roomy(_segments(known.new_segments, n), width)[outside]]
+    if known.window > 1:  # there must be room for the window of a landmark
+        outside = outside[roomy(_segments(known.new_segments, len(distance)), known.window)[outside]]
     if len(outside) > MOST_CANDIDATES:
         outside = outside[np.linspace(0, len(outside) - 1, MOST_CANDIDATES).astype(np.int64)]
     if not len(outside):
         return outside
     model, views = known.model, read(outside)
-    used = model.needed
-    units = [float(model.known_reach[v]) for v in used]
-    return np.sort(outside[cover([views[v] for v in used], units, distance[outside], model.n_landmarks)])
+    units = [float(model.known_reach[v]) for v in model.needed]
+    return np.sort(outside[cover([views[v] for v in model.needed], units, distance[outside], model.n_landmarks)])
 
 
-def settings_for(known: Known, n_old: int, n: int, rows: NDArray[np.int64]) -> Settings:
-    """The settings of a fit to old and new rows with these landmarks; windows of time do not cross from old to new."""
-    given: dict[str, Any] = {"landmarks": rows}
+def settings_together(
+    known: Known, old: Sequence[Any], new: Sequence[Any], distance: Callable[[], NDArray]
+) -> Settings:
+    """The settings of a fit to old and new rows: with the old landmarks, and those among the new rows that are needed.
+
+    Windows of time do not cross from old to new. Views are arrays of NumPy or Dask; the old rows must be those of the
+    fit. ``distance`` gives how far the new rows (n,) lie from what the fit has seen.
+    """
+    model, (n_old, n_new) = known.model, (views[0].shape[0] for views in (old, new))
+    points = [np.asarray(X[known.landmarks]) for X in old]
+    for name, X, P in zip(model.names, points, model.points, strict=True):
+        if X.shape != P.shape or not np.allclose(X, P):
+            raise DataError(
+                f"view {name!r} of the old rows is not what the model was fitted to: the landmarks are not among its "
+                "rows. Give the rows of the fit in their order; or none, and the landmarks stand for them."
+            )
+    added = new_landmarks(known, distance(), lambda rows: [np.asarray(X[rows]) for X in new])
+    given: dict[str, Any] = {"landmarks": np.concatenate([known.landmarks, n_old + added])}
     if known.window > 1:
-        old, new = _segments(known.old_segments, n_old), _segments(known.new_segments, n - n_old)
-        segments = np.concatenate([old, int(old.max()) + 1 + new])
-        given["neighborhoods"] = time_windows(n, rows, known.window, segments)
+        before, after = _segments(known.old_segments, n_old), _segments(known.new_segments, n_new)
+        segments = np.concatenate([before, int(before.max()) + 1 + after])
+        given["neighborhoods"] = time_windows(n_old + n_new, given["landmarks"], known.window, segments)
     return known.settings.with_options(**given)
 
 
 def _segments(said: NDArray[np.int64] | None, n: int) -> NDArray[np.int64]:
     """The unbroken stretches of n rows: all one, if no others are known."""
     return np.zeros(n, np.int64) if said is None else said
-
-
-def check_old(known: Known, points: list[NDArray]) -> None:
-    """An error if the rows at the landmarks' numbers are not the landmarks."""
-    for name, X, P in zip(known.model.names, points, known.model.points, strict=True):
-        if X.shape != P.shape or not np.allclose(X, P):
-            raise DataError(
-                f"view {name!r} of the old rows is not what the model was fitted to: the landmarks are not among its "
-                "rows. Give the rows of the fit in their order; or none, and the landmarks stand for them."
-            )
 
 
 def refit_together(known: Known, old: Views, new: Views, seed: int) -> Fit:
@@ -108,11 +112,8 @@ def refit_together(known: Known, old: Views, new: Views, seed: int) -> Fit:
             f"the old views have {old.n} rows, and row {int(known.landmarks.max())} is a landmark; give the rows of "
             "the fit."
         )
-    check_old(known, [X[known.landmarks] for X in old.present])
-    added = new_landmarks(known, known.model.distance(new.present), lambda rows: [X[rows] for X in new.present])
-    rows = np.concatenate([known.landmarks, old.n + added])
-    together = stacked(old, new)
-    return fit_views(together, settings_for(known, old.n, together.n, rows), seed)
+    settings = settings_together(known, old.present, new.present, lambda: known.model.distance(new.present))
+    return fit_views(stacked(old, new), settings, seed)
 
 
 def refit_alone(known: Known, new: Views) -> Fit:
@@ -130,7 +131,7 @@ def refit_alone(known: Known, new: Views) -> Fit:
     job = memory_job(together.present, together.names, settings.with_options(landmarks=rows))
     landmarks.fill(job, rows, [X[rows] for X in together.present])
     metric.fill(job, factors)
-    model, eigenvalues, sigma = embed.fitted(job), spectrum.eigenvalues(job), bandwidth.sigmas(job)
+    model, eigenvalues = embed.fitted(job), spectrum.eigenvalues(job)
     measures = {**known.quality.measures, "leading_eigenvalue": float(eigenvalues[0])}
     return Fit(
         model=model,
@@ -138,7 +139,7 @@ def refit_alone(known: Known, new: Views) -> Fit:
         eigenvalues=eigenvalues,
         landmarks=rows,
         correlations=correlations,
-        bandwidth=sigma[0] if len(sigma) == 1 else np.array(sigma),
+        bandwidth=bandwidth.of_model(job),
         quality=replace(known.quality, measures=measures),
         choices=Choices(settings, {}),
     )
@@ -152,12 +153,9 @@ def aligned(model: Model, before: Model, R: NDArray) -> Model:
 def joined(A: NDArray, B: NDArray, axis: int) -> NDArray:
     """Both one after another, the narrower one filled up with zeros along an axis."""
     wide = max(A.shape[axis], B.shape[axis])
-    return np.concatenate([_filled(X, axis, wide) for X in (A, B)])
-
-
-def _filled(X: NDArray, axis: int, size: int) -> NDArray:
-    room = [(0, size - X.shape[axis] if i == axis else 0) for i in range(X.ndim)]
-    return np.pad(X, room)
+    room = np.zeros((2, A.ndim, 2), int)
+    room[:, axis, 1] = wide - A.shape[axis], wide - B.shape[axis]
+    return np.concatenate([np.pad(A, room[0]), np.pad(B, room[1])])
 
 
 def stacked(old: Views, new: Views) -> Views:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dlcca.engine.stage import Progress, fingerprint, progress_of, stages_on_disk
 from dlcca.engine.work import OnProgress, digest_of_blocks, watched
@@ -27,7 +26,6 @@ from dlcca.fitting import (
     strength,
 )
 from dlcca.fitting.auto_window import chosen_job
-from dlcca.fitting.embed import model_of
 from dlcca.fitting.job import Job, array_sources, settled
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings
@@ -85,18 +83,16 @@ def run(
 
 def quality_of(job: Job, choices: Choices | None = None) -> Quality:
     """How far the result can be trusted; the choices know whether the user or "auto" chose the metric."""
-    found = sharing.common(job, metric.METRIC.of(job))
     quality = assess(
         metric.result(job),
         neighborhood_rows.width(job),
         spectrum.eigenvalues(job),
         neighbor_recall=neighbors.neighbor_recall(job),
-        common=found,
+        common=sharing.common(job, metric.METRIC.of(job)),
         checks=checks.result(job),
         one_is_meant=choices is None or "metric" not in choices.reasons,
     )
-    quality = with_hint(quality, transposed(job.n, job.dims))
-    return replace(quality, strength=strength.of_rows(job))
+    return replace(with_hint(quality, transposed(job.n, job.dims)), strength=strength.of_rows(job))
 
 
 def finish(job: Job, choices: Choices, cost: dict[str, Any] | None = None) -> Quality:
@@ -106,17 +102,23 @@ def finish(job: Job, choices: Choices, cost: dict[str, Any] | None = None) -> Qu
 
 
 def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
+    import zarr
+
     quality, choices = quality_of(job, choices), readout.with_chosen(job, choices)
     settings = job.settings.with_options(**readout.chosen(job)).to_dict()
     measures = plain({**quality.measures, "n_common": quality.n_common, "warnings": quality.reasons})
-    group = _emptied(job)
+    clock, rows = job.moments, landmarks.rows(job)
+    put_group(job.address, {})
+    for name in RESULTS:
+        files_at(job.address).remove(name)
+    group = zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
     group.create_group("quality", attributes=measures)
-    clock = job.moments
+    known = {"eigenvalues": spectrum.eigenvalues(job)[1:], "landmarks": rows if clock is None else clock.rows[rows]}
+    correlations = metric.result(job).correlations
     small = {
         "time": np.arange(job.n) if clock is None else clock.time,
-        "eigenvalues": spectrum.eigenvalues(job)[1:],
-        "landmarks": landmarks.rows(job) if clock is None else clock.rows[landmarks.rows(job)],
-        "quality/correlations": metric.result(job).correlations,
+        **known,
+        "quality/correlations": correlations,
         **{f"quality/{name}": X for name, X in quality.local.items()},
     }
     if clock is not None:
@@ -124,11 +126,22 @@ def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
     if quality.strength is not None:
         small["strength"] = quality.strength
     manifest = {name: write_array(group, name, X) for name, X in small.items()}
-    manifest |= {
-        "embedding": digest_of_blocks(embed.finish, job, embed.EMBEDDING.of(job), "/embedding"),
-        "quality": digest_of_facts(measures),
+    manifest["embedding"] = digest_of_blocks(embed.finish, job, embed.EMBEDDING.of(job), "/embedding")
+    manifest["quality"] = digest_of_facts(measures)
+    made = recordings_of(job.clock) if job.clock else None  # what the model needs for new recordings
+    arrays = {**known, "correlations": correlations, "bandwidth": np.asarray(bandwidth.of_model(job))}
+    of_model = {
+        "params": settings,
+        "settings": settings,
+        "choices": choices.lines(),
+        "n_common": quality.n_common,
+        "quality": quality.measures,
+        "warnings": quality.reasons,
+        "versions": run_store.versions(),
+        "recordings": None if made is None else made.facts,
     }
-    manifest["model"] = _write_model(group, job, choices, quality, small)
+    arrays |= {} if made is None else made.scaling
+    manifest["model"] = model_store.write(group.create_group("model"), embed.model_of(job), arrays, plain(of_model))
     facts = {
         "views": {source.name: d for source, d in zip(job.sources, job.dims, strict=True)},
         "settings": settings,
@@ -146,43 +159,8 @@ def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
     return quality
 
 
-def _write_model(group: Any, job: Job, choices: Choices, quality: Quality, small: dict[str, NDArray]) -> str:
-    """The model as a group of its own, for new recordings; the checksum of its header."""
-    sigma = bandwidth.sigmas(job)
-    made = recordings_of(job.clock) if job.clock else None
-    arrays = {
-        "eigenvalues": small["eigenvalues"],
-        "landmarks": small["landmarks"],
-        "correlations": small["quality/correlations"],
-        "bandwidth": np.asarray(sigma[0] if len(sigma) == 1 else sigma),
-        **({} if made is None else made.scaling),
-    }
-    settings = job.settings.with_options(**readout.chosen(job)).to_dict()
-    facts = {
-        "params": settings,
-        "settings": settings,
-        "choices": choices.lines(),
-        "n_common": quality.n_common,
-        "quality": quality.measures,
-        "warnings": quality.reasons,
-        "versions": run_store.versions(),
-        "recordings": None if made is None else made.facts,
-    }
-    return model_store.write(group.create_group("model"), model_of(job), arrays, plain(facts))
-
-
-#: What is written here, and may be left of an earlier run; what is of each landmark goes with "quality".
+#: What `finish` writes, and may be left of an earlier run; what is of each landmark goes with "quality".
 RESULTS = ("time", "eigenvalues", "landmarks", "reason", "strength", "quality", "model")
-
-
-def _emptied(job: Job) -> Any:
-    """The group of the run, without what is written here, and without its header."""
-    import zarr
-
-    put_group(job.address, {})
-    for name in RESULTS:
-        files_at(job.address).remove(name)
-    return zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
 
 
 def forget(store: str, first: str) -> None:
@@ -193,11 +171,11 @@ def forget(store: str, first: str) -> None:
     files = files_at(store)
     if files.get(ZARR_JSON) is not None:
         put_group(store, {})  # first: the run is no longer finished
-    again = names[names.index(first) :]
-    if any(files.get(f"stages/{name}/stage.json") is not None for name in again):
+    again = [f"stages/{name}" for name in names[names.index(first) :]]
+    if any(files.get(f"{folder}/stage.json") is not None for folder in again):
         new_attempt(store)  # a worker that still computes a block of these stages is to write beside the new ones
-    for name in reversed(again):  # so that nothing ever builds on what is gone
-        files.remove(f"stages/{name}")
+    for folder in reversed(again):  # so that nothing ever builds on what is gone
+        files.remove(folder)
 
 
 def forget_recordings(store: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import FILE_SELECTIONS, Sizes, StagePlan
+from dlcca.engine.planning import FILE_SELECTIONS
 from dlcca.engine.stage import Blocks, Stage
 from dlcca.errors import DataError
 from dlcca.fitting.job import Job
@@ -30,31 +30,24 @@ def result(job: Job) -> Scan:
 
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
-    first, _last = job.bounds(block)
     views = job.block(block)
     for source, X in zip(job.sources, views, strict=True):
-        _refuse_gaps(X, source.name, first, block)
+        _refuse_gaps(X, source.name, job.bounds(block)[0], block)
     moments = [Moments.of(X) for X in views]
-    facts = {
-        **job.checksums(views),
-        "rows": len(views[0]),
-        "means": [m.mean.tolist() for m in moments],
-        "squares": [m.squares.tolist() for m in moments],
-    }
-    stage.write(block, {}, facts)
+    known = {} if job.in_memory else input_integrity.checksums(views)  # by which a later change of them is found
+    means, squares = [m.mean.tolist() for m in moments], [m.squares.tolist() for m in moments]
+    stage.write(block, {}, {**known, "rows": len(views[0]), "means": means, "squares": squares})
 
 
 def combine(job: Job, stage: Blocks, block: int) -> None:
-    scanned = SCAN.of(job)
-    facts = [scanned.facts(b) for b in range(scanned.n_blocks)]
+    facts = [SCAN.of(job).facts(b) for b in range(job.n_blocks)]
     means, spreads = [], []
     for v, source in enumerate(job.sources):
         moments = combined([Moments(f["rows"], np.array(f["means"][v]), np.array(f["squares"][v])) for f in facts])
         spread = float(np.sqrt(moments.squares.sum() / moments.count))
         if not moments.squares.any():
-            size = float(
-                np.abs(moments.mean).max()
-            )  # where even the squares of the values are 0, so are those of changes
+            size = float(np.abs(moments.mean).max())
+            # Where even the squares of the values are 0, so are those of changes.
             if 0 < size < LEAST_CHANGE[np.dtype(job.dtype)]:
                 check_change(size, source.name, job.dtype)
             raise DataError(f"view {source.name!r} is constant; a sensor that never changes has nothing in common.")
@@ -78,27 +71,13 @@ def _refuse_gaps(X: NDArray, name: str, first: int, block: int) -> None:
     check_largest(X, name, X.dtype, first=first)
 
 
-def _says(job: Job) -> str:
-    return f"{job.n} samples of {job.K} views"
-
-
-def _scan_cost(sizes: Sizes) -> StagePlan:
-    held = sizes.reading_bytes + 1.5 * sizes.block_bytes
-    return StagePlan("scan", sizes.n_blocks, reads=sizes.pass_bytes, memory=held)
-
-
-def _moments_cost(sizes: Sizes) -> StagePlan:
-    blocks = sizes.n_blocks
-    return StagePlan("moments", 1, selections=FILE_SELECTIONS * blocks, memory=blocks * sizes.width * 64.0)
-
-
 SCAN = Stage(
     "scan",
     compute,
     n_blocks=lambda job: job.n_blocks,
-    says=_says,
-    cost=_scan_cost,
-    on_start=lambda job, client, on_progress: job.confirm_inputs(client, on_progress),
+    says=lambda job: f"{job.n} samples of {job.K} views",
+    cost=lambda job: {"reads": job.pass_bytes, "memory": job.reading_bytes + 1.5 * job.block_bytes},
+    on_start=lambda job, *watching: None if job.in_memory else input_integrity.confirm(job, *watching),
     reads="a block of samples",
     leaves="means and variances; refuses NaN with its place",
 )
@@ -107,8 +86,8 @@ MOMENTS = Stage(
     "moments",
     combine,
     after=[SCAN],
-    says=_says,
-    cost=_moments_cost,
+    says=lambda job: f"{job.n} samples of {job.K} views",
+    cost=lambda job: {"selections": FILE_SELECTIONS * job.n_blocks, "memory": job.n_blocks * job.width * 64.0},
     reads="all records of `scan`",
     leaves="means and spreads of the views",
 )

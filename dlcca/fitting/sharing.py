@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Blocks, Stage
-from dlcca.fitting import landmarks, neighborhood_rows, neighbors
+from dlcca.fitting import landmarks, links, neighborhood_rows, neighbors
 from dlcca.fitting.job import Job
 from dlcca.trust.components import n_directions
 from dlcca.trust.quality import Chance, Common
@@ -58,12 +57,7 @@ def _given(job: Job) -> NDArray[np.int64] | None:
         return None
     m = landmarks.count(job)
     some = np.linspace(0, m - 1, min(m, WINDOW_SAMPLES)).astype(np.int64)
-    parts = [neighbors.neighbors(job, int(g)) for g in np.unique(some // landmarks.GROUP)]
-    return np.concatenate(parts)[np.searchsorted(_rows_of_groups(job, some), some)]
-
-
-def _rows_of_groups(job: Job, some: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([np.arange(*landmarks.group(job, int(g))) for g in np.unique(some // landmarks.GROUP)])
+    return np.concatenate([neighbors.neighbors(job, g)[here] for g, here in landmarks.by_group(some)])
 
 
 # What the stage of metrics keeps besides them, because it holds the neighborhoods.
@@ -115,20 +109,18 @@ def strength(job: Job, known: NDArray) -> NDArray[np.float64]:
     return between_landmarks(strength_in_neighborhoods(job.n, rows, parts), landmarks.rows(job), known)
 
 
-def _cost(sizes: Sizes) -> StagePlan:
+def _cost(job: Job) -> dict[str, float]:
     """Shifted views: nearest neighbours of a few samples among some stretches, anew for each shift; or windows."""
-    shifts, looked_at, stretches = 39.0, 64, min(sizes.n, 20_000)
-    width = sum(min(d, 24) for d in sizes.dims)
-    rows = stretches if sizes.sought else 512 * sizes.k
-    return StagePlan(
-        "chance",
-        1 if len(sizes.dims) > 1 else 0,
-        products=shifts * 2.0 * looked_at * stretches * width if sizes.sought else 0.0,
-        selections=shifts * looked_at * stretches * 4.0 if sizes.sought else 0.0,
-        decompositions=(shifts if sizes.sought else 1.0) * 64 * sum(20.0 * min(sizes.k, d) ** 3 for d in sizes.dims),
-        reads=min(float(rows), float(sizes.n)) * sizes.width * sizes.itemsize,
-        memory=rows * sizes.width * 3.0 * 8 + looked_at * stretches * 4.0 * (len(sizes.dims) + 1),
-    )
+    sought, k = links.n_neighbors(job) > 0, neighborhood_rows.width(job)
+    shifts, looked_at, stretches = 39.0 if sought else 1.0, 64, min(job.n, 20_000)
+    rows, pairs = stretches if sought else 512 * k, shifts * looked_at * stretches if sought else 0.0
+    return {
+        "products": 2.0 * pairs * sum(min(d, 24) for d in job.dims),
+        "selections": 4.0 * pairs,
+        "decompositions": shifts * 64 * sum(20.0 * min(k, d) ** 3 for d in job.dims),
+        "reads": min(float(rows), float(job.n)) * job.width * job.itemsize,
+        "memory": rows * job.width * 3.0 * 8 + looked_at * stretches * 4.0 * (job.K + 1),
+    }
 
 
 CHANCE = Stage(

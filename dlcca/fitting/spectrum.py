@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.engine.work import OnProgress, do_missing
 from dlcca.errors import SettingsError
-from dlcca.fitting import bandwidth, gram, lanczos, landmarks
+from dlcca.fitting import bandwidth, distances, gram, kernel, lanczos, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics.kernels import gram_components
 from dlcca.storage import cost
@@ -55,8 +53,7 @@ def solve(job: Job, stage: Blocks, block: int) -> None:
 
 def n_solved(job: Job) -> int:
     """Coordinates that are solved for: some more than are given (see `trust.select_coordinates`)."""
-    q, m = int(job.options["n_components"]), landmarks.count(job)
-    return min(q + SPARE, m - 1) if is_selected(job) else q
+    return min(job.q + SPARE, landmarks.count(job) - 1) if is_selected(job) else job.q
 
 
 def is_selected(job: Job) -> bool:
@@ -69,9 +66,13 @@ def write(job: Job, stage: Blocks, S: NDArray, values: list[NDArray], pieces: in
 
     ``stray`` is the share of the landmarks outside the largest connected component; None if it is not known.
     """
-    q = int(job.options["n_components"])
+    q = job.q
     refuse_rounding(S[: q + 1])
-    chosen = _chosen(values, S, q) if is_selected(job) else Chosen(list(range(q)), 0)
+    chosen = Chosen(list(range(q)), 0)
+    if is_selected(job):
+        known = int((S > LEAST_EIGENVALUE).sum()) - 1
+        E = np.mean(values, axis=0)[:, :known]
+        chosen = select_coordinates(E, S[1 : known + 1], q, pieces_above=CONNECTED)
     kept = {f"values_{v}": (0, V[:, chosen.columns]) for v, V in enumerate(values)}
     given = S[[0, *(c + 1 for c in chosen.columns)]]
     facts = {"outliers": chosen.outliers, "pieces": pieces, "stray": stray}
@@ -87,27 +88,9 @@ def refuse_rounding(eigenvalues: NDArray) -> None:
         )
 
 
-def _chosen(values: Sequence[NDArray], eigenvalues: NDArray, q: int) -> Chosen:
-    """Which q of the solved coordinates are given, by the kernels' values (m, p) of the landmarks."""
-    known = int((eigenvalues > LEAST_EIGENVALUE).sum()) - 1
-    E = np.mean(values, axis=0)[:, :known]
-    return select_coordinates(E, eigenvalues[1 : known + 1], q, pieces_above=CONNECTED)
-
-
 def eigenvalues(job: Job) -> NDArray[np.float64]:
     """With the trivial 1 first."""
     return SPECTRUM.of(job).read("eigenvalues", 0)
-
-
-def outliers(job: Job) -> int:
-    """Coordinates that were left out because few rows carry them."""
-    return int(SPECTRUM.of(job).facts(0)["outliers"])
-
-
-def connected_components(job: Job) -> tuple[int, float | None]:
-    """Connected components of samples and landmarks, and the share of landmarks outside the largest, if known."""
-    facts = SPECTRUM.of(job).facts(0)
-    return int(facts["pieces"]), facts["stray"]
 
 
 def values(job: Job) -> list[NDArray[np.float64]]:
@@ -117,43 +100,37 @@ def values(job: Job) -> list[NDArray[np.float64]]:
 
 
 def _arrays(job: Job) -> Arrays:
-    m, q = landmarks.count(job), int(job.options["n_components"])
+    m, q = landmarks.count(job), job.q
     values = {f"values_{v}": ((m, q), "float64", m) for v in job.kernels}
     return {**values, "eigenvalues": ((q + 1,), "float64", q + 1)}
 
 
-def _cost(sizes: Sizes) -> StagePlan:
-    if sizes.solver == "lanczos":
-        return _lanczos_cost(sizes)
-    one = float(sizes.m) ** 2 * 8
-    return StagePlan(
-        "spectrum",
-        1,
-        decompositions=(13 + 2 * sizes.kernels) * float(sizes.m) ** 3,
-        reads=sizes.gram_groups * sizes.gram_pairs * one,
-        memory=(sizes.gram_pairs + 6) * one,
-    )
+def _cost(job: Job) -> dict[str, float]:
+    if job.options["solver"] == "lanczos":
+        return _lanczos_cost(job)
+    return {"decompositions": (13 + 2 * len(job.kernels)) * float(landmarks.count(job)) ** 3, **gram.read_cost(job)}
 
 
-def _lanczos_cost(sizes: Sizes) -> StagePlan:
+def _lanczos_cost(job: Job) -> dict[str, float]:
     """Passes over all samples, with as many vectors as coordinates are wanted; how many passes, the data decides."""
-    passes, groups, vectors = LANCZOS_STEPS * 2 * sizes.kernels, sizes.gram_groups, sizes.q + 1
-    entries = float(sizes.n) * (sizes.kept or sizes.m)
-    b, moved = min(sizes.rows, sizes.n), float(sizes.m) * vectors * 8
-    dense = 0 if sizes.kept else 1
-    return StagePlan(
-        "spectrum",
-        passes * groups,
-        additions=passes * 2 * entries * vectors,
-        products=passes * dense * sizes.dense_products,
-        reads=passes * (groups * moved + (sizes.pass_bytes if dense else entries * (4 + sizes.itemsize))),
-        writes=passes * groups * moved,
-        fixed=2 * moved,
-        memory=6 * moved
-        + b * sizes.kept * 40.0
-        + dense * (sizes.reading_bytes + sizes.model_bytes + 3 * sizes.dense_tile)
-        + (0 if dense else min(lanczos.KEPT_BYTES, entries * 12.0 * sizes.kernels)),
-    )
+    passes, groups, vectors = LANCZOS_STEPS * 2 * len(job.kernels), len(gram.groups(job)), job.q + 1
+    m, kept = landmarks.count(job), kernel.n_kept(job)
+    entries, moved = float(job.n) * (kept or m), float(m) * vectors * 8
+    if kept:
+        products, read = 0.0, entries * (4 + job.itemsize)
+        held = min(job.rows, job.n) * kept * 40.0 + min(lanczos.KEPT_BYTES, entries * 12.0 * len(job.kernels))
+    else:
+        products, read = distances.dense_products(job), job.pass_bytes
+        held = job.reading_bytes + distances.model_bytes(job) + 3 * distances.dense_tile(job)
+    return {
+        "tasks": passes * groups,
+        "additions": passes * 2 * entries * vectors,
+        "products": passes * products,
+        "reads": passes * (groups * moved + read),
+        "writes": passes * groups * moved,
+        "fixed": 2 * moved,
+        "memory": 6 * moved + held,
+    }
 
 
 SPECTRUM = Stage(
@@ -162,7 +139,7 @@ SPECTRUM = Stage(
     options=["n_components", "normalization", "coordinates"],
     constants=[SPARE],
     arrays=_arrays,
-    says=lambda job: f"{job.options['n_components']} coordinates",
+    says=lambda job: f"{job.q} coordinates",
     cost=_cost,
     drive=_find,
     scratch=[lanczos.NAME],

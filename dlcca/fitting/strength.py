@@ -10,9 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import Sizes, StagePlan
 from dlcca.engine.stage import Blocks, Stage
-from dlcca.fitting import bandwidth, embed, kernel, metric, neighbors, sharing
+from dlcca.fitting import bandwidth, distances, embed, kernel, landmarks, links, metric, neighbors, sharing
 from dlcca.fitting.job import Job
 from dlcca.numerics.kernels import extend
 
@@ -29,7 +28,7 @@ def of_landmarks(job: Job) -> NDArray[np.float64]:
 
 
 def is_needed(job: Job) -> bool:
-    return job.K > 1 and neighbors.in_subset(job)
+    return job.K > 1 and links.subset_size(job) > 0
 
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
@@ -51,16 +50,15 @@ def of_rows(job: Job) -> NDArray[np.float64] | None:
     return whole
 
 
-def _cost(sizes: Sizes) -> StagePlan:
-    entries = float(sizes.n) * sizes.kernels * (sizes.kept or sizes.m)
-    return StagePlan(
-        "strength",
-        sizes.n_blocks if sizes.subset else 0,
-        selections=2 * entries,
-        reads=entries * (4 + sizes.itemsize) if sizes.kept else sizes.pass_bytes,
-        writes=sizes.n * 8.0,
-        memory=entries / sizes.n_blocks * 25.0 if sizes.kept else sizes.reading_bytes + 2 * sizes.dense_tile,
-    )
+def _cost(job: Job) -> dict[str, float]:
+    kept = kernel.n_kept(job)
+    entries = float(job.n) * len(job.kernels) * (kept or landmarks.count(job))
+    return {
+        "selections": 2 * entries,
+        "reads": entries * (4 + job.itemsize) if kept else job.pass_bytes,
+        "writes": job.n * 8.0,
+        "memory": entries / job.n_blocks * 25.0 if kept else job.reading_bytes + 2 * distances.dense_tile(job),
+    }
 
 
 STRENGTH = Stage(

@@ -50,9 +50,7 @@ class TransformJob:
     def stage(self) -> Blocks:
         return Blocks(self.address, "transform", self.inputs, count_of_blocks(self.n, self.rows))
 
-    @property
-    def first_read(self) -> Blocks:
-        return self.stage
+    first_read = stage
 
     def rows_read(self, block: int) -> tuple[int, int]:
         """The rows of the views that a block of moments is made of."""
@@ -84,7 +82,9 @@ def prepared(address: str, model: str, sources: Mapping[str, Source], clock: str
     place = model_address(model)
     checksum = _checksum(place)
     fitted = _opened(place, checksum)
-    _refuse_unknown(sources, fitted.names)
+    for name in sources:
+        if name not in fitted.names:
+            raise SettingsError(f"the model has no view {name!r}; {suggest(name, fitted.names)}")
     given = tuple(sources.get(name) for name in fitted.names)
     present = tuple(source for source in given if source is not None)
     arrays = opened(present, fewest=1) if present else {}
@@ -107,48 +107,45 @@ def named_arrays(said: Sequence[str], names: tuple[str, ...], missing_chunks: st
     ``missing_chunks`` says what to do about chunks that they lack: "refuse" or "fill".
     """
     split = [text.partition("=") for text in said]
-    pairs = [(name, rest) if name in names else ("", f"{name}{equals}{rest}") for name, equals, rest in split]
-    if all(name for name, _ in pairs):
-        if len(dict(pairs)) < len(pairs):
-            raise SettingsError(f"a view is named twice in {' '.join(said)}.")
-        return array_sources(dict(pairs), dict.fromkeys(names, missing_chunks))
-    if len(said) != len(names) or any(name for name, _ in pairs):
-        wanted = " ".join(f"{name}=..." for name in names)
-        raise SettingsError(
-            f"{len(said)} FILEs for a model of {len(names)} arrays ({', '.join(names)}); give {wanted}, or one Zarr "
-            "array for each, in this order. Only a model of recordings takes recordings."
-        )
-    return array_sources(dict(zip(names, said, strict=True)), dict.fromkeys(names, missing_chunks))
+    places = {name: place for name, _, place in split if name in names}
+    n_named = sum(name in names for name, _, _ in split)
+    if len(places) < n_named == len(said):
+        raise SettingsError(f"a view is named twice in {' '.join(said)}.")
+    if n_named < len(said):
+        if n_named or len(said) != len(names):
+            wanted = " ".join(f"{name}=..." for name in names)
+            raise SettingsError(
+                f"{len(said)} FILEs for a model of {len(names)} arrays ({', '.join(names)}); give {wanted}, or one "
+                "Zarr array for each, in this order. Only a model of recordings takes recordings."
+            )
+        places = dict(zip(names, said, strict=True))
+    return array_sources(places, dict.fromkeys(names, missing_chunks))
 
 
 def run(job: TransformJob, client: Any = None, on_progress: OnProgress | None = None) -> dict[str, Any]:
-    """Do what is missing, and seal the result; its header."""
-    _refuse_foreign(job)
+    """Do what is missing, and seal the result; its header. A place that holds something else is refused."""
+    sources = places_read(job.address, job.clock, job.present.values())
+    places.refuse_store(job.address, transformed.FORM, inputs=[job.model, *sources], setting="store")
+    if transformed.is_transformed(job.address) and transformed.describe(job.address)["fingerprint"] != job.inputs:
+        raise StaleStage(f"{job.address} holds other recordings, or those of another model; give another store.")
     with lock.held(job.address, "a transform"):
         if not transformed.is_transformed(job.address):
-            return _done(job, client, on_progress)
-        if inputs.recorded(job.stage) is not None:  # else it was made by an earlier dlcca
+            _do(job, client, on_progress)
+        elif inputs.recorded(job.stage) is not None:  # else it was made by an earlier dlcca
             inputs.confirm(job, client, on_progress)
         return transformed.describe(job.address)
 
 
-def _done(job: TransformJob, client: Any, on_progress: OnProgress | None) -> dict[str, Any]:
-    n, rows = job.n, job.rows
-    arrays: dict[str, Any] = {
-        "/embedding": ((n, job.q), job.dtype, rows),
-        "/time": ((n,), "int64" if not job.clock else "float64", rows),
-        "/reason": ((n,), "uint8", rows),
-        "/distance": ((n,), "float64", rows),
-        "/outside": ((n,), "bool", rows),
-    }
-    says = f"the model {job.model}, views {', '.join(job.present)}"
-    stage = job.stage.prepare(arrays, says=says)
+def _do(job: TransformJob, client: Any, on_progress: OnProgress | None) -> None:
+    dtypes = {"time": "float64" if job.clock else "int64", "reason": "uint8", "distance": "float64", "outside": "bool"}
+    arrays: dict[str, Any] = {"/embedding": ((job.n, job.q), job.dtype, job.rows)}
+    arrays |= {f"/{name}": ((job.n,), dtype, job.rows) for name, dtype in dtypes.items()}
+    stage = job.stage.prepare(arrays, says=f"the model {job.model}, views {', '.join(job.present)}")
     inputs.confirm(job, client, on_progress)
     do_missing(compute, job, stage, client, on_progress)
     inputs.confirm(job, client, on_progress)  # it may have changed on the way
     with storing(f"the header of {job.address}"):
         _seal(job)
-    return transformed.describe(job.address)
 
 
 def compute(job: TransformJob, stage: Blocks, block: int) -> None:
@@ -157,20 +154,14 @@ def compute(job: TransformJob, stage: Blocks, block: int) -> None:
     first, last = bounds_of_block(job.n, job.rows, block)
     views = _read(job, *job.rows_read(block))
     arrays, at, reason = _valid_rows(job, views, first, last)
-    E = np.full((last - first, job.q), np.nan)
-    distance = np.full(last - first, np.nan)
+    E, distance = np.full((last - first, job.q), np.nan), np.full(last - first, np.nan)
     if len(at):
         E[at], distance[at] = model.coordinates(arrays), model.distance(arrays)
-    clock = job.moments
-    parts = {
-        "/embedding": (first, E.astype(job.dtype)),
-        "/time": (first, np.arange(first, last) if clock is None else clock.time[first:last]),
-        "/reason": (first, reason),
-        "/distance": (first, distance),
-        "/outside": (first, distance > 1),
-    }
+    outside, time = distance > 1, np.arange(first, last) if job.moments is None else job.moments.time[first:last]
+    made = {"embedding": E.astype(job.dtype), "time": time, "reason": reason, "distance": distance, "outside": outside}
     known = inputs.checksums([X for X in views if X is not None])
-    stage.write(block, parts, {"valid": len(at), "outside": int((distance > 1).sum()), **known})
+    parts = {f"/{name}": (first, X) for name, X in made.items()}
+    stage.write(block, parts, {"valid": len(at), "outside": int(outside.sum()), **known})
 
 
 def _valid_rows(
@@ -179,8 +170,7 @@ def _valid_rows(
     """The views at those of some moments that are valid, which these are, and why the others are not."""
     clock = job.moments
     if clock is not None:
-        low, high = np.searchsorted(clock.rows, [first, last])
-        return arrays, clock.rows[low:high] - first, clock.reason[first:last]
+        return arrays, clock.rows[slice(*np.searchsorted(clock.rows, [first, last]))] - first, clock.reason[first:last]
     finite = np.logical_and.reduce([np.isfinite(X).all(axis=1) for X in arrays if X is not None])
     at = np.flatnonzero(finite)
     reason = np.where(finite, Reason.VALID, Reason.MISSING).astype(np.uint8)
@@ -199,33 +189,21 @@ def _checksum(address: str) -> str:
 
 def _opened(address: str, checksum: str) -> Model:
     """The model, read once in a process; ``checksum`` distinguishes models at one address."""
-    return cache.get(("model", address, checksum), lambda: _loaded(address, checksum), keep=2)
 
+    def load() -> Model:
+        if _checksum(address) != checksum:
+            raise StaleStage(
+                f"the model {address} was replaced while it was in use; give another store, and begin again."
+            )
+        model, _, facts = model_store.load(address)
+        if any(facts.get("lags", ())):
+            raise SettingsError(
+                f"the model {address} has lags, and dlcca transform puts rows together as they are: use "
+                "open_model(...).transform(views) with arrays in memory."
+            )
+        return model
 
-def _loaded(address: str, checksum: str) -> Model:
-    if _checksum(address) != checksum:
-        raise StaleStage(f"the model {address} was replaced while it was in use; give another store, and begin again.")
-    model, _, facts = model_store.load(address)
-    if any(facts.get("lags", ())):
-        raise SettingsError(
-            f"the model {address} has lags, and dlcca transform puts rows together as they are: use open_model(...)"
-            ".transform(views) with arrays in memory."
-        )
-    return model
-
-
-def _refuse_unknown(sources: Mapping[str, Source], names: tuple[str, ...]) -> None:
-    for name in sources:
-        if name not in names:
-            raise SettingsError(f"the model has no view {name!r}; {suggest(name, names)}")
-
-
-def _refuse_foreign(job: TransformJob) -> None:
-    """An error if something else is there: the coordinates of other rows, or no coordinates at all."""
-    sources = places_read(job.address, job.clock, job.present.values())
-    places.refuse_store(job.address, transformed.FORM, inputs=[job.model, *sources], setting="store")
-    if transformed.is_transformed(job.address) and transformed.describe(job.address)["fingerprint"] != job.inputs:
-        raise StaleStage(f"{job.address} holds other recordings, or those of another model; give another store.")
+    return cache.get(("model", address, checksum), load, keep=2)
 
 
 def _seal(job: TransformJob) -> None:
@@ -235,14 +213,12 @@ def _seal(job: TransformJob) -> None:
     group = zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
     facts = [job.stage.facts(block) for block in range(job.stage.n_blocks)]
     valid, outside = (sum(fact[key] for fact in facts) for key in ("valid", "outside"))
-    clock = job.moments
+    clock, present = job.moments, job.present
     content = {
         "model": job.model,
         "model_checksum": job.seal,
-        "views": list(job.present),
-        "missing_views": [
-            name for name, source in zip(_opened(job.model, job.seal).names, job.sources, strict=True) if source is None
-        ],
+        "views": list(present),
+        "missing_views": [name for name in _opened(job.model, job.seal).names if name not in present],
         "time_unit": "sample" if clock is None else "s",
         "start": None if clock is None else clock.start,
         "step_s": views.describe(job.clock)["step_s"] if job.clock else None,

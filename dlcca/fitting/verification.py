@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -54,59 +55,14 @@ class Findings:
 def look(address: str) -> Findings:
     """Look at every file of a store; an error if there is none."""
     names = files_at(address).all_names()
-    if not any(_fits(name) for name in names):
+    strangers = [name for name in names if OURS.fullmatch(name) is None]
+    if len(strangers) == len(names):
         raise StoreFileError(f"there is no run at {address}.")
-    found = Findings(strangers=[name for name in names if not _fits(name)])
-    kind = _kind(address, names, found)
-    found.finished = kind is not None
-    known: dict[str, str | None] = {}
-    header = _header(address, kind, found, known)
-    chunks = _Chunks(address, names)
-    _look_at_chunks(chunks, header.get("metadata", {}), found)
-    _look_at_stages(address, kind, header, found, known, chunks)
-    _look_at_groups(address, names, found, known)
-    for inner in ("model", comparison.GROUP):
-        _look_at_inner(address, inner, names, found)
-    found.entries |= event_log.damages(address, expected=bool(header.get("log")))
-    _look_at_the_rest(address, names, found)
+    found = _Look(address, names, Findings(strangers=strangers)).whole()
     if any(name.startswith("recordings/") for name in names):
         below = look(f"{address.rstrip('/')}/recordings")
         found.entries |= {f"recordings: {name}": problem for name, problem in below.entries.items()}
     return found
-
-
-class _Chunks:
-    """The chunks of the arrays of a store. All were written, those of zeros too, so that none may be missing."""
-
-    def __init__(self, address: str, names: list[str]) -> None:
-        self.address, self._names = address, set(names)
-        self._grids: dict[str, tuple[list[int], list[int]]] = {}
-
-    def missing(self, array: str, first: int = 0, rows: int | None = None) -> dict[str, str]:
-        """What is wrong with some rows of an array, by chunk; an array whose zarr.json is damaged is passed over."""
-        try:
-            shape, chunk = self._grid(array)
-        except (ValueError, KeyError, TypeError):
-            return {}
-        rows = (shape[0] if shape else 1) if rows is None else rows
-        if not rows or 0 in shape:
-            return {}
-        counts = [range(-(-n // c)) for n, c in zip(shape, chunk, strict=True)]
-        if shape:
-            counts[0] = range(first // chunk[0], -(-(first + rows) // chunk[0]))
-        places = ("/".join((array, "c", *map(str, at))) for at in itertools.product(*counts))
-        return {place: f"{place} of {self.address} is missing" for place in places if place not in self._names}
-
-    def _grid(self, array: str) -> tuple[list[int], list[int]]:
-        """Shape, and shape of a chunk."""
-        if array not in self._grids:
-            node = json.loads(files_at(self.address).get(f"{array}/{ZARR_JSON}") or b"")
-            self._grids[array] = node["shape"], node["chunk_grid"]["configuration"]["chunk_shape"]
-        return self._grids[array]
-
-
-def _fits(name: str) -> bool:
-    return OURS.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
@@ -129,119 +85,162 @@ _KINDS = {
 }
 
 
-def _kind(address: str, names: list[str], found: Findings) -> _Kind | None:
-    """What a store is by its header; None if it is not finished, or damaged, which is then noted."""
-    raw = files_at(address).get(ZARR_JSON)
-    if raw is None:
-        if any(name.endswith(f"/{ZARR_JSON}") for name in names if not name.startswith(("recordings/", "log/"))):
-            found.entries["header"] = f"{ZARR_JSON} of {address} is missing. Restore it, or run again"
-        return None
-    try:
-        attributes = group_attributes(raw)
-        if attributes:
-            return _KINDS[attributes["format"]]
-    except (ValueError, KeyError, TypeError):
-        found.entries["header"] = f"{address} is no store of dlcca, or its header is damaged: restore it, or run again"
-    return None
+class _Look:
+    """A look at one store, or at a group in it that is a store of its own: its files, and what was found so far."""
 
+    def __init__(self, address: str, names: list[str], found: Findings) -> None:
+        self.address, self.names, self.files, self.found = address, names, files_at(address), found
+        self.known: dict[str, str | None] = {}  # arrays that a header or a stage knows, with their checksums
+        self._there = set(names)
+        self._grids: dict[str, tuple[list[int], list[int]]] = {}
 
-def _header(address: str, kind: _Kind | None, found: Findings, known: dict[str, str | None]) -> dict[str, Any]:
-    """The header of a finished store, after a look at its results; empty if there is none that can be read."""
-    if kind is None:
-        return {}
-    try:
-        header = open_sealed(address, kind.form)[1]
-        found.entries |= kind.damages(address)
-    except StoreFileError as error:
-        found.entries["header"] = str(error)
-        return {}
-    known |= dict.fromkeys(header.get("manifest", {})) | header["metadata"]
-    return header
+    def whole(self) -> Findings:
+        kind = self._kind()
+        self.found.finished = kind is not None
+        header = self._header(kind) if kind is not None else {}
+        self._look_at_chunks(header.get("metadata", {}))
+        self._look_at_stages(kind, header)
+        self._look_at_groups()
+        for inner in ("model", comparison.GROUP):
+            self._look_at_inner(inner)
+        self.found.entries |= event_log.damages(self.address, expected=bool(header.get("log")))
+        self._look_at_the_rest()
+        return self.found
 
+    def missing(self, array: str, first: int = 0, rows: int | None = None) -> dict[str, str]:
+        """What is wrong with some rows of an array, by chunk; an array whose zarr.json is damaged is passed over.
 
-def _look_at_stages(
-    address: str,
-    kind: _Kind | None,
-    header: Mapping[str, Any],
-    found: Findings,
-    known: dict[str, str | None],
-    chunks: _Chunks,
-) -> None:
-    """Every stage that was begun; of a finished store, all its stages must be there and whole."""
-    is_views = files_at(address).get("stages/drafts/stage.json") is not None or (
-        kind is not None and kind.form is views.FORM
-    )
-    expected = kind.stages(header) if kind is not None and header else []
-    for name in (*pipeline.on_disk(), *(ingest.ON_DISK if is_views else ()), "transform"):
+        All chunks were written, those of zeros too, so that none may be missing.
+        """
         try:
-            content = known_stage(address, name)
+            shape, chunk = self._grid(array)
+        except (ValueError, KeyError, TypeError):
+            return {}
+        rows = (shape[0] if shape else 1) if rows is None else rows
+        if not rows or 0 in shape:
+            return {}
+        counts = [range(-(-n // c)) for n, c in zip(shape, chunk, strict=True)]
+        if shape:
+            counts[0] = range(first // chunk[0], -(-(first + rows) // chunk[0]))
+        places = ("/".join((array, "c", *map(str, at))) for at in itertools.product(*counts))
+        return {place: f"{place} of {self.address} is missing" for place in places if place not in self._there}
+
+    def _grid(self, array: str) -> tuple[list[int], list[int]]:
+        """Shape, and shape of a chunk."""
+        if array not in self._grids:
+            node = json.loads(self.files.get(f"{array}/{ZARR_JSON}") or b"")
+            self._grids[array] = node["shape"], node["chunk_grid"]["configuration"]["chunk_shape"]
+        return self._grids[array]
+
+    def _kind(self) -> _Kind | None:
+        """What the store is by its header; None if it is not finished, or damaged, which is then noted."""
+        raw, entries = self.files.get(ZARR_JSON), self.found.entries
+        if raw is None:
+            if any(n.endswith(f"/{ZARR_JSON}") for n in self.names if not n.startswith(("recordings/", "log/"))):
+                entries["header"] = f"{ZARR_JSON} of {self.address} is missing. Restore it, or run again"
+            return None
+        try:
+            attributes = group_attributes(raw)
+            return _KINDS[attributes["format"]] if attributes else None
+        except (ValueError, KeyError, TypeError):
+            entries["header"] = (
+                f"{self.address} is no store of dlcca, or its header is damaged: restore it, or run again"
+            )
+            return None
+
+    def _header(self, kind: _Kind) -> dict[str, Any]:
+        """The header of a finished store, after a look at its results; empty if it cannot be read."""
+        try:
+            header = open_sealed(self.address, kind.form)[1]
+            self.found.entries |= kind.damages(self.address)
+        except StoreFileError as error:
+            self.found.entries["header"] = str(error)
+            return {}
+        self.known |= dict.fromkeys(header.get("manifest", {})) | header["metadata"]
+        return header
+
+    def _look_at_stages(self, kind: _Kind | None, header: Mapping[str, Any]) -> None:
+        """Every stage that was begun; of a finished store, all its stages must be there and whole."""
+        is_views = self.files.get("stages/drafts/stage.json") is not None or (kind and kind.form is views.FORM)
+        expected, whole = kind.stages(header) if kind and header else [], kind is not None
+        gone, entries = ingest.gone(whole), self.found.entries
+        for name in (*pipeline.on_disk(), *(ingest.ON_DISK if is_views else ()), "transform"):
+            try:
+                content = known_stage(self.address, name)
+            except DamagedBlock as error:
+                entries[f"stage {name}"] = str(error)
+                continue
+            if content is None:
+                if name in expected:
+                    entries[f"stage {name}"] = f"stage.json of stage {name!r} in {self.address} is missing"
+                continue
+            stage = Blocks(self.address, name, content["fingerprint"], content["n_blocks"])
+            problems = stage.check(whole=whole, gone=gone) or list(self._missing_chunks(stage, gone).values())
+            problems += input_integrity.damages(stage, whole=whole)
+            entries |= {f"stage {name}, {i}": problem for i, problem in enumerate(problems)}
+            if not problems:
+                entries[f"stage {name}"] = None
+            self.known |= {stage.path(array): made for array, made in content["arrays"].items()}
+
+    def _missing_chunks(self, stage: Blocks, gone: Callable[[str], bool]) -> dict[str, str]:
+        """The chunks that finished blocks have written and that are not there: Zarr reads them as zeros."""
+        missing = dict[str, str]()
+        for block in sorted(set(range(stage.n_blocks)).difference(stage.missing())):
+            for array, part in stage.parts(block).items():
+                if not gone(array):
+                    missing |= self.missing(stage.path(array), part["first"], part["rows"])
+        return missing
+
+    def _look_at_chunks(self, arrays: Iterable[str]) -> None:
+        """All chunks of arrays with which nothing else is wrong."""
+        for array in arrays:
+            missing = self.missing(array) if self.found.entries.get(array) is None else {}
+            if missing:
+                self.found.entries[array] = next(iter(missing.values()))
+
+    def _look_at_groups(self) -> None:
+        """Groups between the root and the arrays say nothing but that they are groups; and none of them is missing."""
+        for name in self.names:
+            place = name.removesuffix(f"/{ZARR_JSON}")
+            if place == name or place in self.known or place.split("/")[0] in INNER:
+                continue
+            if not _is_plain(self.files.get(name) or b""):
+                self.found.entries[name] = f"{name} of {self.address} is damaged"
+        for parent in {str(parent) for array in self.known for parent in PurePosixPath(array).parents} - {"."}:
+            if f"{parent}/{ZARR_JSON}" not in self._there:
+                self.found.entries[f"{parent}/{ZARR_JSON}"] = f"{parent}/{ZARR_JSON} of {self.address} is missing"
+
+    def _look_at_inner(self, inner: str) -> None:
+        """The groups of a model or a comparison within a run; its arrays are looked at with the run."""
+        place, form = f"{self.address.rstrip('/')}/{inner}", model_store.FORM if inner == "model" else comparison.FORM
+        within = [name.removeprefix(f"{inner}/") for name in self.names if name.startswith(f"{inner}/")]
+        if not within or files_at(place).get(ZARR_JSON) == group_json({}):  # not there, or not finished
+            return
+        below = _Look(place, within, Findings())
+        try:
+            below.known = open_sealed(place, form)[1].get("metadata", {})
+        except StoreFileError as error:
+            self.found.entries[inner] = str(error)
+            return
+        below._look_at_groups()
+        if self.found.entries.get(inner) is None:
+            below._look_at_chunks(below.known)
+        self.found.entries |= {f"{inner}/{name}": problem for name, problem in below.found.entries.items()}
+
+    def _look_at_the_rest(self) -> None:
+        """Rows that the user gave, locks that were left, and the attempt of a run that was begun again."""
+        entries = self.found.entries
+        try:
+            current_attempt(self.address, "scan")
         except DamagedBlock as error:
-            found.entries[f"stage {name}"] = str(error)
-            continue
-        if content is None:
-            if name in expected:
-                found.entries[f"stage {name}"] = f"stage.json of stage {name!r} in {address} is missing"
-            continue
-        stage = Blocks(address, name, content["fingerprint"], content["n_blocks"])
-        gone = ingest.gone(kind is not None)
-        problems = stage.check(whole=kind is not None, gone=gone)
-        problems = problems or list(_missing_chunks(stage, chunks, gone).values())
-        problems += input_integrity.damages(stage, whole=kind is not None)
-        found.entries |= {f"stage {name}, {i}": problem for i, problem in enumerate(problems)}
-        if not problems:
-            found.entries[f"stage {name}"] = None
-        known |= {stage.path(array): made for array, made in content["arrays"].items()}
-
-
-def _missing_chunks(stage: Blocks, chunks: _Chunks, gone: Callable[[str], bool]) -> dict[str, str]:
-    """The chunks that finished blocks have written and that are not there: Zarr reads them as zeros."""
-    unfinished, missing = set(stage.missing()), dict[str, str]()
-    for block in (block for block in range(stage.n_blocks) if block not in unfinished):
-        for array, part in stage.parts(block).items():
-            if not gone(array):
-                missing |= chunks.missing(stage.path(array), part["first"], part["rows"])
-    return missing
-
-
-def _look_at_chunks(chunks: _Chunks, arrays: Iterable[str], found: Findings) -> None:
-    """All chunks of arrays with which nothing else is wrong."""
-    for array in arrays:
-        missing = chunks.missing(array) if found.entries.get(array) is None else {}
-        if missing:
-            found.entries[array] = next(iter(missing.values()))
-
-
-def _look_at_groups(address: str, names: list[str], found: Findings, known: Mapping[str, str | None]) -> None:
-    """Groups between the root and the arrays say nothing but that they are groups; and none of them is missing."""
-    files, there = files_at(address), set(names)
-    for name in names:
-        place = name.removesuffix(f"/{ZARR_JSON}")
-        if place == name or place in known or place.split("/")[0] in INNER:
-            continue
-        if not _is_plain(files.get(name) or b""):
-            found.entries[name] = f"{name} of {address} is damaged"
-    for parent in {parent for array in known for parent in _parents(array)}:
-        if f"{parent}/{ZARR_JSON}" not in there:
-            found.entries[f"{parent}/{ZARR_JSON}"] = f"{parent}/{ZARR_JSON} of {address} is missing"
-
-
-def _look_at_inner(address: str, inner: str, names: list[str], found: Findings) -> None:
-    """The groups of a model or a comparison within a run; its arrays are looked at with the run."""
-    place, form = f"{address.rstrip('/')}/{inner}", model_store.FORM if inner == "model" else comparison.FORM
-    within = [name.removeprefix(f"{inner}/") for name in names if name.startswith(f"{inner}/")]
-    raw = files_at(place).get(ZARR_JSON)
-    if not within or raw == group_json({}):  # not there, or not finished
-        return
-    try:
-        known = open_sealed(place, form)[1].get("metadata", {})
-    except StoreFileError as error:
-        found.entries[inner] = str(error)
-        return
-    below, chunks = Findings(), _Chunks(place, within)
-    _look_at_groups(place, within, below, known)
-    if found.entries.get(inner) is None:
-        _look_at_chunks(chunks, known, below)
-    found.entries |= {f"{inner}/{name}": problem for name, problem in below.entries.items()}
+            entries[ATTEMPT] = str(error)
+        for name in self.names:
+            if name.startswith(f"{given_rows.FOLDER}/") and not _is_given(self.files.get(name) or b"", name):
+                entries[name] = f"{name} of {self.address} is damaged"
+        for number in lock.numbers(self.address):
+            if lock.read_owner(self.address, number).process is None:
+                name = lock.name_of(number)
+                entries[name] = f"the lock {name} of {self.address} is damaged; if nobody uses the store, remove it"
 
 
 def _is_plain(raw: bytes) -> bool:
@@ -252,26 +251,6 @@ def _is_plain(raw: bytes) -> bool:
         return json.loads(raw)["node_type"] == "array"
     except (ValueError, KeyError, TypeError):
         return False
-
-
-def _parents(array: str) -> list[str]:
-    parts = array.split("/")
-    return ["/".join(parts[:i]) for i in range(1, len(parts))]
-
-
-def _look_at_the_rest(address: str, names: list[str], found: Findings) -> None:
-    """Rows that the user gave, locks that were left, and the attempt of a run that was begun again."""
-    try:
-        current_attempt(address, "scan")
-    except DamagedBlock as error:
-        found.entries[ATTEMPT] = str(error)
-    for name in names:
-        if name.startswith(f"{given_rows.FOLDER}/") and not _is_given(files_at(address).get(name) or b"", name):
-            found.entries[name] = f"{name} of {address} is damaged"
-    for number in lock.numbers(address):
-        if lock.read_owner(address, number).process is None:
-            name = lock.name_of(number)
-            found.entries[name] = f"the lock {name} of {address} is damaged; if nobody uses the store, remove it"
 
 
 def _is_given(content: bytes, name: str) -> bool:

@@ -1,57 +1,52 @@
 """The arithmetic of a plan, against what it means."""
 
-from dataclasses import replace
-
 import pytest
 
-from dlcca.engine.planning import TASK_S, Rates, Sizes, StageRate, refuse_too_large
+from dlcca.engine.planning import TASK_S, Rates, StageRate, refuse_too_large
 from dlcca.errors import SettingsError
-from dlcca.fitting.planning import plan_of as plan
+from dlcca.fitting.job import Job
+from dlcca.fitting.planning import PlannedSource, plan
+from dlcca.settings.auto import choose
+from dlcca.settings.fit import Settings
 
-#: Two views of 64 channels, nearest neighbours, sparse alternating kernels.
-SIZES = Sizes(
-    n=1_000_000,
-    rows=62_500,
-    chunk_rows=62_500,
-    dims=(64, 64),
-    itemsize=4,
-    m=2000,
-    k=64,
-    r=16,
-    q=5,
-    candidates=20_000,
-    sought=64,
-    subset=0,
-    sought_by="products",
-    links=32,
-    links_by="products",
-    landmark_groups=1,
-    shard_tasks=0,
-    merged_tasks=0,
-    kept=32,
-    per_view=True,
-    has_readout=False,
-    used_views=(0, 1),
-    metric_landmarks=256,
-    solver="gram",
-    gram_groups=8,
-    gram_pairs=3,
-    bandwidth_passes=2,
-    unit_passes=0,
-    reach_rows=16_384,
-)
-DENSE = replace(
-    SIZES, sought=0, links=0, kept=0, per_view=False, used_views=(0,), gram_pairs=1, k=8, m=500, candidates=0
-)
+#: Nearest neighbours, sparse alternating kernels.
+SPARSE = {
+    "neighborhoods": "knn",
+    "n_neighbors": 64,
+    "neighbor_rows": "all",
+    "neighbor_index": "exact",
+    "landmarks": 2000,
+    "landmark_rule": "kmeans++",
+    "metric": "cca",
+    "rank": 16,
+    "fusion": "alternating",
+    "kernel": "sparse",
+    "n_links": 32,
+    "bandwidth": "median",
+    "solver": "gram",
+    "coordinates": "diffusion",
+    "n_components": 5,
+}
+#: Windows of time, a dense kernel of one view.
+DENSE = {"neighborhoods": "time", "window": 8, "landmarks": 500, "landmark_rule": "even", "fusion": "view"}
+DENSE["kernel"] = "dense"
+N = 1_000_000
+
+
+def job_of(n=N, rows=62_500, chunk_rows=62_500, dims=(64, 64), **options):
+    """A job of views that are not there."""
+    settings = choose(Settings.from_options(**{**SPARSE, **options}), n, len(dims), dims).settings
+    sources = (PlannedSource(f"view {v}", "nowhere", shape=(n, d), chunks=(chunk_rows, d)) for v, d in enumerate(dims))
+    return Job("nowhere/run.zarr", tuple(sources), settings, 0, n, dims, "float32", rows, "")
 
 
 def stage(made, name):
     return next(stage for stage in made.stages if stage.name == name)
 
 
-@pytest.mark.parametrize("sizes", [SIZES, DENSE], ids=["sparse", "dense"])
-def test_what_is_done_for_each_sample_grows_with_the_samples_and_memory_does_not(sizes):
-    once, ten = (plan(replace(sizes, n=n), 2) for n in (10**6, 10**7))
+@pytest.mark.parametrize("options", [SPARSE, DENSE], ids=["sparse", "dense"])
+def test_what_is_done_for_each_sample_grows_with_the_samples_and_memory_does_not(options):
+    once, ten = (plan(job_of(n, **options), 2) for n in (10**6, 10**7))
     for name in ("scan", "coordinates", "bandwidth"):
         assert stage(ten, name).reads == pytest.approx(10 * stage(once, name).reads)
         assert stage(ten, name).tasks == 10 * stage(once, name).tasks
@@ -62,23 +57,24 @@ def test_what_is_done_for_each_sample_grows_with_the_samples_and_memory_does_not
 
 def test_the_operations_of_the_nearest_landmarks_are_those_of_the_products():
     of_all_pairs = 2 * 10**6 * 2000 * 128
-    assert stage(plan(SIZES, 2), "near").products == 2 * of_all_pairs  # of the channels, and along the links' axes
-    assert stage(plan(replace(SIZES, links=0), 2), "near").products == of_all_pairs
+    assert stage(plan(job_of(), 2), "near").products == 2 * of_all_pairs  # of the channels, and along the links' axes
+    assert stage(plan(job_of(fusion="view"), 2), "near").products == of_all_pairs
 
 
 def test_blocks_that_share_chunks_read_them_more_than_once():
-    shared = plan(replace(SIZES, rows=50_000), 2)
-    assert stage(shared, "scan").reads > 1.5 * stage(plan(SIZES, 2), "scan").reads
+    shared = plan(job_of(rows=50_000), 2)
+    assert stage(shared, "scan").reads > 1.5 * stage(plan(job_of(), 2), "scan").reads
 
 
 def test_tasks_share_the_workers_and_a_last_round_may_be_for_few_of_them():
     rates = Rates({"scan": StageRate(task_factor=1 / TASK_S, factor=0.0)})
-    seconds = [plan(SIZES, workers, rates).seconds_of(stage(plan(SIZES, 1), "scan")) for workers in (1, 3, 16, 100)]
+    scan = stage(plan(job_of(), 1), "scan")
+    seconds = [plan(job_of(), workers, rates).seconds_of(scan) for workers in (1, 3, 16, 100)]
     assert seconds == pytest.approx([16, 6, 1, 1])
 
 
 def test_a_rate_corrects_time_and_memory():
-    scan = stage(plan(SIZES, 1), "scan")
+    scan = stage(plan(job_of(), 1), "scan")
     rates = Rates(
         {
             "scan": StageRate(
@@ -91,27 +87,27 @@ def test_a_rate_corrects_time_and_memory():
             )
         }
     )
-    made = plan(SIZES, 4, rates)
+    made = plan(job_of(), 4, rates)
     assert made.seconds_of(scan) == pytest.approx(5 + 16 * 0.1 + 4 * (2 * TASK_S + 3 * scan.work_s / 16))
     assert made.memory_of(scan) == pytest.approx(1e8 + scan.memory - 1e6)
 
 
 def test_all_processes_together_are_the_client_and_the_workers_busy_or_at_rest():
     rates = Rates({name: StageRate(rest_bytes=1e8) for name in ("scan", "spectrum")}, client_bytes=5e7)
-    made = plan(SIZES, 4, rates)
+    made = plan(job_of(), 4, rates)
     assert made.memory_in_all >= 5e7 + made.memory_of(stage(made, "spectrum")) + 3e8
-    assert made.memory_in_all <= 5e7 + 16 * SIZES.n + 4 * made.memory_per_worker
+    assert made.memory_in_all <= 5e7 + 16 * N + 4 * made.memory_per_worker
 
 
 def test_a_stage_that_only_the_measurement_knows_is_taken_as_it_was():
     rates = Rates({"polish": StageRate(tasks=3, task_factor=1 / TASK_S), "pass": StageRate(tasks=2, per_block=True)})
-    made = plan(SIZES, 1, rates)
+    made = plan(job_of(), 1, rates)
     assert (stage(made, "polish").tasks, made.seconds_of(stage(made, "polish"))) == (3, pytest.approx(3.0))
-    assert stage(made, "pass").tasks == SIZES.n_blocks
+    assert stage(made, "pass").tasks == job_of().n_blocks
 
 
 def test_passes_that_the_data_decides_are_planned_as_they_were_met():
-    lanczos = replace(SIZES, solver="lanczos")
+    lanczos = job_of(solver="lanczos")
     guessed = stage(plan(lanczos, 1), "spectrum")
     measured = stage(plan(lanczos, 1, Rates({"spectrum": StageRate(repeats=0.5)})), "spectrum")
     assert measured.tasks == guessed.tasks / 2
@@ -121,21 +117,21 @@ def test_passes_that_the_data_decides_are_planned_as_they_were_met():
 
 
 def test_a_block_takes_fewer_than_twenty_tasks_and_a_wave_is_bounded():
-    large = plan(replace(SIZES, n=10**8, rows=65_536, chunk_rows=32_768), 100)
+    large = plan(job_of(n=10**8, rows=65_536, chunk_rows=32_768), 100)
     assert large.tasks_per_block < 20
     assert large.largest_wave < 10**5
     assert large.tasks > large.largest_wave
 
 
 @pytest.mark.parametrize(
-    ("sizes", "worst", "advice"),
+    ("job", "worst", "advice"),
     [
-        (replace(SIZES, m=20_000), "spectrum", r"\[landmarks\] count \(fewer\)"),
-        (replace(DENSE, rows=10**6, chunk_rows=10**6, dims=(4000, 4000)), "scan", "smaller chunks"),
+        (job_of(landmarks=20_000), "spectrum", r"\[landmarks\] count \(fewer\)"),
+        (job_of(rows=10**6, chunk_rows=10**6, dims=(4000, 4000), **DENSE), "scan", "smaller chunks"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_the_stage_and_the_setting(sizes, worst, advice):
-    made = plan(sizes, 2)
+def test_what_does_not_fit_is_refused_with_the_stage_and_the_setting(job, worst, advice):
+    made = plan(job, 2)
     with pytest.raises(SettingsError, match=rf"'{worst}' needs .* GiB .* worker has 1\.00\. Change .*{advice}"):
         refuse_too_large(made, 2**30)
     refuse_too_large(made, made.memory_per_worker)

@@ -10,7 +10,7 @@ import pytest
 
 from dlcca.engine.planning import Rates, StageRate
 from dlcca.errors import SettingsError, StorageError
-from dlcca.fitting import calibration, pipeline, planning, runner
+from dlcca.fitting import bandwidth, calibration, gram, landmarks, pipeline, planning, runner
 from dlcca.fitting import rates as rate_file
 from dlcca.fitting.calibration import measured_run
 from dlcca.storage.files import files_at
@@ -79,11 +79,11 @@ def test_calibration_looks_at_the_first_rows_alone_and_leaves_nothing_behind(job
 
 def test_calibration_meets_few_large_and_many_small_blocks(job, monkeypatch):
     met = []
-    monkeypatch.setattr(calibration, "fitted", lambda trials, count: met.extend(trials) or {})
+    monkeypatch.setattr(calibration, "fitted", lambda trials: met.extend(trials) or {})
     monkeypatch.setattr(calibration, "measured_run", lambda job, client=None: {})
     calibration.calibrate(job, nullcontext, workers=2)
-    assert [(trial.sizes.n, trial.sizes.rows, trial.sizes.n_blocks) for trial in met] == [(150, 75, 2), (150, 10, 15)]
-    assert {trial.sizes.m for trial in met} == {45}
+    assert [(trial.job.n, trial.job.rows, trial.job.n_blocks) for trial in met] == [(150, 75, 2), (150, 10, 15)]
+    assert {landmarks.count(trial.job) for trial in met} == {45}
 
 
 def test_what_asks_for_more_rows_than_there_are_is_cut_down(job):
@@ -181,14 +181,15 @@ def test_the_sizes_of_another_length_are_those_of_a_job_of_that_length(tmp_path)
     short = small_job(tmp_path / "short", recordings(2, 2000), 250, block_rows=1024, **TIME)
     long = small_job(tmp_path / "long", recordings(2, 6000), 250, block_rows=1024, **TIME)
     planned = planning.at_scale(short, 6000, 2)
-    assert planned.sizes.m == planning.sizes_of(long).m
-    assert planned.sizes.n == 6000
-    assert planned.sizes.rows % 250 == 0
+    assert landmarks.count(planned.job) == landmarks.count(long)
+    assert planned.job.n == 6000
+    assert planned.job.rows % 250 == 0
 
 
 def test_what_is_auto_is_chosen_anew_for_another_length(job):
     asked = job.settings.with_options(landmarks="auto")
-    assert planning.at_scale(job, 10**6, 2, asked=asked).sizes.m > planning.at_scale(job, 10**6, 2).sizes.m
+    chosen, same = planning.at_scale(job, 10**6, 2, asked=asked), planning.at_scale(job, 10**6, 2)
+    assert landmarks.count(chosen.job) > landmarks.count(same.job)
 
 
 def test_the_record_of_a_block_has_its_cost(job):
@@ -207,12 +208,12 @@ def test_the_record_of_a_block_has_its_cost(job):
 def test_the_passes_for_the_bandwidth_are_in_its_cost(job):
     pipeline.run(job)
     costs = runner.costs(job.address)
-    assert costs["bandwidth"]["tasks"] == planning.sizes_of(job).bandwidth_passes * job.n_blocks
+    assert costs["bandwidth"]["tasks"] == bandwidth.BANDWIDTH.plan(job).tasks
     assert costs["bandwidth"]["seconds"] > 0
 
 
 def test_the_passes_of_lanczos_are_in_the_cost_of_the_spectrum(tmp_path):
     job = small_job(tmp_path, recordings(2), 7, **KNN, solver="lanczos")
     found = measured_run(job)
-    assert found["spectrum"].tasks > 2 * planning.sizes_of(job).gram_groups
+    assert found["spectrum"].tasks > 2 * len(gram.groups(job))
     assert "lanczos" not in found

@@ -1,27 +1,29 @@
 """Rates from measurements that were made up from known rates."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlcca.engine.planning import TASK_S, Rates, StageRate
 from dlcca.fitting.pipeline import costs as counted_stages
-from dlcca.fitting.planning import plan_of as plan
+from dlcca.fitting.planning import plan
 from dlcca.fitting.rates import Measured, Trial, fitted, fixed_and_growing
-from tests.engine.test_planning import SIZES
+from tests.engine.test_planning import job_of
 from tests.numerics.cases import quick
 
-FEW = replace(SIZES, n=10_000, rows=5000, chunk_rows=5000, candidates=10_000, gram_groups=2)
-MANY = replace(FEW, rows=625, chunk_rows=625, gram_groups=8)
+FEW, MANY = (job_of(10_000, rows=rows, chunk_rows=rows) for rows in (5000, 625))
+LARGE = job_of()
 COSTS = st.floats(0.001, 10)
 
 
-def measured(sizes, rate, name, workers=2):
+def trial_of(job, **stages):
+    return Trial(job, 2, counted_stages(job), stages)
+
+
+def measured(job, rate, name, workers=2):
     """What a stage takes if a rate is exactly right."""
-    stage = next(s for s in counted_stages(sizes) if s.name == name)
-    made = plan(sizes, workers, Rates({name: rate}))
+    stage = next(s for s in counted_stages(job) if s.name == name)
+    made = plan(job, workers, Rates({name: rate}))
     task = rate.task_factor * stage.task_s + rate.factor * stage.work_s / stage.tasks
     return Measured(
         stage.tasks, stage.tasks * task, made.seconds_of(stage), rate.rest_bytes, rate.rest_bytes + stage.memory
@@ -36,10 +38,10 @@ def test_the_cost_of_a_task_and_that_of_its_rows_are_told_apart(name, fixed, fac
     few = next(s for s in counted_stages(FEW) if s.name == name)
     task_factor = fixed * factor * few.work_s / few.tasks / few.task_s
     rate = StageRate(task_factor=task_factor, factor=factor, client_s=client_s, client_task_s=0.01, rest_bytes=1e8)
-    trials = [Trial(sizes, 2, {name: measured(sizes, rate, name)}) for sizes in (FEW, MANY)]
-    found = Rates(fitted(trials, counted_stages))
-    planned, true = (plan(SIZES, 2, rates) for rates in (found, Rates({name: rate})))
-    stage = next(s for s in counted_stages(SIZES) if s.name == name)
+    trials = [trial_of(job, **{name: measured(job, rate, name)}) for job in (FEW, MANY)]
+    found = Rates(fitted(trials))
+    planned, true = (plan(LARGE, 2, rates) for rates in (found, Rates({name: rate})))
+    stage = next(s for s in counted_stages(LARGE) if s.name == name)
     assert planned.seconds_of(stage) == pytest.approx(true.seconds_of(stage), rel=1e-3)
     assert planned.memory_of(stage) == pytest.approx(1e8 + stage.memory)
 
@@ -47,37 +49,34 @@ def test_the_cost_of_a_task_and_that_of_its_rows_are_told_apart(name, fixed, fac
 @pytest.mark.parametrize("name", ["metric", "spectrum", "landmarks"])
 def test_what_depends_on_landmarks_alone_is_taken_as_measured(name):
     rate = StageRate(task_factor=0.0, factor=2.0, client_s=0.5, rest_bytes=1e8)
-    trials = [Trial(sizes, 2, {name: measured(sizes, rate, name)}) for sizes in (FEW, MANY)]
+    trials = [trial_of(job, **{name: measured(job, rate, name)}) for job in (FEW, MANY)]
     stage = next(s for s in counted_stages(FEW) if s.name == name)
-    assert plan(FEW, 2, Rates(fitted(trials, counted_stages))).seconds_of(stage) == pytest.approx(
+    assert plan(FEW, 2, Rates(fitted(trials))).seconds_of(stage) == pytest.approx(
         trials[0].stages[name].wall_s, rel=0.1
     )
 
 
 def test_more_tasks_than_are_counted_are_planned_in_the_same_proportion():
-    lanczos = [replace(sizes, solver="lanczos") for sizes in (FEW, MANY)]
-    counted = [next(s for s in counted_stages(sizes) if s.name == "spectrum").tasks for sizes in lanczos]
+    lanczos = [job_of(10_000, rows=rows, chunk_rows=rows, solver="lanczos") for rows in (5000, 625)]
+    counted = [next(s for s in counted_stages(job) if s.name == "spectrum").tasks for job in lanczos]
     met = [Measured(3 * tasks, tasks * 0.3, tasks * 0.2) for tasks in counted]
-    rates = fitted([Trial(sizes, 2, {"spectrum": m}) for sizes, m in zip(lanczos, met, strict=True)], counted_stages)
+    rates = fitted([trial_of(job, spectrum=m) for job, m in zip(lanczos, met, strict=True)])
     assert rates["spectrum"].repeats == 3
 
 
 def test_a_stage_that_is_not_counted_keeps_its_tasks():
-    def trial(sizes):
-        return Trial(
-            sizes, 2, {"polish": Measured(3, 0.3, 0.5), "pass": Measured(sizes.n_blocks, sizes.n_blocks * 0.1, 0.4)}
-        )
+    def trial(job):
+        every = Measured(job.n_blocks, job.n_blocks * 0.1, 0.4)
+        return trial_of(job, **{"polish": Measured(3, 0.3, 0.5), "pass": every})
 
-    rates = fitted([trial(FEW), trial(MANY)], counted_stages)
+    rates = fitted([trial(FEW), trial(MANY)])
     assert (rates["polish"].tasks, rates["polish"].per_block) == (3, False)
     assert rates["polish"].task_factor == pytest.approx(0.1 / TASK_S)
     assert rates["pass"].per_block
 
 
 def test_unknown_memory_leaves_the_guess():
-    rate = fitted(
-        [Trial(sizes, 2, {"scan": Measured(sizes.n_blocks, 1.0, 1.0)}) for sizes in (FEW, MANY)], counted_stages
-    )["scan"]
+    rate = fitted([trial_of(job, scan=Measured(job.n_blocks, 1.0, 1.0)) for job in (FEW, MANY)])["scan"]
     assert (rate.rest_bytes, rate.extra_bytes) == (StageRate().rest_bytes, 0)
 
 
@@ -95,17 +94,17 @@ def test_a_growth_that_is_lost_in_the_noise_stays_as_expected():
 def test_the_first_task_of_a_worker_is_told_apart_from_the_later_ones():
     """Each worker opens something for 0.5 s; then a task takes 10 ms and 2 µs for each of its rows."""
 
-    def met(sizes):
-        task = 0.01 + 2e-6 * sizes.rows
-        each = [task + 0.5 * (block < 2) for block in range(sizes.n_blocks)]
-        wall = 0.5 + sizes.n_blocks / 2 * task
-        return Trial(sizes, 2, {"scan": Measured(sizes.n_blocks, sum(each), wall, each=tuple(each))})
+    def met(job):
+        task = 0.01 + 2e-6 * job.rows
+        each = [task + 0.5 * (block < 2) for block in range(job.n_blocks)]
+        wall = 0.5 + job.n_blocks / 2 * task
+        return trial_of(job, scan=Measured(job.n_blocks, sum(each), wall, each=tuple(each)))
 
-    rate = fitted([met(FEW), met(MANY)], counted_stages)["scan"]
+    rate = fitted([met(FEW), met(MANY)])["scan"]
     assert rate.opening_s == pytest.approx(0.5)
-    stage = next(s for s in counted_stages(SIZES) if s.name == "scan")
-    truth = 0.5 + -(-stage.tasks // 2) * (0.01 + 2e-6 * SIZES.rows)
-    assert plan(SIZES, 2, Rates({"scan": rate})).seconds_of(stage) == pytest.approx(truth, rel=0.05)
+    stage = next(s for s in counted_stages(LARGE) if s.name == "scan")
+    truth = 0.5 + -(-stage.tasks // 2) * (0.01 + 2e-6 * LARGE.rows)
+    assert plan(LARGE, 2, Rates({"scan": rate})).seconds_of(stage) == pytest.approx(truth, rel=0.05)
 
 
 def test_no_part_is_below_zero_however_the_measurements_lie():
