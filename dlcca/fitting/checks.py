@@ -30,7 +30,7 @@ from dlcca.views import Views
 #: Rows whose coordinates are checked, at most, from all blocks.
 MANY_ROWS = 1 << 16
 #: Entries of `Checks` that are arrays.
-ARRAYS = ("half_r2", "half_r2_more", "carriers", "again")
+ARRAYS = ("half_r2", "half_r2_more", "carriers", "again", "linear")
 #: Splits of some rows into halves, to see what is reproduced, and landmarks of a half: a tenth of a small run.
 SPLITS, LANDMARKS_OF_HALF = 1, 200
 

@@ -69,6 +69,15 @@ def sparse_rows(W: NDArray, links: NDArray, m: int) -> sp.csr_array:
     return sp.csr_array((W.ravel(), links.ravel(), np.arange(0, n * s + 1, s)), shape=(n, m))
 
 
+def row_shares(W: Kernel) -> Kernel:
+    """Kernel rows (n, m), dense or sparse, divided by their sums; the dtype is kept."""
+    total = np.asarray(W.sum(axis=1, dtype=np.float64))
+    if not sp.issparse(W):
+        return np.asarray(W / total[:, None], W.dtype)
+    shares = (W.data / np.repeat(total, np.diff(W.indptr))).astype(W.dtype)
+    return sp.csr_array((shares, W.indices, W.indptr), shape=W.shape)
+
+
 def extend(W: Kernel, weights: NDArray, values: NDArray) -> NDArray[np.float64]:
     r"""Average of the landmarks' values, weighed by the kernel row and the landmarks' weights.
 

@@ -56,7 +56,7 @@ def render(
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     folder = Path(__file__).parent
     leads = (sentences.explained(found), sentences.evidence(found), lead)
-    notes = found.quality.get("notes")  # no reasons to distrust the result
+    notes = [*found.quality.get("notes", []), *sentences.linear_cca(found)]  # no reasons to distrust the result
     return Template((folder / "template.html").read_text(encoding="utf-8")).substitute(
         title=escape(title),
         # The one script that a browser may run: names of channels cannot add another.

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
 from dlcca.report.overview import Overview
+from dlcca.trust.quality import LINEAR_NOTE
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 #: Between groups of three digits; narrow, and without a line break.
@@ -45,6 +46,18 @@ MEANINGS = {
 }
 #: Longer lists of numbers are not shown in the table of measures.
 MOST_NUMBERS = 12
+
+
+def linear_cca(found: Overview) -> list[str]:
+    """That plain linear CCA does not find the same; where it does, a note of the fit says so already."""
+    r2 = found.quality.get("linear_cca_r2")
+    if (
+        r2 is None
+        or found.n_common == 0
+        or any(note.startswith(LINEAR_NOTE) for note in found.quality.get("notes", []))
+    ):
+        return []
+    return [f"Plain linear CCA would not have done: as many of its variates explain R² = {r2:.2f} of the coordinates."]
 
 
 def headline(found: Overview) -> str:

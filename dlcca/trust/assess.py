@@ -11,7 +11,7 @@ from dlcca.numerics.distances import squared_distances
 from dlcca.numerics.kernels import landmarks_seen
 from dlcca.numerics.landmarks import evenly, nearest_distances
 from dlcca.trust.quality import Checks
-from dlcca.trust.scores import at_unit_variance, blocked_folds, variable_score
+from dlcca.trust.scores import at_unit_variance, blocked_folds, variable_scores
 from dlcca.trust.select_coordinates import FEWEST_CARRIERS, carriers, independent
 from dlcca.trust.surrogates import narrowed
 
@@ -51,11 +51,11 @@ def checks_of(model: Model, arrays: list[NDArray], embedding: NDArray, half: Hal
     )
 
 
-def linear_cca_r2(arrays: list[NDArray], embedding: NDArray) -> float | None:
-    """Held-out R² of coordinates (s, q), predicted by nearest neighbours from as many variates of linear CCA.
+def linear_cca_r2(arrays: list[NDArray], embedding: NDArray) -> NDArray | None:
+    """Held-out R² (q,) of coordinates (s, q), predicted by nearest neighbours from as many variates of linear CCA.
 
-    Near 1, plain linear CCA of the whole recording finds the same. None for one view, or where linear CCA is not
-    defined.
+    Where all are near 1, plain linear CCA of the whole recording finds the same. None for one view, or where linear CCA
+    is not defined.
     """
     from dlcca.baselines.cca import linear_cca
 
@@ -67,8 +67,8 @@ def linear_cca_r2(arrays: list[NDArray], embedding: NDArray) -> float | None:
         variates = linear_cca(views, q, ridge=LINEAR_RIDGE).embedding
     except (DataError, SettingsError):
         return None
-    found = variable_score(at_unit_variance(variates), embedding, blocked_folds(len(embedding)))
-    return found if np.isfinite(found) else None
+    found = variable_scores(at_unit_variance(variates), embedding, blocked_folds(len(embedding)))
+    return found if np.isfinite(found).all() else None
 
 
 def _far(model: Model, arrays: list[NDArray]) -> float:

@@ -65,13 +65,18 @@ def variable_score(X: NDArray, z: NDArray, fold: NDArray, *, k: int = NEIGHBORS)
     the variables are constant. Samples are near by their coordinates X (n, d), usually `at_unit_variance`; rows of one
     ``fold`` (n,) are held out together.
     """
+    each = variable_scores(X, z, fold, k=k)
+    return float(each[np.isfinite(each)].mean()) if np.isfinite(each).any() else float("nan")
+
+
+def variable_scores(X: NDArray, z: NDArray, fold: NDArray, *, k: int = NEIGHBORS) -> Floats:
+    """The same of each variable, (p,); NaN of one that is constant."""
     Z = at_unit_variance(np.reshape(z, (len(X), -1)))
-    if not Z.any():
-        return float("nan")
     guess = np.empty_like(Z)
     for held_out, near in _neighbors(X, fold, k):
         guess[held_out] = Z[near].mean(axis=1)
-    return float(1 - ((Z - guess) ** 2).sum() / (Z**2).sum())
+    errors, total = ((Z - guess) ** 2).sum(axis=0), (Z**2).sum(axis=0)
+    return 1 - np.divide(errors, total, out=np.full(len(total), np.nan), where=total > 0)
 
 
 def phase_score(X: NDArray, phase: NDArray, fold: NDArray, *, k: int = NEIGHBORS) -> float:

@@ -169,3 +169,13 @@ def test_coordinates_have_no_variance_beyond_the_rank():
     assert np.isfinite(potential_coordinates(parts, fitted)).all()
     assert np.isfinite(potential_coordinates([parts[0], None], fitted)).all()
     np.testing.assert_allclose(fitted.variances, 0, atol=1e-20)
+
+
+def test_features_in_single_precision_are_those_in_double_precision_to_rounding():
+    rng = np.random.default_rng(0)
+    W, B = rng.random((30, 12)), rng.random((12, 5))
+    B /= B.sum(axis=1, keepdims=True)
+    for kernel in (W, sp.csr_array(W)):
+        single = features(kernel.astype(np.float32), B)
+        assert single.dtype == np.float64  # sums over rows follow
+        np.testing.assert_allclose(single, features(kernel, B), atol=1e-6)

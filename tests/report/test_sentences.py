@@ -5,6 +5,7 @@ import pytest
 
 from dlcca.report import overview, sentences
 from dlcca.report.landmarks import Strength, strengths
+from dlcca.trust.quality import LINEAR_NOTE
 from tests.report.stores import night, stored
 from tests.support.runs import made_up
 
@@ -37,6 +38,19 @@ def test_a_surrogate_test_is_part_of_the_evidence():
     told = sentences.evidence(overview.of_run(made_up(quality=quality)))
     assert told.startswith("Test for a common variable: p = 0.026 (surrogates: the same views shifted in time).")
     assert "p =" not in sentences.evidence(overview.of_run(made_up()))
+
+
+def test_it_is_said_whether_plain_linear_cca_would_have_done():
+    said = LINEAR_NOTE + ": its variates explain ..."
+    for quality, n_common, count in (
+        ({"linear_cca_r2": 0.42}, 1, 1),
+        ({"linear_cca_r2": 0.95, "notes": [said]}, 1, 0),
+        ({"linear_cca_r2": 0.42}, 0, 0),
+        ({}, 1, 0),
+    ):
+        found = overview.of_run(made_up(quality={**made_up().quality, **quality}, n_common=n_common))
+        assert len(sentences.linear_cca(found)) == count
+        assert all("would not have done" in text and "R² = 0.42" in text for text in sentences.linear_cca(found))
 
 
 @pytest.mark.parametrize(
