@@ -148,7 +148,7 @@ class Queue(Elastic):
     account: str | None = setting(WORD)
     """Account that is charged; some queues call it a project."""
     walltime_min: float = setting(number("at least 2 minutes are needed.", least=2), 60)
-    """Time limit of each job. Its workers hand over their data before it, and new jobs replace them."""
+    """Time limit of each job. Its workers move their data to others before it, and new jobs replace them."""
     scratch: str | None = setting(WORD)
     """Folder on the node for data that does not fit in memory; $VARIABLES of the job are allowed."""
     shared: str = setting(WORD, "~/.dlcca")

@@ -165,8 +165,8 @@ def watched(client: Any, recorder: Recorder | None, say: Callable[[str], None]) 
             recorder.note("block given up", **about)
             return
         recorder.note("retry", **about, times=times, at_most=RETRIES)
-        again = f"it is begun again ({times} of at most {RETRIES} times)."
-        report(f"block {block} of {stage!r} failed on {about['worker']} ({about['error']}); {again}")
+        failed_on = f"block {block} of {stage!r} failed on {about['worker']} ({about['error']})"
+        report(f"{failed_on}; retry {times} of at most {RETRIES}.")
 
     def on_any(event: tuple[float, dict[str, Any]]) -> None:
         about = event[1]
@@ -176,7 +176,7 @@ def watched(client: Any, recorder: Recorder | None, say: Callable[[str], None]) 
         recorder.note("worker lost", worker=about.get("worker"), tasks=tasks)
         if tasks:
             recorder.note("retry", worker=about.get("worker"), tasks=tasks)
-            report(f"the worker {about.get('worker')} is gone; {tasks} tasks are begun again elsewhere.")
+            report(f"the worker {about.get('worker')} was lost; {tasks} tasks are retried elsewhere.")
 
     client.subscribe_topic(TOPIC, on_failure)
     client.subscribe_topic("all", on_any)

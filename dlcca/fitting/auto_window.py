@@ -14,7 +14,7 @@ from dlcca.errors import DataError
 from dlcca.fitting.embed import fitted
 from dlcca.fitting.job import Job, Source, make_job, memory_job
 from dlcca.numerics.landmarks import evenly
-from dlcca.numerics.windows import roomy, time_windows
+from dlcca.numerics.windows import has_full_window, time_windows
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings
 from dlcca.trust.components import leading
@@ -71,7 +71,7 @@ def r2_by_window(parts: list[NDArray], segments: NDArray, embed: Embed) -> dict[
     """For each candidate length, R² of the first coordinate predicted from one view, the lowest of all views."""
     found = {}
     for width in CANDIDATES:
-        room = np.flatnonzero(roomy(segments, int(np.ceil(width / LONGEST))))
+        room = np.flatnonzero(has_full_window(segments, int(np.ceil(width / LONGEST))))
         if 2 * len(room) < len(segments) or len(room) < FEWEST_ROWS:
             break
         landmarks = room[evenly(len(room), min(len(room), LANDMARKS))]

@@ -38,10 +38,10 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
         "sizes": (np.abs(E) ** 3).sum(axis=0).tolist(),
         "largest": largest_entries(E).tolist(),
     }
-    stage.write(block, {"raw": (first, E), "nearest": (block * rows_looked_at(job), _nearest(job, block))}, facts)
+    stage.write(block, {"raw": (first, E), "nearest": (block * examined_rows(job), _nearest(job, block))}, facts)
 
 
-def rows_looked_at(job: Job) -> int:
+def examined_rows(job: Job) -> int:
     """Rows of a block from which the coverage radius is measured: the first ones, so that one chunk is read again."""
     of_all_blocks = int(np.clip(REACH_ENTRIES // landmarks.count(job), LEAST_REACH_ROWS, REACH_ROWS))
     return min(job.rows, max(LEAST_LOOKED_AT, of_all_blocks // job.n_blocks))
@@ -56,8 +56,8 @@ def rows_apart(settings: Settings) -> int:
 def _nearest(job: Job, block: int) -> NDArray[np.float64]:
     """Distances (rows, K) to the nearest landmark; NaN in views that are not used and beyond the last row."""
     first, last = job.bounds(block)
-    stop, points = min(last, first + rows_looked_at(job)), distances.model(job).points
-    found = np.full((rows_looked_at(job), job.K), np.nan)
+    stop, points = min(last, first + examined_rows(job)), distances.model(job).points
+    found = np.full((examined_rows(job), job.K), np.nan)
     exclusion = Exclusion(np.arange(first, stop), landmarks.rows(job), rows_apart(job.settings))
     for v in job.fusion.used_views(job.K):
         found[: stop - first, v] = nearest_distances(job.read(v, slice(first, stop)), points[v], exclusion)
@@ -140,7 +140,7 @@ def _raw(job: Job, first: int, last: int) -> NDArray:
 
 
 def _raw_arrays(job: Job) -> Arrays:
-    some = rows_looked_at(job)
+    some = examined_rows(job)
     return {
         "raw": ((job.n, job.q), "float64", job.rows),
         "nearest": ((job.n_blocks * some, job.K), "float64", some),
@@ -151,7 +151,7 @@ def _coordinates_cost(job: Job) -> dict[str, float]:
     n, m, q, s = job.n, landmarks.count(job), job.q, kernel.n_kept(job)
     used, kernels, b = job.fusion.used_views(job.K), len(job.kernels), min(job.rows, job.n)
     # Distances, in double precision, from which the coverage radius is measured.
-    looked_at = float(job.n_blocks * rows_looked_at(job)) * m
+    looked_at = float(job.n_blocks * examined_rows(job)) * m
     held = job.reading_bytes + 2 * distances.dense_tile(job)
     return {
         "selections": float(n) * (5 * s or m) * kernels + 3.0 * looked_at * len(used),

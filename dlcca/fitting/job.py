@@ -97,7 +97,7 @@ class Source:
 
 def rows_with_window(rows: NDArray[np.int64], segments: NDArray, width: int) -> NDArray[np.int64]:
     """Those of some rows that lie in an unbroken stretch long enough for a window of time."""
-    kept = rows[windows.roomy(segments, width)[rows]]
+    kept = rows[windows.has_full_window(segments, width)[rows]]
     if len(kept) < 2:
         longest = int(np.bincount(segments).max())
         raise DataError(
@@ -148,7 +148,7 @@ class Job:
         """The unbroken stretch that each row belongs to, (n,); None if there are no gaps."""
         return None if self.moments is None else self.moments.segments
 
-    def roomy(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def rows_with_full_window(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those of some rows around which there is room for a neighborhood in time."""
         kind, segments = self.options["neighborhoods"], self.segments
         if segments is None or not isinstance(kind, str) or kind != "time":

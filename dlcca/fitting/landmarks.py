@@ -56,7 +56,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     def joint(rows: NDArray) -> NDArray:
         return np.hstack([(job.read(v, rows) - found.means[v]) / found.spreads[v] for v in range(job.K)])
 
-    rows = job.roomy(pick_landmarks(job.n, job.settings, np.random.default_rng(job.seed), joint))
+    rows = job.rows_with_full_window(pick_landmarks(job.n, job.settings, np.random.default_rng(job.seed), joint))
     refuse_few_landmarks(len(rows), job.q)
     stage.write(block, {"rows": (0, rows)}, {"count": len(rows)})
 

@@ -23,7 +23,7 @@ from dlcca.errors import SettingsError
 from dlcca.fitting import indexes, landmarks, links, scan
 from dlcca.fitting.job import Job, check_rows, memory_job, refuse_sizes
 from dlcca.numerics.neighbors import checked_landmarks, recall
-from dlcca.numerics.topk import Nearest, add, near_both_ways
+from dlcca.numerics.topk import Nearest, add, links_and_neighbors
 from dlcca.numerics.windows import time_windows
 from dlcca.settings.fit import Settings
 
@@ -158,7 +158,7 @@ def _in_subset(job: Job, points: Sequence[NDArray], how: str) -> Nearest:
     rows, views, spreads = links.subset_rows(job), subset_views(job), scan.result(job).spreads
     if how == "products":
         found, few = Nearest.none(len(points[0]), links.n_neighbors(job)), links.few_pairs(job)
-        near_both_ways(views, points, spreads, n_links=0, first_row=0, nearest=found, few_pairs=few)
+        links_and_neighbors(views, points, spreads, n_links=0, first_row=0, nearest=found, few_pairs=few)
     else:
         found = indexes.KINDS[how](views, spreads, 0).nearest(points, links.n_neighbors(job))
     return Nearest(found.distances, rows[found.rows])
@@ -287,7 +287,7 @@ def exact_part(job: Job, block: int, some: NDArray[np.int64]) -> Nearest:
     points, spreads = _some_points(job, some), scan.result(job).spreads
     nearest = Nearest.none(len(some), links.n_neighbors(job))
     views = [X.astype(np.float64) for X in job.block(block)]
-    near_both_ways(views, points, spreads, n_links=0, first_row=job.bounds(block)[0], nearest=nearest)
+    links_and_neighbors(views, points, spreads, n_links=0, first_row=job.bounds(block)[0], nearest=nearest)
     return nearest
 
 

@@ -21,7 +21,7 @@ from dlcca.fitting.job import memory_job
 from dlcca.fitting.neighbors import find_neighbors
 from dlcca.model import Model
 from dlcca.numerics.landmarks import cover
-from dlcca.numerics.windows import roomy, time_windows
+from dlcca.numerics.windows import has_full_window, time_windows
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings
 from dlcca.trust.quality import Quality
@@ -65,7 +65,7 @@ def new_landmarks(known: Known, distance: NDArray, read: Any) -> NDArray[np.int6
     """
     outside = np.flatnonzero(np.nan_to_num(distance) > 1)
     if known.window > 1:  # there must be room for the window of a landmark
-        outside = outside[roomy(_segments(known.new_segments, len(distance)), known.window)[outside]]
+        outside = outside[has_full_window(_segments(known.new_segments, len(distance)), known.window)[outside]]
     if len(outside) > MOST_CANDIDATES:
         outside = outside[np.linspace(0, len(outside) - 1, MOST_CANDIDATES).astype(np.int64)]
     if not len(outside):

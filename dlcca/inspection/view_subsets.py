@@ -103,7 +103,7 @@ def who_shares(model: LocalCCA, views: Any) -> Sharing:
     -------
     Sharing, with ``pairs``, ``parts`` (what is common to exactly which views), ``carried`` and ``matrix()``
     """
-    looked = _looked_at(model, views)
+    looked = _examined(model, views)
     arrays, names = looked.arrays, model.model_.names
     pairs = _pairs(looked)
     sets = {S: common.dimensions for S, common in pairs.items() if common.found}
@@ -130,13 +130,13 @@ def who_shares(model: LocalCCA, views: Any) -> Sharing:
 
 def held_by_views(model: LocalCCA, views: Any) -> NDArray[np.float64]:
     """How much of each coordinate of a model each view holds beyond chance, (q, K): ``carried`` of `who_shares`."""
-    looked = _looked_at(model, views)
+    looked = _examined(model, views)
     bases = [basis(A) for A in looked.scores(tuple(range(len(looked.arrays))))]
     return _carried(looked, model, bases)
 
 
 @dataclass(frozen=True)
-class _Looked:
+class _Examined:
     """The views, and the landmarks at which they are looked at."""
 
     arrays: list[NDArray]
@@ -168,7 +168,7 @@ class _Looked:
         return find_neighbors(self.of(S), self.rows, self.settings, self.segments)
 
 
-def _looked_at(model: LocalCCA, views: Any) -> _Looked:
+def _examined(model: LocalCCA, views: Any) -> _Examined:
     """The views in step, and some of the landmarks of the model."""
     aligned, rows, _ = in_step(model, views)
     arrays = checked(aligned).present
@@ -181,10 +181,10 @@ def _looked_at(model: LocalCCA, views: Any) -> _Looked:
     at = np.searchsorted(rows, np.asarray(model.landmarks_))
     some = evenly(len(at), min(len(at), SOME_LANDMARKS))
     segments = getattr(views, "segments", None)
-    return _Looked(arrays, at[some], some, model.settings_, None if segments is None else segments[rows])
+    return _Examined(arrays, at[some], some, model.settings_, None if segments is None else segments[rows])
 
 
-def _pairs(looked: _Looked) -> dict[Set, Common]:
+def _pairs(looked: _Examined) -> dict[Set, Common]:
     """What every two views share."""
     every = list(combinations(range(len(looked.arrays)), 2))
     near = {S: looked.neighbors(S) for S in every}
@@ -212,7 +212,7 @@ def _p_values(tests: Sequence[Compared]) -> list[float | None]:
 
 
 def _add_sets(
-    looked: _Looked, size: int, sets: dict[Set, int], p: dict[Set, float], pairs: dict[Set, Common]
+    looked: _Examined, size: int, sets: dict[Set, int], p: dict[Set, float], pairs: dict[Set, Common]
 ) -> list[Set]:
     """Add the sets of one size that share something, of those whose subsets all do; return the undecided ones."""
     every = combinations(range(len(looked.arrays)), size)
@@ -237,7 +237,7 @@ def _add_sets(
     return steady + blind
 
 
-def _dimensions(looked: _Looked, S: Set, samples: float, decided: float) -> int:
+def _dimensions(looked: _Examined, S: Set, samples: float, decided: float) -> int:
     """At the typical landmark that has any.
 
     If pairs are significant at most landmarks (``decided`` is the share of these), a component that is significant at
@@ -268,7 +268,7 @@ def _held(scores: list[NDArray], bases: list[Basis], S: Set, c: int, e: int, sam
     return np.array([float(np.clip(np.median(beyond_chance(U, view)[there]), 0, 1)) for view in views])
 
 
-def _carried(looked: _Looked, model: LocalCCA, bases: list[Basis]) -> NDArray[np.float64]:
+def _carried(looked: _Examined, model: LocalCCA, bases: list[Basis]) -> NDArray[np.float64]:
     """How much of each coordinate's change within the neighborhoods goes with each view: (q, K)."""
     near = looked.neighbors(tuple(range(len(looked.arrays))))
     E = model.model_.coordinates([X[near.ravel()] for X in looked.arrays]).reshape(*near.shape, -1)

@@ -71,7 +71,7 @@ class Nearest:
         return cls(np.full((m, k), np.inf), np.full((m, k), -1, dtype=np.int64))
 
 
-def near_both_ways(
+def links_and_neighbors(
     views: Sequence[NDArray],
     points: Sequence[NDArray],
     spreads: Sequence[float],

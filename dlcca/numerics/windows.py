@@ -22,7 +22,7 @@ def time_windows(n: int, landmarks: Rows, width: int, segments: NDArray | None =
     landmarks : (m,) row numbers
     width : samples in a window, at most n
     segments : (n,) the number of the unbroken stretch that a row belongs to, never falling; all one if not given.
-        Landmarks in a stretch of fewer than ``width`` rows are refused: see `roomy`
+        Landmarks in a stretch of fewer than ``width`` rows are refused: see `has_full_window`
 
     Returns
     -------
@@ -41,7 +41,7 @@ def time_windows(n: int, landmarks: Rows, width: int, segments: NDArray | None =
     return first[:, None] + np.arange(width)
 
 
-def roomy(segments: NDArray, width: int) -> NDArray[np.bool_]:
+def has_full_window(segments: NDArray, width: int) -> NDArray[np.bool_]:
     """Which rows lie in a stretch of at least ``width`` rows, (n,); segments as in `time_windows`."""
     _, where, counts = np.unique(segments, return_inverse=True, return_counts=True)
     return counts[where] >= width

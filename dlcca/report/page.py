@@ -150,7 +150,7 @@ def settings(found: Overview) -> Iterator[tuple[str, ...]]:
         if option in OPTIONS:
             section, key = OPTIONS[option]
             value = found.settings.get(section, {}).get(key, "")
-            why = "as usual" if value == usual[option] else "as set"
+            why = "default" if value == usual[option] else "as set"
             why = f"chosen: {chosen[option][2]}" if option in chosen else why
         else:
             value, _, why = chosen[option]
@@ -217,7 +217,7 @@ def _whole(found: Overview) -> str:
             text += f"; {duration(plan['seconds'])} had been planned{which}, by rates that were {rates}"
         text += "."
     counts = Counter(event["event"] for event in found.events)
-    troubles = (("retry", "task", "begun again"), ("worker lost", "worker", "lost"))
+    troubles = (("retry", "task", "retried"), ("worker lost", "worker", "lost"))
     met = [f"{counted(counts[event], noun)} {what}" for event, noun, what in troubles if counts[event]]
     return f"{text} On the way: {listed(met)}." if met else text
 

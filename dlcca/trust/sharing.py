@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.numerics.landmarks import evenly
-from dlcca.numerics.windows import roomy, time_windows
+from dlcca.numerics.windows import has_full_window, time_windows
 from dlcca.settings.fit import Settings
 from dlcca.trust.components import all_steps, leading, n_directions
 from dlcca.trust.quality import LEVEL, Chance, Common
@@ -111,7 +111,7 @@ def bases_of(
         among = settings.neighborhoods.neighbor_rows
         return knn_bases(arrays, k, None if isinstance(among, str) else int(among))
     n = len(arrays[0])
-    rows = np.arange(n) if segments is None else np.flatnonzero(roomy(segments, k))
+    rows = np.arange(n) if segments is None else np.flatnonzero(has_full_window(segments, k))
     rows = rows[evenly(len(rows), min(len(rows), WINDOW_SAMPLES))]
     return windows_bases(arrays, time_windows(n, rows, k, segments))
 

@@ -1,4 +1,4 @@
-"""Blocks that fail and workers that die: begun again a bounded number of times, and told."""
+"""Blocks that fail and workers that die: retried a bounded number of times, and reported."""
 
 import os
 import signal
@@ -52,7 +52,7 @@ def awaited(condition):
     assert condition()
 
 
-def test_a_block_that_fails_once_is_begun_again_and_it_is_told(stage, client, tmp_path):
+def test_a_block_that_fails_once_is_retried_and_reported(stage, client, tmp_path):
     said = []
     with event_log.recording(stage.address, "a test") as log, watched(client, log, said.append):
         do_missing(falls, job_of(tmp_path, falls=1), stage, client)
@@ -62,8 +62,7 @@ def test_a_block_that_fails_once_is_begun_again_and_it_is_told(stage, client, tm
     assert (retry["stage"], retry["block"], retry["times"], retry["at_most"]) == ("near", 1, 1, RETRIES)
     assert retry["error"] == "StorageError: the disk is full"
     assert said == [
-        f"block 1 of 'near' failed on {retry['worker']} (StorageError: the disk is full); it is begun again "
-        f"(1 of at most {RETRIES} times)."
+        f"block 1 of 'near' failed on {retry['worker']} (StorageError: the disk is full); retry 1 of at most {RETRIES}."
     ]
 
 
@@ -79,7 +78,7 @@ def test_a_block_that_always_fails_is_given_up_after_a_bounded_number_of_times(s
 
 @pytest.mark.slow
 @pytest.mark.cluster
-def test_a_worker_that_dies_is_told_with_the_tasks_that_are_begun_again(stage, tmp_path):
+def test_a_lost_worker_is_reported_with_its_tasks_that_are_retried(stage, tmp_path):
     said = []
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,

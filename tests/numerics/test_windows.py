@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dlcca.numerics.windows import roomy, time_windows
+from dlcca.numerics.windows import has_full_window, time_windows
 from tests.reference.windows import time_window
 
 
@@ -53,4 +53,4 @@ def test_a_landmark_in_a_stretch_that_is_too_short_is_refused_and_said_to_have_n
     segments = np.repeat([0, 1, 2], [6, 3, 4])
     with pytest.raises(ValueError, match="does not fit the stretch of row 7"):
         time_windows(13, np.array([2, 7]), 4, segments)
-    assert roomy(segments, 4).tolist() == [True] * 6 + [False] * 3 + [True] * 4
+    assert has_full_window(segments, 4).tolist() == [True] * 6 + [False] * 3 + [True] * 4

@@ -146,12 +146,12 @@ def test_landmarks_in_stretches_that_are_too_short_are_left_out(tmp_path):
     places = {name: str(tmp_path / "views.zarr" / "views" / name) for name in views}
     settings = Settings.from_options(landmarks="all", window=15)
     job, _ = runner.prepared(str(tmp_path / "run.zarr"), places, settings, 0, str(tmp_path / "views.zarr"))
-    kept = job.roomy(np.arange(job.n))
+    kept = job.rows_with_full_window(np.arange(job.n))
     assert kept.tolist() == [*range(20), *range(30, job.n)]
     long = Settings.from_options(landmarks=60, window=350)
     job, _ = runner.prepared(str(tmp_path / "other.zarr"), places, long, 0, str(tmp_path / "views.zarr"))
     with pytest.raises(ValueError, match="the longest stretch without a gap has 345 rows"):
-        job.roomy(np.arange(job.n))
+        job.rows_with_full_window(np.arange(job.n))
 
 
 def test_ingest_writes_what_the_files_hold_and_says_it_for_machines(folder):

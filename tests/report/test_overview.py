@@ -59,7 +59,7 @@ def test_what_the_stages_took_stands_beside_what_was_planned(store, html):
     ]
     text = parsed(html).text
     assert "61 s by the clock; 50 s had been planned, by rates that were measured here." in text
-    assert "On the way: 1 task begun again." in text
+    assert "On the way: 1 task retried." in text
 
 
 def test_a_run_without_a_plan_or_a_cost_tells_of_neither(tmp_path):
