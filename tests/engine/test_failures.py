@@ -98,4 +98,4 @@ def test_a_lost_worker_is_reported_with_its_tasks_that_are_retried(stage, tmp_pa
     lost = [event for event in event_log.read(stage.address) if event["event"] == "worker lost"]
     assert lost[0]["worker"].startswith("tcp://127.0.0.1:")
     if lost[0]["tasks"]:
-        assert any("is gone" in text for text in said)
+        assert any("was lost" in text for text in said)
