@@ -27,7 +27,7 @@ demo: $(VENV)/core.stamp
 
 # Three test processes with one thread of arithmetic each: on two cores, one of them mostly waits, for a queue or a clock.
 test: check system
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder -m ""
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -m ""
 
 # A queue, a network, a cron and a browser for the tests that need real ones; elsewhere than on Debian as root they
 # skip, and say why.
