@@ -170,18 +170,12 @@ class _Scorer:
     def scored(self, name: str, method: Method, E: NDArray | None = None) -> tuple[Entry, NDArray | None]:
         """The scores and the coordinates of a method; those of the run are given as ``E``."""
         entry: Entry = {"method": name, **dict.fromkeys(key for key, _, _ in shown.COLUMNS), "note": ""}
-        is_other, control = E is None, None
+        is_other = E is None
         try:
             E = method(self.views).embedding if E is None else E
         except DlccaError as error:  # a method that cannot handle these views must not prevent the others
             return {**entry, "note": str(error)}, None
-        if len(self.views) == 1:
-            entry["note"] = "one view cannot be shifted against another"
-        else:
-            try:
-                control = method(self.control).embedding
-            except DlccaError as error:
-                entry["note"] = f"no control: {error}"
+        control, entry["note"] = self._control(method)
         if E.shape[1] < self.embedding.shape[1]:
             few = f"{E.shape[1]} coordinates: the views have no more channels in common."
             entry["note"] = f"{few} {entry['note']}".rstrip()
@@ -196,6 +190,15 @@ class _Scorer:
             entry["r2_to_local_cca"] = self._r2(E, self.embedding)
             entry["r2_from_local_cca"] = self._r2(self.embedding, E)
         return entry, E
+
+    def _control(self, method: Method) -> tuple[NDArray | None, str]:
+        """Coordinates of misaligned views, or why there are none."""
+        if len(self.views) == 1:
+            return None, "one view cannot be shifted against another"
+        try:
+            return method(self.control).embedding, ""
+        except DlccaError as error:
+            return None, f"no control: {error}"
 
     def _r2(self, E: NDArray, of: NDArray) -> float:
         """R² of coordinates predicted from others, at least 0."""

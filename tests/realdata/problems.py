@@ -57,7 +57,7 @@ def scores(problem: Problem) -> dict[str, float]:
     """How well each method tells the truth, ours first, of a run that is done; without controls and views."""
     with (
         mock.patch.object(comparison._Scorer, "_control", return_value=(None, "")),
-        mock.patch.object(comparison._Scorer, "_min_view_r2", return_value=None),
+        mock.patch.object(comparison, "_of_views", return_value=(None, None)),
         mock.patch.object(comparison._Scorer, "_r2", return_value=None),
     ):
         return {entry["method"]: entry["score"] for entry in compare(problem.asked, truth=problem.truth).table}
