@@ -104,8 +104,12 @@ class Stage:
         arrays = self.arrays(job)
         stage = self.of(job).prepare(arrays, says="")
         for block in range(stage.n_blocks):
-            first = {name: block * arrays[name][2] for name in given}
-            parts = {name: (first[name], X[first[name] :][: arrays[name][2]]) for name, X in given.items()}
+            parts = {}
+            for name, X in given.items():
+                first = block * arrays[name][2]
+                # The last block takes all rows that are left: landmarks may be more than were requested.
+                last = None if block == stage.n_blocks - 1 else first + arrays[name][2]
+                parts[name] = (first, X[first:last])
             stage.write(block, parts, facts or {})
 
     def ensure(self, job: Any, done: set[str] | None = None) -> None:

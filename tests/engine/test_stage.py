@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from dlcca.engine.stage import Stage
-from dlcca.fitting import bandwidth, gram, metric, pipeline, runner, scan
-from dlcca.settings.fit import OPTIONS
+from dlcca.fitting import bandwidth, gram, landmarks, metric, pipeline, runner, scan
+from dlcca.fitting.job import memory_job
+from dlcca.settings.auto import choose
+from dlcca.settings.fit import OPTIONS, Settings
 from tests.fitting.jobs import KNN, embedding, recordings, small_job
 
 
@@ -78,3 +80,15 @@ def test_a_stage_that_a_job_does_not_need_leaves_nothing(tmp_path):
     begun = {stage.name for stage in runner.begun(job.address)}
     assert gram.GRAM.name not in begun
     assert {metric.METRIC.name, bandwidth.BANDWIDTH.name} <= begun
+
+
+@pytest.mark.parametrize("m", [30, 300, 5000])
+def test_all_landmarks_that_are_given_are_there_whatever_number_was_requested(m):
+    X = np.random.default_rng(0).standard_normal((6000, 3))
+    settings = Settings.from_options(neighborhoods="knn", landmarks=200)
+    job = memory_job([X, X], ["a", "b"], choose(settings, len(X), 2, [3, 3]).settings)
+    rows = np.arange(m)
+    landmarks.fill(job, rows, [X[rows], X[rows]])
+    assert landmarks.count(job) == m
+    np.testing.assert_array_equal(landmarks.rows(job), rows)
+    np.testing.assert_array_equal(landmarks.points(job)[0], X[rows])
