@@ -49,7 +49,7 @@ MOST_NUMBERS = 12
 
 
 def linear_cca(found: Overview) -> list[str]:
-    """That plain linear CCA does not find the same; where it does, a note of the fit says so already."""
+    """That plain linear CCA gives other coordinates; where it gives the same, a note of the fit says so already."""
     r2 = found.quality.get("linear_cca_r2")
     if (
         r2 is None
@@ -57,7 +57,9 @@ def linear_cca(found: Overview) -> list[str]:
         or any(note.startswith(LINEAR_NOTE) for note in found.quality.get("notes", []))
     ):
         return []
-    return [f"Plain linear CCA would not have done: as many of its variates explain R² = {r2:.2f} of the coordinates."]
+    return [
+        f"Plain linear CCA gives other coordinates: as many of its variates explain R² = {r2:.2f} of these on average."
+    ]
 
 
 def headline(found: Overview) -> str:
