@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from dlcca.engine.stage import Blocks, fingerprint
 from dlcca.engine.work import OnProgress, do_missing
 from dlcca.errors import DamagedBlock, StaleStage
-from dlcca.fitting import bandwidth, gram, kernel, landmarks
+from dlcca.fitting import bandwidth, distances, gram, kernel, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics import eigensolvers
-from dlcca.storage import cache
+from dlcca.storage import cache, cost
 from dlcca.storage.files import files_at
 
 NAME = "lanczos"
@@ -38,24 +38,28 @@ ROWS = "kernel rows"
 KEPT_BYTES = 256 << 20
 
 
-def solved(job: Job, products: Products, q: int) -> tuple[NDArray, list[NDArray]]:
+def solved(job: Job, q: int, client: Any, on_progress: OnProgress | None) -> tuple[NDArray, list[NDArray]]:
     """The eigenvalues, the trivial 1 first, and the values of the landmarks for each kernel."""
-    m = landmarks.count(job)
-    # Rows sum to one: R 1 = 1, so that Rᵀ(R 1) are the sums of the columns.
-    degrees = gram.degrees(job, [products.along([v, v], np.ones((m, 1)))[:, 0] for v in job.kernels])
-    return job.fusion.from_walk(partial(products.along, roots=degrees.roots), q, degrees)
+    most = 3 * job.K + 4 * eigensolvers.MOST_STEPS
+    products = Products(job, NAME, max(eigensolvers.width(q + 1), q), most, client, on_progress)
+    degrees = gram.degrees(job, products.columns())
+    found = job.fusion.from_walk(partial(products.along, roots=degrees.roots), q, degrees)
+    products.collect_cost()
+    return found
 
 
 class Products:
-    """Products of the kernels with blocks of vectors, counted, and each computed once in the life of a store."""
+    """Products of the kernels with blocks of vectors, counted, and each computed once in the life of a store.
 
-    def __init__(self, job: Job, q: int, client: Any, on_progress: OnProgress | None) -> None:
-        self.job, self.client, self.on_progress = job, client, on_progress
-        self.m = landmarks.count(job)
-        self.width = max(eigensolvers.width(q + 1), q)
-        most = 3 * job.K + 4 * eigensolvers.MOST_STEPS  # more than there can be; what is not written takes no room
+    ``width`` is the most vectors of a block, and ``most`` more products than there can be: they take no room until
+    they are written.
+    """
+
+    def __init__(self, job: Job, name: str, width: int, most: int, client: Any, on_progress: OnProgress | None) -> None:
+        self.job, self.name, self.client, self.on_progress = job, name, client, on_progress
+        self.m, self.width = landmarks.count(job), width
         arrays = {"products": ((most * self.m, self.width), "float64", self.m)}
-        self.stage = _prepared(_blocks(job, NAME, [q], most), arrays)
+        self.stage = _prepared(_blocks(job, name, [width], most), arrays)
         self.known = set(range(most)) - set(self.stage.missing())
         self.count = 0
 
@@ -70,8 +74,12 @@ class Products:
         if found is None:
             found = self._computed(number, asked, path, V, roots)
         if self.on_progress is not None:
-            self.on_progress(NAME, self.count, self.count + 1)  # how many more there are is not known
+            self.on_progress(self.name, self.count, self.count + 1)  # how many more there are is not known
         return found
+
+    def columns(self) -> list[NDArray[np.float64]]:
+        """Per kernel, the sums (m,) of its columns: rows sum to one, R 1 = 1, so that Rᵀ(R 1) are these sums."""
+        return [self.along([v, v], np.ones((self.m, 1)))[:, 0] for v in self.job.kernels]
 
     def _found(self, number: int, asked: list[Any], b: int) -> NDArray | None:
         """The product as an earlier run has left it; None if it was of other vectors or is damaged."""
@@ -88,7 +96,7 @@ class Products:
     ) -> NDArray:
         scales = [np.ones((self.m, 1))] * self.job.K if roots is None else [root[:, None] for root in roots]
         # A pass is in a place of its own, where no belated task of another one can write.
-        names, many = (f"{NAME}/{number:05d}-{i}" for i in range(len(path) - 1)), 1 + len(gram.groups(self.job))
+        names, many = (f"{self.name}/{number:05d}-{i}" for i in range(len(path) - 1)), 1 + len(gram.groups(self.job))
         passes = [_blocks(self.job, name, [asked, i], many) for i, name in enumerate(names)]
         for (u, v), stage in zip(pairwise(path), passes, strict=True):
             V = scales[v] * self._through((u, v), scales[u] * V, stage)
@@ -117,11 +125,16 @@ class Products:
             total += stage.read("blocks", block)
         return total
 
+    def collect_cost(self) -> None:
+        """Count the cost of the products, which are removed, as that of what is made of them."""
+        if not self.job.in_memory:
+            cost.collected(self.stage.cost())
 
-def remove(job: Job) -> None:
-    """Remove all products, once the spectrum is known."""
+
+def remove(job: Job, name: str = NAME) -> None:
+    """Remove all products of that name, once what is made of them is known."""
     if not job.in_memory:
-        files_at(job.address).remove(f"stages/{NAME}")
+        files_at(job.address).remove(f"stages/{name}")
 
 
 def _blocks(job: Job, name: str, depends: list[Any], n_blocks: int) -> Blocks:
@@ -164,3 +177,24 @@ def _rows(job: Job, v: int, samples: int) -> sp.csr_array:
     if job.in_memory or cache.size_of(ROWS) + R.nbytes + columns.nbytes + starts.nbytes <= KEPT_BYTES:
         job.cached(ROWS, *key, make=lambda: found)
     return found
+
+
+def passes_cost(job: Job, passes: int, vectors: int) -> dict[str, float]:
+    """What passes over all samples take, for the plan, each with so many vectors."""
+    groups, m, kept = len(gram.groups(job)), landmarks.count(job), kernel.n_kept(job)
+    entries, moved = float(job.n) * (kept or m), float(m) * vectors * 8
+    if kept:
+        products, read = 0.0, entries * (4 + job.itemsize)
+        held = min(job.rows, job.n) * kept * 40.0 + min(KEPT_BYTES, entries * 12.0 * len(job.kernels))
+    else:
+        products, read = distances.dense_products(job), job.pass_bytes
+        held = job.reading_bytes + distances.model_bytes(job) + 3 * distances.dense_tile(job)
+    return {
+        "tasks": passes * groups,
+        "additions": passes * 2 * entries * vectors,
+        "products": passes * products,
+        "reads": passes * (groups * moved + read),
+        "writes": passes * groups * moved,
+        "fixed": 2 * moved,
+        "memory": 6 * moved + held,
+    }

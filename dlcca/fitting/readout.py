@@ -2,25 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.fitting import bandwidth, distances, gram, landmarks, spectrum
+from dlcca.engine.work import OnProgress, do_missing
+from dlcca.fitting import bandwidth, distances, gram, lanczos, landmarks, spectrum
 from dlcca.fitting.job import Job
 from dlcca.model import Model
+from dlcca.numerics import potential
 from dlcca.numerics.coordinates import COORDINATES, Diffusion, Landmarks
 from dlcca.numerics.fusion import Degrees
+from dlcca.numerics.kernels import Grams, Kernel, inverse_root
+from dlcca.numerics.landmarks import evenly
 from dlcca.settings.auto import Choices
+
+#: Name of the products of the transition matrices, where there are no Gram matrices.
+NAME = "transitions"
+#: Landmarks at whose rows coordinates are fitted, at most, and their dense distances that are made at a time.
+MOST_ROWS, TILE_ENTRIES = 20_000, 1 << 25
+
+
+def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
+    """Fit: in a task, or here, with products that are passes over the samples."""
+    if not _by_steps(job):
+        do_missing(compute, job, stage, client, on_progress)
+        return
+    if stage.missing():
+        columns, anchors, K = len(job.kernels), potential.anchors_of(landmarks.count(job)), max(len(job.kernels), 2)
+        most = columns + -(-anchors // potential.WIDTH) * K * (K + 1) * 2 * potential.MOST_ROUNDS
+        products = lanczos.Products(job, NAME, potential.WIDTH, most, client, on_progress)
+        C = products.columns()
+
+        def step(v: int, V: NDArray) -> NDArray:
+            r""":math:`P_{vw} V = C_v^{-1} R_v^T R_w V`, R the kernels with rows that sum to one."""
+            return products.along([(v + 1) % len(C), v], V) * inverse_root(C[v])[:, None] ** 2
+
+        _fit(job, stage, {}, C, step)
+        products.collect_cost()
+    lanczos.remove(job, NAME)
+
+
+def _by_steps(job: Job) -> bool:
+    """Whether the coordinates are made of transition matrices that are not there."""
+    return job.coordinates.needs_grams and job.options["solver"] != "gram"
 
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
-    kind, model = job.coordinates, solved_model(job)
-    grams, degrees = gram.totals(job) if kind.needs_grams else ({}, Degrees(job.n, []))
-    known = Landmarks(model.kernel_rows(model.points), grams, degrees.columns)
-    time = job.options["diffusion_time"]
-    arrays, found = kind.fit(model, known, job.q, None if time == "auto" else int(time))
-    stage.write(block, {name: (0, X) for name, X in arrays.items()}, found)
+    grams, degrees = gram.totals(job) if job.coordinates.needs_grams else ({}, Degrees(job.n, []))
+    _fit(job, stage, grams, degrees.columns)
+
+
+def _fit(job: Job, stage: Blocks, grams: Grams, columns: list[NDArray], step: potential.Step | None = None) -> None:
+    model, time = solved_model(job), job.options["diffusion_time"]
+    known = Landmarks(_landmark_rows(model), grams, columns, step)
+    arrays, found = job.coordinates.fit(model, known, job.q, None if time == "auto" else int(time))
+    stage.write(0, {name: (0, X) for name, X in arrays.items()}, found)
+
+
+def _landmark_rows(model: Model) -> list[Kernel]:
+    """Kernel rows of the landmarks, or of some that are evenly chosen."""
+    m = model.n_landmarks
+    some = evenly(m, min(m, MOST_ROWS))
+    tiles = np.array_split(some, -(-len(some) * m // TILE_ENTRIES))
+    parts = [model.kernel_rows([X[rows] for X in model.points]) for rows in tiles]
+    return parts[0] if len(parts) == 1 else [_stacked(rows) for rows in zip(*parts, strict=True)]
+
+
+def _stacked(rows: Sequence[Kernel]) -> Kernel:
+    return sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows)
 
 
 def solved_model(job: Job) -> Model:
@@ -81,12 +136,18 @@ def _arrays(job: Job) -> Arrays:
 
 
 def _cost(job: Job) -> dict[str, float]:
-    return {"products": 8.0 * float(landmarks.count(job)) ** 3, **gram.read_cost(job)}
+    m, K = landmarks.count(job), len(job.kernels)
+    if not _by_steps(job):
+        return {"products": 8.0 * float(m) ** 3, **gram.read_cost(job)}
+    around, anchors = max(K, 2), potential.anchors_of(m)
+    passes = K + -(-anchors // potential.WIDTH) * (potential.FEW_ROUNDS * around + K * (around - 1))
+    counts = lanczos.passes_cost(job, passes, potential.WIDTH)
+    counts["memory"] += 2.0 * m * anchors * 8 * K
+    return counts
 
 
 READOUT = Stage(
     "readout",
-    compute,
     after=[spectrum.SPECTRUM, gram.GRAM],
     options=["coordinates", "diffusion_time", "n_components"],
     constants=[kind.constants for kind in COORDINATES.values()],
@@ -94,6 +155,8 @@ READOUT = Stage(
     is_needed=lambda job: bool(shapes(job)),
     says=lambda job: f"{job.options['coordinates']} coordinates, diffusion time {job.options['diffusion_time']}",
     cost=_cost,
-    reads="the L x L matrices",
+    drive=_find,
+    scratch=[NAME],
+    reads="the L x L matrices, or products with them",
     leaves="what coordinates other than eigenfunctions are read with",
 )

@@ -12,10 +12,9 @@ from threadpoolctl import threadpool_limits
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.engine.work import OnProgress, do_missing
 from dlcca.errors import SettingsError
-from dlcca.fitting import bandwidth, distances, gram, kernel, lanczos, landmarks
+from dlcca.fitting import bandwidth, gram, lanczos, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics.kernels import gram_components
-from dlcca.storage import cost
 from dlcca.trust.quality import CONNECTED
 from dlcca.trust.select_coordinates import SPARE, Chosen, select_coordinates
 
@@ -31,10 +30,7 @@ def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) 
         do_missing(solve, job, stage, client, on_progress)
         return
     if stage.missing():
-        products = lanczos.Products(job, n_solved(job), client, on_progress)
-        S, values = lanczos.solved(job, products, n_solved(job))
-        if not job.in_memory:
-            cost.collected(products.stage.cost())  # of what is removed below
+        S, values = lanczos.solved(job, n_solved(job), client, on_progress)
         # Every piece has an eigenvalue of one; of more pieces than were solved for, as many as there are.
         write(job, stage, S, values, int((S > CONNECTED).sum()))
     lanczos.remove(job)
@@ -107,30 +103,9 @@ def _arrays(job: Job) -> Arrays:
 
 def _cost(job: Job) -> dict[str, float]:
     if job.options["solver"] == "lanczos":
-        return _lanczos_cost(job)
+        # As many vectors as coordinates are wanted; how many passes, the data decides.
+        return lanczos.passes_cost(job, LANCZOS_STEPS * 2 * len(job.kernels), job.q + 1)
     return {"decompositions": (13 + 2 * len(job.kernels)) * float(landmarks.count(job)) ** 3, **gram.read_cost(job)}
-
-
-def _lanczos_cost(job: Job) -> dict[str, float]:
-    """Passes over all samples, with as many vectors as coordinates are wanted; how many passes, the data decides."""
-    passes, groups, vectors = LANCZOS_STEPS * 2 * len(job.kernels), len(gram.groups(job)), job.q + 1
-    m, kept = landmarks.count(job), kernel.n_kept(job)
-    entries, moved = float(job.n) * (kept or m), float(m) * vectors * 8
-    if kept:
-        products, read = 0.0, entries * (4 + job.itemsize)
-        held = min(job.rows, job.n) * kept * 40.0 + min(lanczos.KEPT_BYTES, entries * 12.0 * len(job.kernels))
-    else:
-        products, read = distances.dense_products(job), job.pass_bytes
-        held = job.reading_bytes + distances.model_bytes(job) + 3 * distances.dense_tile(job)
-    return {
-        "tasks": passes * groups,
-        "additions": passes * 2 * entries * vectors,
-        "products": passes * products,
-        "reads": passes * (groups * moved + read),
-        "writes": passes * groups * moved,
-        "fixed": 2 * moved,
-        "memory": 6 * moved + held,
-    }
 
 
 SPECTRUM = Stage(

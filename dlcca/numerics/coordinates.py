@@ -44,9 +44,10 @@ class Fitted(Protocol):
 class Landmarks:
     """What is known when coordinates are fitted."""
 
-    rows: Sequence[Kernel]  # per kernel, (m, m) kernel rows of the landmarks, up to a factor of each row
+    rows: Sequence[Kernel]  # per kernel, (s, m) kernel rows of all landmarks or of some, up to a factor of each row
     grams: Grams  # by pairs of kernels, (m, m) products of the balanced kernels; none without `needs_grams`
     columns: Sequence[NDArray]  # per kernel, (m,) column sums of the kernel whose rows sum to one; likewise
+    step: potential.Step | None = None  # where there are too many landmarks for Gram matrices: instead of them
 
 
 class Diffusion:
@@ -56,6 +57,8 @@ class Diffusion:
     """Whether they are eigenfunctions, of which harmonics and outliers are replaced."""
     needs_grams = False
     """Whether they are fitted to the Gram matrices of the kernels."""
+    takes_steps = False
+    """Whether products with the transition matrices (`Landmarks.step`) do in their place."""
     normalizations: tuple[str, ...] = ("balanced", "paper")
     takes_time = False
     """Whether they depend on the option ``diffusion_time``."""
@@ -91,21 +94,24 @@ class Potential(Diffusion):
     """Principal components of powers of transition probabilities: see `numerics.potential`."""
 
     are_eigenfunctions = False
-    needs_grams = True
+    needs_grams = takes_steps = True
     normalizations = ("balanced",)
     takes_time = True
     is_scaled = True
     constants = (potential.ANCHORS, potential.POWER)
 
     def shapes(self, m: int, K: int, q: int) -> dict[str, tuple[int, ...]]:
-        a = min(potential.ANCHORS, m)
+        a = potential.anchors_of(m)
         each = {"arrivals": (m, a), "means": (a,), "loadings": (a, q)}
         return {"slopes": (K, q), **{f"{name}_{v}": shape for v in range(K) for name, shape in each.items()}}
 
     def fit(self, model: Fitted, known: Landmarks, q: int, time: int | None) -> tuple[Readout, dict[str, Any]]:
         C = known.columns
-        anchors = evenly(len(C[0]), min(potential.ANCHORS, len(C[0])))
-        found = potential.arrivals(potential.transitions(known.grams, C), C[0], anchors, time)
+        anchors = evenly(len(C[0]), potential.anchors_of(len(C[0])))
+        if known.step is None:
+            found = potential.arrivals(potential.transitions(known.grams, C), C[0], anchors, time)
+        else:
+            found = potential.walked_arrivals(known.step, C, anchors, time)
         parts = [potential.features(W, B) for W, B in zip(known.rows, found.probabilities, strict=True)]
         fitted = potential.principal_components(parts, q)
         size = 1 / np.sqrt(max(float(fitted.variances[0]), np.finfo(float).tiny))  # the first has variance one

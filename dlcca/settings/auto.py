@@ -197,9 +197,8 @@ def _coordinates(known: _Known) -> Choice:
     options = known.options
     if not known.fusion.per_view:
         return "diffusion", "eigenfunctions of the diffusion step"
-    size = gram_matrices(known.K) * known.m**2 * 8
-    if options["solver"] == "lanczos" or options["normalization"] == "paper" or size > GRAM_BYTES:
-        return "diffusion", f"no matrices of {known.m} x {known.m} landmarks, of which potential coordinates are made"
+    if options["normalization"] == "paper":
+        return "diffusion", "potential coordinates have the normalization 'balanced'"
     return "auto", "chosen in the fit by the number of states that can be distinguished"
 
 
@@ -208,7 +207,7 @@ def _solver(known: _Known) -> Choice:
     n, m, K = known.n, known.m, len(known.fusion.kernels(known.K))
     links = min(int(known.options["n_links"]), m) if known.options["kernel"] == "sparse" else m
     size = gram_matrices(K) * m * m * 8
-    if known.coordinates.needs_grams:
+    if known.coordinates.needs_grams and (size <= GRAM_BYTES or not known.coordinates.takes_steps):
         return "gram", "the coordinates are made of the Gram matrices"
     if size > GRAM_BYTES:
         return "lanczos", f"matrices of {m} x {m} landmarks would take {size / 2**30:.1f} GiB"
@@ -293,7 +292,7 @@ def _check_together(known: _Known) -> None:
         raise SettingsError(f"{said['metric']} is for {_views(most)} and {K} were given; use {other}.")
     if fusion.fewest_views > K:
         raise SettingsError(f"{said['fusion']} needs two views or more and one was given; use 'view'.")
-    if coordinates.needs_grams and options["solver"] == "lanczos":
+    if coordinates.needs_grams and not coordinates.takes_steps and options["solver"] == "lanczos":
         raise SettingsError(f"{said['coordinates']} needs Gram matrices; use solver='gram' or 'auto'.")
     if options["normalization"] not in coordinates.normalizations:
         raise SettingsError(f"{said['coordinates']} needs normalization='balanced'.")

@@ -66,11 +66,17 @@ def test_a_given_diffusion_time_asks_for_potential_coordinates():
     assert (model.settings_.spectrum.coordinates, model.settings_.spectrum.diffusion_time) == ("potential", 4)
 
 
-@pytest.mark.parametrize(
-    "options", [{"solver": "lanczos"}, {"fusion": "average"}, {"fusion": "view", "normalization": "paper"}]
-)
-def test_where_there_are_no_gram_matrices_of_each_view_eigenfunctions_are_given(options):
+@pytest.mark.parametrize("options", [{"fusion": "average"}, {"fusion": "view", "normalization": "paper"}])
+def test_of_a_single_kernel_eigenfunctions_are_given(options):
     assert fitted(noisy(), **options).settings_.spectrum.coordinates == "diffusion"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_choice_does_not_depend_on_the_solver(kind):
+    views = KINDS[kind]()
+    by_grams, by_products = (fitted(views, solver=solver) for solver in ("gram", "lanczos"))
+    assert by_products.settings_.spectrum.coordinates == kind
+    np.testing.assert_allclose(by_products.embedding_, by_grams.embedding_, atol=1e-7, rtol=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,8 +7,10 @@ import pytest
 
 from dlcca import LocalCCA, open_model, simulate
 from dlcca.errors import SettingsError, Untrusted
-from dlcca.fitting import pipeline, readout
+from dlcca.fitting import lanczos, pipeline, readout
+from dlcca.numerics import potential
 from tests.fitting.jobs import KNN, TIME, embedding, recordings, small_job
+from tests.support.scores import recovery
 
 pytestmark = pytest.mark.filterwarnings("ignore::dlcca.errors.Untrusted")
 
@@ -77,7 +79,56 @@ def test_a_refit_lays_the_axes_on_the_old_ones():
     np.testing.assert_allclose(again.transform(new), again.embedding_[600:], atol=1e-8, rtol=0)
 
 
-@pytest.mark.parametrize("other", [{"solver": "lanczos"}, {"normalization": "paper", "fusion": "view"}])
-def test_options_that_do_not_go_together_are_refused(other):
+def test_options_that_do_not_go_together_are_refused():
     with pytest.raises(SettingsError, match="coordinates='potential' needs"):
-        LocalCCA(**{**KNN, **READ, **other}).fit(recordings(2))
+        LocalCCA(**{**KNN, **READ, "normalization": "paper", "fusion": "view"}).fit(recordings(2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_gram_matrices_products_give_the_same_coordinates(kind, tmp_path):
+    K, options = KINDS[kind]
+    model = fitted(recordings(K), {**options, "solver": "gram"})
+    time = model.settings_.spectrum.diffusion_time
+    by_products = fitted(recordings(K), {**options, "solver": "lanczos", "diffusion_time": time})
+    np.testing.assert_allclose(by_products.embedding_, model.embedding_, atol=1e-7, rtol=0)
+    job = small_job(tmp_path, recordings(K), 7, **{**options, "solver": "lanczos", "diffusion_time": time})
+    pipeline.run(job)
+    np.testing.assert_allclose(embedding(job), model.embedding_, atol=1e-7, rtol=0)
+    assert not (tmp_path / "run.zarr" / "stages" / readout.NAME).exists()
+
+
+def test_a_fit_that_was_stopped_reads_the_products_that_are_there(tmp_path, monkeypatch):
+    K, options = KINDS["alternating"]
+    job = small_job(tmp_path, recordings(K), 7, **{**options, "solver": "lanczos"})
+    computed, passes = lanczos.Products._computed, []
+
+    def counted(self, number, *rest):
+        if self.name == readout.NAME and not self.job.in_memory:  # checks fit to halves in memory
+            passes.append(number)
+            if len(passes) == 7:
+                raise KeyboardInterrupt
+        return computed(self, number, *rest)
+
+    monkeypatch.setattr(lanczos.Products, "_computed", counted)
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.run(job)
+    pipeline.run(job)
+    assert passes == [*range(7), *range(6, max(passes) + 1)]
+    monkeypatch.undo()
+    model = fitted(recordings(K), {**options, "solver": "lanczos"})
+    np.testing.assert_allclose(embedding(job), model.embedding_, atol=1e-8, rtol=0)
+
+
+def test_with_many_landmarks_fewer_are_anchors_and_components_are_those_of_some_rows(monkeypatch):
+    views, truth = simulate.torus(900, random_state=0)
+    options = {"neighborhoods": "knn", "landmarks": "all", **READ}
+    model = fitted(views, options)
+    monkeypatch.setattr(potential, "MANY", 500)
+    monkeypatch.setattr(potential, "FEWER_ANCHORS", 64)
+    monkeypatch.setattr(readout, "MOST_ROWS", 400)
+    monkeypatch.setattr(readout, "TILE_ENTRIES", 90_000)
+    fewer = fitted(views, {**options, "solver": "lanczos"})
+    found, expected = (recovery(m.embedding_, truth.z) for m in (fewer, model))
+    assert found > 0.99
+    assert found > expected - 0.005
+    np.testing.assert_allclose(fewer.transform(views), fewer.embedding_, atol=1e-8, rtol=0)

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlcca.numerics import potential
 from dlcca.numerics.coordinates import signs
 from dlcca.numerics.distances import squared_distances
 from dlcca.numerics.eigensolvers import gram
@@ -17,6 +18,7 @@ from dlcca.numerics.potential import (
     potential_coordinates,
     principal_components,
     transitions,
+    walked_arrivals,
 )
 from dlcca.numerics.topk import closest_links
 from tests.numerics.cases import quick, seeds
@@ -70,6 +72,36 @@ def test_features_equal_those_of_walks_between_all_samples(seed, K, t, sparse):
     kernels = kernels_of_a_common_line(seed, K, sparse=sparse)
     for v, f in enumerate(parts_of(kernels, t)):
         np.testing.assert_allclose(f, reference.features(dense(kernels), v, t, ANCHORS), atol=1e-9)
+
+
+def circle_by_steps(kernels):
+    """The products of the transition matrices with vectors, and the column sums of all kernels."""
+    halves = [balanced(W) for W in kernels]
+    C = [c for _, c in halves]
+    P = transitions({(u, v): gram(A, B) for u, (A, _) in enumerate(halves) for v, (B, _) in enumerate(halves)}, C)
+    return lambda v, V: P[v] @ V, C
+
+
+@quick
+@given(seed=seeds, K=st.integers(1, 4), t=st.integers(1, 6), sparse=st.booleans())
+def test_products_with_vectors_give_what_the_matrices_give(seed, K, t, sparse):
+    kernels = kernels_of_a_common_line(seed, K, sparse=sparse)
+    walked = walked_arrivals(*circle_by_steps(kernels), ANCHORS, t)
+    for by_steps, W, v in zip(walked.probabilities, kernels, range(K), strict=True):
+        np.testing.assert_allclose(features(W, by_steps), reference.features(dense(kernels), v, t, ANCHORS), atol=1e-9)
+
+
+@pytest.mark.parametrize("width", [0.3, 0.05, 0.02])
+@pytest.mark.parametrize("K", [1, 2, 3])
+def test_with_every_landmark_as_anchor_products_choose_the_same_time(width, K, monkeypatch):
+    monkeypatch.setattr(potential, "WIDTH", 5)
+    kernels = kernels_of_a_common_line(0, K, width=width)
+    everyone = np.arange(16)
+    by_steps, found = walked_arrivals(*circle_by_steps(kernels), everyone), arrivals(*circle_of(kernels), everyone)
+    assert by_steps.time == found.time
+    assert by_steps.states == pytest.approx(found.states, rel=1e-9)
+    for one, other in zip(by_steps.probabilities, found.probabilities, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-10)
 
 
 @quick
