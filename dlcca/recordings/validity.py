@@ -91,11 +91,8 @@ def channels_with_runs(X: NDArray, least: int) -> NDArray[np.int64]:
 
 
 def extremes(X: NDArray, digital: Digital | None = None) -> tuple[NDArray, NDArray]:
-    """The largest and the smallest value of each channel of X (n, c), n > 0; not finite if one of its samples is not.
-
-    Many samples are put side by side first: short rows would take three times as long.
-    """
-    n, c = X.shape
+    """The largest and the smallest value of each channel of X (n, c), n > 0; not finite if a sample is not."""
+    n, c = X.shape  # many samples are put side by side first: short rows would take three times as long
     wide = max(1, WIDE // c)
     body = X[: n - n % wide].reshape(-1, wide * c) if X.flags.c_contiguous and n >= wide else X[:0]
     rest = X[n - n % wide :] if len(body) else X
@@ -167,10 +164,7 @@ def edges(X: NDArray, track: WindowedTrack) -> dict[str, Any]:
 
 
 def ends_of_runs(X: NDArray, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How many samples at the beginning and at the end of X (n, c), n > 0, are equal, up to ``most``; (c,) each.
-
-    A channel that begins, or ends, with NaN has a run of none there.
-    """
+    """How many samples at the beginning and at the end of X (n, c), n > 0, are equal, up to ``most`` (0 for NaN)."""
     lengths = []
     for part in (X[:most], X[: -most - 1 : -1]):
         equal = part == part[0]
@@ -251,7 +245,12 @@ class TrackFacts:
         names, (flat, saturated) = self.track.names, least_runs(self.track)
         runs = [(found["channel"], found["value"], found["kind"], found["windows"]) for found in self.suspects]
         for run in self.joined.found:
-            length, windows = run.last - run.first, self._touched(job, run)
+            length, piece = run.last - run.first, self.track.pieces[run.piece]
+            begin, end = (piece.start_s + at * piece.period_s for at in (run.first, run.last))
+            low = int(np.clip((begin - job.window_s) / job.step_s - 2, 0, job.n))
+            high = int(np.clip(end / job.step_s + 3, 0, job.n))
+            near, spans = job.spans(self.track, run.piece, low, high)
+            windows = touched_windows([(run.first, run.last)], spans, near)
             kinds = ["flat"] * (0 < flat <= length) + ["extreme"] * (0 < saturated <= length)
             runs += [(run.channel, run.value, kind, windows) for kind in kinds if windows]
         return [
@@ -260,15 +259,6 @@ class TrackFacts:
             # A value that is the only one of its channel is no end of its range.
             if kind == "flat" or (value in (self.top[c], self.bottom[c]) and self.top[c] > self.bottom[c])
         ]
-
-    def _touched(self, job: IngestJob, run: LongRun) -> list[list[int]]:
-        """The windows that a run of samples of a piece overlaps."""
-        piece = self.track.pieces[run.piece]
-        begin, end = (piece.start_s + at * piece.period_s for at in (run.first, run.last))
-        low = int(np.clip((begin - job.window_s) / job.step_s - 2, 0, job.n))
-        high = int(np.clip(end / job.step_s + 3, 0, job.n))
-        windows, spans = job.spans(self.track, run.piece, low, high)
-        return touched_windows([(run.first, run.last)], spans, windows)
 
 
 # The stage.
