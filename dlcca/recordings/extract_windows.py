@@ -108,8 +108,7 @@ def _extract(
             X = np.where(finite, X, np.float32(np.nan))
             top_bottom = np.stack([np.fmax.reduce(X, axis=0), np.fmin.reduce(X, axis=0)])
         extremes = np.stack([np.fmax(extremes[0], top_bottom[0]), np.fmin(extremes[1], top_bottom[1])])
-        overlapping, spans = part.overlapping
-        found, steady = validity.suspect_runs(X, read.may_have_runs(part), track, spans - part.low, overlapping)
+        found, steady = validity.suspect_runs(X, read.may_have_runs(part), track, part.number, part.low)
         facts["suspects"] += found
         if len(part.windows):
             features.append(((part.rows, track.columns), _features(job, read if is_finite else None, part, X)))
@@ -166,7 +165,6 @@ class Part:
     rows: slice  # where its windows are among those of the block
     windows: NDArray[np.int64]  # (w,), consecutive
     spans: NDArray[np.int64]  # (w, 2) samples of the piece: from, to
-    overlapping: tuple[NDArray, NDArray]  # both also of windows of earlier blocks, which may reach into this one
     own: tuple[int, int]  # samples that belong to this block and to no other: from, to
     low: int  # samples that are read: from, to
     high: int
@@ -178,10 +176,7 @@ def parts_of(job: IngestJob, track: WindowedTrack, first: int, last: int) -> Ite
     for number, piece in enumerate(track.pieces):
         if not (piece.start_s < end + piece.period_s and piece.end_s > begin - piece.period_s):
             continue
-        # An earlier block may see too little of a run that begins in its last windows to find it.
-        before = max(0, first - int(np.ceil(job.window_s / job.step_s)) - 1)
-        here, spans = overlapping = job.spans(track, number, before, last)
-        here, spans = here[here >= first], spans[here >= first]
+        here, spans = job.spans(track, number, first, last)
         limits = np.array([first, last])
         at = windows.positions(limits, job.step_s, [0], track.rate, piece.start_s, piece.period_s)[:, 0]
         begins, after = windows.nearest(at).clip(0, piece.n).tolist()  # here, and in the next block
@@ -191,7 +186,7 @@ def parts_of(job: IngestJob, track: WindowedTrack, first: int, last: int) -> Ite
             signal = piece.file, piece.signal, track.digital is not None
             row = int(here[0]) - first if len(here) else 0
             rows = slice(row, row + len(here))
-            yield Part(track, number, piece, signal, rows, here, spans, overlapping, own, low, high)
+            yield Part(track, number, piece, signal, rows, here, spans, own, low, high)
 
 
 class Samples:
