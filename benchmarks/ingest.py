@@ -120,7 +120,7 @@ def read_only(job: IngestJob, share: float = 1.0) -> None:
     """Every sample once, in the blocks of a job or a share of them, both views together, as the reader gives them."""
     (track, _) = (view.tracks[0] for view in job.views)
     piece = track.pieces[0]
-    signal = piece.file.open(job.opener).signals[piece.signal]
+    signal = piece.file.recording.signals[piece.signal]
     columns = [column for view in job.views for column in view.tracks[0].pieces[0].columns]
     size = round(share * job.rows * job.step_s * track.rate)
     for first in range(0, piece.n, size):

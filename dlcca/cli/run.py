@@ -47,7 +47,6 @@ def ingest(
     is missing.
     """
     from dlcca.recordings import ingest as ingesting
-    from dlcca.recordings.formats.registry import open_recording
     from dlcca.recordings.recorded_views import default_views, views_from_arguments
     from dlcca.settings import runfile
     from dlcca.settings.recipe import ViewRecipe
@@ -70,7 +69,7 @@ def ingest(
         given = {key: value for key, value in given.items() if value is not None}
         recipe = ViewRecipe.of({**given, "missing_chunks": missing_chunks}, "the command line:")
         place, whole, lenient, inputs = out, out, not view, files
-        recipes = views_from_arguments(view, files, recipe) if view else default_views(files, recipe, open_recording)
+        recipes = views_from_arguments(view, files, recipe) if view else default_views(files, recipe)
     form, setting = (views.FORM, "--out") if whole == place else (FORM, "[store] path")
     places.refuse_store(whole, form, inputs=inputs, setting=setting)
     if not recipes:

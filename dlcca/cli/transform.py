@@ -86,7 +86,7 @@ def new_views(
         return transforming.named_arrays(files, fitted.model_.names, chunks), ""
     if any("=" in file and not Path(file).exists() for file in files):
         raise SettingsError(f"{model} was fitted to recordings: give files of recordings, not NAME=array.")
-    job, line = new_recordings.prepared(at, transforming.model_address(model), fitted.recordings_, files)
+    job, line = new_recordings.prepared(at, fitted.recordings_, files)
     fitted.model_.check_present([view.name for view in job.views])
     wanted = client_if_worthwhile(console, cluster, workers, job.n_blocks)
     with console.progress() as progress, wanted as client:

@@ -83,8 +83,7 @@ def ingest(pipeline: Pipeline, number: int, first: Path | None = None) -> dict[s
         if first:
             job, line = ingesting.prepared(str(place), _recipes_for(pipeline, files))
         else:
-            scaling = str(preprocessing_place(pipeline))
-            job, line = new_recordings.prepared(str(place), scaling, read_preprocessing(pipeline), files)
+            job, line = new_recordings.prepared(str(place), read_preprocessing(pipeline), files)
         ingesting.run(job, line, pipeline.workers.client(job.n_blocks))
 
     if not store.is_views(str(place)):

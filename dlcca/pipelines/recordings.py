@@ -242,7 +242,6 @@ def _day_and_span(pipeline: Pipeline, recording: Row) -> dict[str, str | None]:
 
 def _spans(pipeline: Pipeline, recording: Row) -> list[tuple[datetime, datetime]]:
     """When the files of a recording begin and end, as far as their headers say so."""
-    from dlcca.recordings.formats.registry import open_recording
     from dlcca.recordings.timeline import File
 
     parts, n_read, _stamp = files_of(pipeline, recording)
@@ -252,11 +251,10 @@ def _spans(pipeline: Pipeline, recording: Row) -> list[tuple[datetime, datetime]
         for path in sources.local_files(parts[:n_read], scratch):
             # The options of the first view that may be in this file.
             options = (r.reader_options for r in pipeline.settings.recipes.values() if path in files_for(r, [path]))
-            opened = File.at(path, next(options, {})).open(open_recording)
+            opened = File.at(path, next(options, {})).recording
             if opened.start is not None:
                 start = opened.start if opened.start.tzinfo else opened.start.replace(tzinfo=UTC)
-                lasts = max((signal.start_s + signal.duration_s for signal in opened.signals), default=0.0)
-                spans.append((start, start + timedelta(seconds=lasts)))
+                spans.append((start, start + timedelta(seconds=opened.end_s)))
     finally:
         pipeline.remove(scratch)
     return spans

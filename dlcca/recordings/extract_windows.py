@@ -7,7 +7,6 @@ stores as integers are read as integers, and raw ones are written as such.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from dlcca.engine.work import OnProgress, do_missing
 from dlcca.errors import DataError, DlccaError, StaleStage
 from dlcca.recordings import input_integrity, validity, windows
+from dlcca.recordings.formats.metadata import grouped
 from dlcca.recordings.formats.recording import Signal
 from dlcca.recordings.ingest_job import IngestJob, WindowedTrack, packed
 from dlcca.recordings.scaling import Ranks, ranks_of, summary_of_block
@@ -54,7 +54,7 @@ def run(job: IngestJob, client: Any = None, on_progress: OnProgress | None = Non
 def confirm(job: IngestJob, *, begin: bool = False) -> None:
     """Refuse files that have changed since the first block was read."""
     files = dict.fromkeys(piece.file for track in job.tracks for piece in track.pieces)
-    paths = dict.fromkeys(path for file in files for path in (file.path, *file.open(job.opener).sidecars))
+    paths = dict.fromkeys(path for file in files for path in (file.path, *file.recording.sidecars))
     input_integrity.confirm_files(job.stage("drafts"), list(paths), begin=begin)
 
 
@@ -62,10 +62,8 @@ def compute(job: IngestJob, stage: Blocks, block: int) -> None:
     """Read, compute and write one block of windows."""
     first, last = job.bounds(block)
     parts = {track.key: list(parts_of(job, track, first, last)) for track in job.tracks}
-    signals: dict[Hashable, list[Part]] = defaultdict(list)
-    for part in (part for of_track in parts.values() for part in of_track):
-        signals[part.signal].append(part)
-    samples = {signal: Samples(job, of_signal) for signal, of_signal in signals.items()}
+    signals = grouped((part for of_track in parts.values() for part in of_track), lambda part: part.signal)
+    samples = {of_signal[0].signal: Samples(job, of_signal) for of_signal in signals}
     reason, pieces = validity.marked(job, first, last), []
     facts: dict[str, Any] = {input_integrity.CHECKSUMS: []}  # of arrays; files are compared by their sizes and times
     arrays: dict[str, tuple[int, NDArray]] = {}
@@ -103,12 +101,14 @@ def _extract(
         X, top_bottom = read.X[part.low - read.low : part.high - read.low, at], read.extremes[:, at]
         reason[part.rows], pieces[part.rows] = Reason.VALID, part.number
         is_finite = bool(np.isfinite(top_bottom).all())
-        if not is_finite:
-            X, reason[part.rows] = _without_missing(X, part.spans - part.low)
+        if not is_finite:  # NaN for all such, and MISSING for the windows that hold one
+            finite, spans = np.isfinite(X), part.spans - part.low
+            upto = np.concatenate([[0], np.cumsum(~finite.all(axis=1))])
+            reason[part.rows] = np.where(upto[spans[:, 1]] > upto[spans[:, 0]], Reason.MISSING, Reason.VALID)
+            X = np.where(finite, X, np.float32(np.nan))
             top_bottom = np.stack([np.fmax.reduce(X, axis=0), np.fmin.reduce(X, axis=0)])
         extremes = np.stack([np.fmax(extremes[0], top_bottom[0]), np.fmin(extremes[1], top_bottom[1])])
-        overlapping, spans = part.overlapping
-        found, steady = validity.suspect_runs(X, read.may_have_runs(part), track, spans - part.low, overlapping)
+        found, steady = validity.suspect_runs(X, read.may_have_runs(part), track, part.number, part.low)
         facts["suspects"] += found
         if len(part.windows):
             features.append(((part.rows, track.columns), _features(job, read if is_finite else None, part, X)))
@@ -122,14 +122,6 @@ def _extract(
                 ranks = read.ranks(part, job.n_blocks)
     facts |= {"extremes": packed(extremes), **summary_of_block(track, good, job.n_blocks, ranks)}
     return reason, pieces, features, facts
-
-
-def _without_missing(X: NDArray, spans: NDArray[np.int64]) -> tuple[NDArray, NDArray[np.uint8]]:
-    """The samples with NaN for all that is not finite, and MISSING for the windows that hold such."""
-    finite = np.isfinite(X)
-    upto = np.concatenate([[0], np.cumsum(~finite.all(axis=1))])
-    touched = upto[spans[:, 1]] > upto[spans[:, 0]]
-    return np.where(finite, X, np.float32(np.nan)), np.where(touched, Reason.MISSING, Reason.VALID).astype(np.uint8)
 
 
 def _unmarked(job: IngestJob, part: Part, X: NDArray) -> NDArray:
@@ -173,7 +165,6 @@ class Part:
     rows: slice  # where its windows are among those of the block
     windows: NDArray[np.int64]  # (w,), consecutive
     spans: NDArray[np.int64]  # (w, 2) samples of the piece: from, to
-    overlapping: tuple[NDArray, NDArray]  # both also of windows of earlier blocks, which may reach into this one
     own: tuple[int, int]  # samples that belong to this block and to no other: from, to
     low: int  # samples that are read: from, to
     high: int
@@ -185,10 +176,7 @@ def parts_of(job: IngestJob, track: WindowedTrack, first: int, last: int) -> Ite
     for number, piece in enumerate(track.pieces):
         if not (piece.start_s < end + piece.period_s and piece.end_s > begin - piece.period_s):
             continue
-        # An earlier block may see too little of a run that begins in its last windows to find it.
-        before = max(0, first - int(np.ceil(job.window_s / job.step_s)) - 1)
-        here, spans = overlapping = job.spans(track, number, before, last)
-        here, spans = here[here >= first], spans[here >= first]
+        here, spans = job.spans(track, number, first, last)
         limits = np.array([first, last])
         at = windows.positions(limits, job.step_s, [0], track.rate, piece.start_s, piece.period_s)[:, 0]
         begins, after = windows.nearest(at).clip(0, piece.n).tolist()  # here, and in the next block
@@ -198,7 +186,7 @@ def parts_of(job: IngestJob, track: WindowedTrack, first: int, last: int) -> Ite
             signal = piece.file, piece.signal, track.digital is not None
             row = int(here[0]) - first if len(here) else 0
             rows = slice(row, row + len(here))
-            yield Part(track, number, piece, signal, rows, here, spans, overlapping, own, low, high)
+            yield Part(track, number, piece, signal, rows, here, spans, own, low, high)
 
 
 class Samples:
@@ -213,7 +201,7 @@ class Samples:
         self.parts = parts
         self.low, high = min(part.low for part in parts), max(part.high for part in parts)
         self.columns = list(dict.fromkeys(column for part in parts for column in part.piece.columns))
-        signal = piece.file.open(job.opener).signals[piece.signal]
+        signal = piece.file.recording.signals[piece.signal]
         self.digital = signal.digital.of(self.columns) if as_integers and signal.digital is not None else None
         self.X = _read(piece.file.path, signal, self.low, high, self.columns, as_integers=as_integers)
         self.extremes = np.stack(validity.extremes(self.X, self.digital))  # the largest and the smallest values, (2, c)

@@ -13,7 +13,6 @@ from dlcca.engine.work import OnProgress
 from dlcca.errors import StaleStage
 from dlcca.recordings import extract_windows, scaling, validity
 from dlcca.recordings.formats.recording import Recording
-from dlcca.recordings.formats.registry import open_recording
 from dlcca.recordings.ingest_job import IngestJob, WindowedView
 from dlcca.recordings.ingest_job import prepared as prepared
 from dlcca.recordings.timeline import File, Opener, Timeline, found
@@ -35,7 +34,15 @@ MOST_ANNOTATIONS, MOST_NAMES = 20_000, 2048
 
 def run(job: IngestJob, line: Timeline, client: Any = None, on_progress: OnProgress | None = None) -> dict[str, Any]:
     """Compute what is missing and seal the store; return its header. A finished store is left as it is."""
-    _refuse_other(job)
+    places.refuse_store(job.address, store.FORM, setting="store")
+    begun = known_stage(job.address, "drafts") or known_stage(job.address, "clock")
+    if begun is None and store.is_views(job.address):
+        begun = store.describe(job.address)
+    if begun is not None and begun["fingerprint"] != job.inputs:
+        raise StaleStage(
+            f"{job.address} was made from other files, or with other settings. Give another store, or remove this one "
+            "(dlcca run: --from ingest)."
+        )
     with lock.held(job.address, "an ingestion"):
         if store.is_views(job.address):
             extract_windows.confirm(job)
@@ -47,19 +54,6 @@ def run(job: IngestJob, line: Timeline, client: Any = None, on_progress: OnProgr
         for view in job.scaled_later:  # as large as the views; also if it was stopped between the seal and this
             files_at(job.address).remove(job.stage("drafts").path(view.drafts))
         return store.describe(job.address)
-
-
-def _refuse_other(job: IngestJob) -> None:
-    """An error if the store was made from other files or settings, or is none of views."""
-    places.refuse_store(job.address, store.FORM, setting="store")
-    begun = known_stage(job.address, "drafts") or known_stage(job.address, "clock")
-    if begun is None and store.is_views(job.address):
-        begun = store.describe(job.address)
-    if begun is not None and begun["fingerprint"] != job.inputs:
-        raise StaleStage(
-            f"{job.address} was made from other files, or with other settings. Give another store, or remove this one "
-            "(dlcca run: --from ingest)."
-        )
 
 
 def _seal(job: IngestJob, line: Timeline) -> None:
@@ -95,16 +89,12 @@ def _seal(job: IngestJob, line: Timeline) -> None:
 
 def _described(view: WindowedView, clock: Blocks) -> dict[str, Any]:
     """The header of a view."""
-    channels = [channel for track in view.tracks for channel in track.channels]
     names: list[str] = []
     if view.width <= MOST_NAMES:
         components = [f"principal component {number + 1}" for number in range(view.recipe.pca_components)]
         names = components or [name for track in view.tracks for name in track.feature.names(track.names)]
     return {
-        "channels": [channel.name for channel in channels],
-        "units": [channel.unit for channel in channels],
-        "kinds": [channel.kind for channel in channels],
-        "rates": [track.rate for track in view.tracks for _ in track.channels],
+        **view.of_channels,
         "features": view.recipe.features.to_dict(),
         "width": view.width,
         "feature_names": names,
@@ -119,25 +109,18 @@ def _described(view: WindowedView, clock: Blocks) -> dict[str, Any]:
 def _files(job: IngestJob) -> list[dict[str, Any]]:
     """Every file once: what it holds, and when it began on the clock."""
     files: dict[str, dict[str, Any]] = {}
-    for track in job.tracks:
-        for piece in track.pieces:
-            recording = piece.file.open(job.opener)
-            signal = recording.signals[piece.signal]
-            files.setdefault(piece.file.path, _file(recording, piece.start_s - signal.start_s))
+    for piece in (piece for track in job.tracks for piece in track.pieces):
+        recording = piece.file.recording
+        start_s = piece.start_s - recording.signals[piece.signal].start_s
+        files.setdefault(piece.file.path, _file(recording, start_s))
     return list(files.values())
 
 
 def _file(recording: Recording, start_s: float) -> dict[str, Any]:
+    times = ("start_s", "drift_ppm", "duration_s")
     signals = [
-        {
-            "channels": signal.names,
-            "rate": signal.rate,
-            "samples": signal.n,
-            "start_s": signal.start_s,
-            "drift_ppm": signal.drift_ppm,
-            "duration_s": signal.duration_s,
-        }
-        for signal in recording.signals
+        {"channels": s.names, "rate": s.rate, "samples": s.n} | {key: getattr(s, key) for key in times}
+        for s in recording.signals
     ]
     return {
         "path": recording.path,
@@ -148,18 +131,18 @@ def _file(recording: Recording, start_s: float) -> dict[str, Any]:
     }
 
 
-def only_annotations(address: str, files: Sequence[str], opener: Opener = open_recording) -> dict[str, Any]:
+def only_annotations(address: str, files: Sequence[str], opener: Opener | None = None) -> dict[str, Any]:
     """A store without views, for files that hold annotations and nothing else; its header."""
     import zarr
 
-    held = [File.at(path, {}) for path in found(files, "the command line")]
+    held = [File.at(path, {}, opener) for path in found(files, "the command line")]
     inputs = fingerprint("annotations", [[file.path, file.stamp] for file in held])
     places.refuse_store(address, store.FORM, inputs=[file.path for file in held], setting="--out")
     if store.is_views(address):
         if store.describe(address)["fingerprint"] != inputs:
             raise StaleStage(f"{address} was made from other files. Give another store, or remove this one.")
         return store.describe(address)
-    recordings = [file.open(opener) for file in held]
+    recordings = [file.recording for file in held]
     starts = [recording.start for recording in recordings if recording.start is not None]
     marks = [[m.onset_s, m.onset_s + m.duration_s, m.text] for recording in recordings for m in recording.annotations]
     content = {

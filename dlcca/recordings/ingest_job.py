@@ -21,7 +21,6 @@ from dlcca.engine.stage import fingerprint
 from dlcca.errors import DataError, SettingsError
 from dlcca.recordings.features import FEATURES, Feature
 from dlcca.recordings.formats.recording import Digital
-from dlcca.recordings.formats.registry import open_recording
 from dlcca.recordings.timeline import Opener, Piece, Timeline, Track, View, lay_out
 from dlcca.recordings.windows import positions, rates_of, samples_of, spans_of, window_and_step
 from dlcca.settings.recipe import ViewRecipe
@@ -68,6 +67,12 @@ class WindowedView(View):
         """Features in a row."""
         return self.recipe.pca_components or self.features
 
+    @property
+    def of_channels(self) -> dict[str, list[Any]]:
+        """Names, units, kinds and rates of its channels."""
+        every = [(c.name, c.unit, c.kind, track.rate) for track in self.tracks for c in track.channels]
+        return dict(zip(("channels", "units", "kinds", "rates"), map(list, zip(*every, strict=True)), strict=True))
+
     def scaling(self, array: str) -> str:
         """The place of an array of its scaling."""
         return f"/scaling/{self.name}/{array}"
@@ -85,9 +90,11 @@ class IngestJob:
     rows: int  # windows of a block
     bad: tuple[tuple[float, float], ...]  # intervals annotated as BAD, in seconds
     inputs: str  # identity of files and recipes
-    opener: Opener
     lenient: bool  # channels that are flat or saturated in all windows do not make these invalid
-    scaling_from: str  # a store whose scaling is used, instead of that of these recordings; "" for none
+    scaling: Mapping[str, NDArray]  # that of a model, used instead of that of these recordings; empty for none
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"scaling": {}}  # which only the process that runs the stages needs
 
     @property
     def n_blocks(self) -> int:
@@ -125,14 +132,13 @@ def prepared(
     opener: Opener | None = None,
     *,
     lenient: bool = False,
-    scaling_from: str = "",
+    scaling: Mapping[str, NDArray] | None = None,
 ) -> tuple[IngestJob, Timeline]:
     """The job and the files on their clock; reads headers and a few samples.
 
-    ``lenient`` ignores channels that are flat or saturated throughout; ``scaling_from`` is a store of views whose
-    scaling is used, instead of that of these recordings.
+    ``lenient`` ignores channels that are flat or saturated throughout; ``scaling`` has the arrays ("scaling/NAME/...")
+    of a model, used instead of the scaling of these recordings.
     """
-    opener = opener or open_recording
     line = lay_out(recipes, opener)
     window_s, step_s = window_and_step(line.views)
     end, fastest = max(view.span[1] for view in line.views), max(rates_of(line.views))
@@ -145,16 +151,17 @@ def prepared(
         raise DataError(
             f"the files span {end / 86400:.0f} days, which is {n} windows of {step_s:g} s; do their start times agree?"
         )
-    views = tuple(_windowed(v, view, window_s, opener) for v, view in enumerate(line.views))
+    views = tuple(_windowed(v, view, window_s) for v, view in enumerate(line.views))
     bad = tuple((first, last) for first, last, text in line.marks if text.strip().lower().startswith("bad"))
+    contents = [_identity(view, piece) for view in line.views for track in view.tracks for piece in track.pieces]
     without_files = {name: recipe.to_dict() | {"source": None} for name, recipe in recipes.items()}
-    inputs = fingerprint(without_files, window_s, step_s, _contents(line, opener), line.marks, scaling_from)
+    inputs = fingerprint(without_files, window_s, step_s, contents, line.marks, scaling or "")
     inputs = fingerprint(inputs, "lenient") if lenient else inputs
     rows = _windows_of_block(views, n, window_s, step_s)
-    return IngestJob(address, views, window_s, step_s, n, rows, bad, inputs, opener, lenient, scaling_from), line
+    return IngestJob(address, views, window_s, step_s, n, rows, bad, inputs, lenient, scaling or {}), line
 
 
-def _windowed(v: int, view: View, window_s: float, opener: Opener) -> WindowedView:
+def _windowed(v: int, view: View, window_s: float) -> WindowedView:
     """A view with the features of its windows; an error if they cannot be computed."""
     recipe, where = view.recipe, f"view {view.name!r}"
     if recipe.features.kind == "covariance" and len(view.tracks) > 1:
@@ -170,7 +177,7 @@ def _windowed(v: int, view: View, window_s: float, opener: Opener) -> WindowedVi
         raise SettingsError(f"{where}: features = {kind!r}: {error}.") from error
     one = np.ones(1)
     is_scaled_when_read = not recipe.pca_components and all(f.columns(one, one) is not None for f in features)
-    digital = [_digital(track, recipe, opener) for track in view.tracks]
+    digital = [_digital(track, recipe) for track in view.tracks]
     stored_as = np.dtype(np.float32)
     if kind in ("raw", "delay"):  # raw samples are stored as integers if all are of one dtype
         kinds = {numbers.dtype for numbers in digital if numbers is not None}
@@ -207,30 +214,23 @@ def _windows_of_block(views: Sequence[WindowedView], n: int, window_s: float, st
     return -(-n // -(-n // rows))  # blocks of about the same size, the last one too
 
 
-def _digital(track: Track, recipe: ViewRecipe, opener: Opener) -> Digital | None:
+def _digital(track: Track, recipe: ViewRecipe) -> Digital | None:
     """The integers that a track is in all of its files; None if it is not, or if values are interpolated."""
-    every = [piece.file.open(opener).signals[piece.signal].digital for piece in track.pieces]
+    every = [piece.file.recording.signals[piece.signal].digital for piece in track.pieces]
     if recipe.resample == "linear" or None in every:
         return None
     first, *others = (numbers.of(piece.columns) for numbers, piece in zip(every, track.pieces, strict=True) if numbers)
     return first if first.is_exact and all(first.is_like(other) for other in others) else None
 
 
-def _contents(line: Timeline, opener: Opener) -> list[list[Any]]:
-    """What identifies the pieces of the views: files with their sizes and dates, and some of their samples."""
-    return [
-        [view.name, piece.file.path, piece.file.stamp, piece.signal, piece.columns, piece.start_s, piece.period_s,
-         piece.n, _digest(piece, opener)]
-        for view in line.views for track in view.tracks for piece in track.pieces
-    ]  # fmt: skip
-
-
-def _digest(piece: Piece, opener: Opener) -> str:
-    """Of a few samples: at the beginning, in the middle and at the end."""
-    signal = piece.file.open(opener).signals[piece.signal]
+def _identity(view: View, piece: Piece) -> list[Any]:
+    """What identifies a piece: its file with size and date, and some samples of its beginning, middle and end."""
+    signal = piece.file.recording.signals[piece.signal]
     firsts = sorted({0, signal.n // 2, max(0, signal.n - 4)})
     parts = [signal.read(first, min(signal.n, first + 4), piece.columns) for first in firsts]
-    return hashlib.sha256(b"".join(np.asarray(X, np.float64).tobytes() for X in parts)).hexdigest()
+    digest = hashlib.sha256(b"".join(np.asarray(X, np.float64).tobytes() for X in parts)).hexdigest()
+    place = piece.signal, piece.columns, piece.start_s, piece.period_s, piece.n
+    return [view.name, piece.file.path, piece.file.stamp, *place, digest]
 
 
 def packed(X: NDArray) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import numpy as np
 from dlcca.errors import DataError, SettingsError
 from dlcca.model import Recordings
 from dlcca.recordings import ingest
-from dlcca.recordings.formats.registry import open_recording
 from dlcca.recordings.ingest_job import IngestJob
 from dlcca.recordings.timeline import File, Opener, Timeline, found
 from dlcca.settings.recipe import ViewRecipe
@@ -22,19 +21,17 @@ SAME_RATE = 1e-6
 
 
 def prepared(
-    address: str, model: str, made: Recordings, files: Sequence[str], opener: Opener = open_recording
+    address: str, made: Recordings, files: Sequence[str], opener: Opener | None = None
 ) -> tuple[IngestJob, Timeline]:
-    """A job that makes the views of new files, scaled as those of the model at the address ``model``."""
+    """A job that makes the views of new files, scaled as those of a model."""
     recipes = recipes_of(made, files, opener)
-    job, line = ingest.prepared(address, recipes, opener, scaling_from=model)
+    job, line = ingest.prepared(address, recipes, opener, scaling=made.scaling)
     for view in job.views:
-        channels = [(c.name, c.unit, track.rate) for track in view.tracks for c in track.channels]
-        names, units, rates = (list(of_each) for of_each in zip(*channels, strict=True))
-        _refuse_other_channels(view.name, {"channels": names, "units": units, "rates": rates}, made)
+        _refuse_other_channels(view.name, view.of_channels, made)
     return job, line
 
 
-def recipes_of(made: Recordings, files: Sequence[str], opener: Opener) -> dict[str, ViewRecipe]:
+def recipes_of(made: Recordings, files: Sequence[str], opener: Opener | None) -> dict[str, ViewRecipe]:
     """The model's recipes for new files; a view none of whose channels is in any file is left out."""
     paths = found(files, "the command line")
     recipes: dict[str, ViewRecipe] = {}
@@ -47,7 +44,7 @@ def recipes_of(made: Recordings, files: Sequence[str], opener: Opener) -> dict[s
         lacking = [channel for channel in view["channels"] if channel not in every]
         if holding and lacking:
             raise DataError(
-                f"view {name!r} of the model has the channels {_told(view['channels'])}; {_told(lacking)} "
+                f"view {name!r} of the model has the channels {_listed(view['channels'])}; {_listed(lacking)} "
                 f"{'is' if len(lacking) == 1 else 'are'} not in {', '.join(paths)}. Give files that have all."
             )
         if holding:
@@ -55,17 +52,17 @@ def recipes_of(made: Recordings, files: Sequence[str], opener: Opener) -> dict[s
             recipes[name] = replace(recipe, source=tuple(holding), channels=tuple(view["channels"]), **windows)
         unused = [path for path in unused if path not in holding]
     if not recipes:
-        wanted = "; ".join(f"{name}: {_told(view['channels'])}" for name, view in made.facts["views"].items())
+        wanted = "; ".join(f"{name}: {_listed(view['channels'])}" for name, view in made.facts["views"].items())
         raise DataError(f"{', '.join(paths)}: none of the model's channels is there ({wanted}).")
     if unused:
         raise DataError(f"{unused[0]} has no channel of the model; leave it out.")
     return recipes
 
 
-def _names(path: str, recipe: ViewRecipe, opener: Opener) -> set[str]:
+def _names(path: str, recipe: ViewRecipe, opener: Opener | None) -> set[str]:
     """The channels of a file; none if its reader does not take the options of this view."""
     try:
-        recording = File.at(path, recipe.reader_options).open(opener)
+        recording = File.at(path, recipe.reader_options, opener).recording
     except SettingsError:
         if not recipe.reader_options:
             raise
@@ -73,7 +70,7 @@ def _names(path: str, recipe: ViewRecipe, opener: Opener) -> set[str]:
     return {channel.name for channel in recording.channels}
 
 
-def _told(names: Sequence[str], most: int = 12) -> str:
+def _listed(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
@@ -82,8 +79,8 @@ def _refuse_other_channels(view: str, given: Mapping[str, Any], made: Recordings
     known = made.facts["views"][view]
     if given["channels"] != known["channels"]:
         raise DataError(
-            f"view {view!r}: the channels come as {_told(given['channels'])}, and the model has "
-            f"{_told(known['channels'])}; they were not sampled together as those of the model were."
+            f"view {view!r}: the channels are {_listed(given['channels'])}, and the model has "
+            f"{_listed(known['channels'])}; they were not sampled together as those of the model were."
         )
     each = zip(*(facts[key] for key in ("units", "rates") for facts in (given, known)), strict=True)
     for name, (unit, old_unit, rate, old_rate) in zip(known["channels"], each, strict=True):
@@ -92,15 +89,11 @@ def _refuse_other_channels(view: str, given: Mapping[str, Any], made: Recordings
                 f"view {view!r}: channel {name!r} has {rate:g} Hz, and the model was fitted at {old_rate:g} Hz; "
                 f"resample the recording to {old_rate:g} Hz."
             )
-        if unit and old_unit and _plain_unit(unit) != _plain_unit(old_unit):
+        one, other = (u.strip().replace("µ", "u").replace("μ", "u") for u in (unit, old_unit))  # two letters for micro
+        if one != other and unit and old_unit:
             raise DataError(
                 f"view {view!r}: channel {name!r} is in {unit}, and the model was fitted in {old_unit}; convert it."
             )
-
-
-def _plain_unit(unit: str) -> str:
-    """A unit without the several ways to write micro."""
-    return unit.strip().replace("µ", "u").replace("μ", "u")
 
 
 def refuse_other_views(address: str, made: Recordings | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,21 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.errors import DataError, SettingsError, StoreFileError
+from dlcca.errors import DataError, SettingsError
 from dlcca.model import Recordings
 from dlcca.recordings import ingest, new_recordings
 from dlcca.recordings.formats import fif
 from dlcca.recordings.formats.recording import Recording
-from dlcca.recordings.timeline import File, Opener, found
+from dlcca.recordings.timeline import File, found
 from dlcca.recordings.view_array import view_array
 from dlcca.settings.recipe import ViewRecipe
 from dlcca.storage import places
 from dlcca.storage import views as store
 from dlcca.storage.files import zarr_store
-from dlcca.storage.formats import Format
 
-#: The scaling of a model, beside views that are made like those of its fit.
-SCALING = Format("dlcca-scaling", 1, noun="group of scalings", error=StoreFileError, renew="make the views again")
 #: Views up to this many bytes are read into memory; larger ones stay on disk.
 IN_MEMORY_BYTES = 1 << 29
 
@@ -116,9 +112,8 @@ def from_mne(
     fif.check_raw(raw)
     with ExitStack() as scratch:
         if out is None:
-            folder = tempfile.mkdtemp(prefix="dlcca-views-")
-            scratch.callback(shutil.rmtree, folder, ignore_errors=True)
-            place = f"{folder}/views.zarr"
+            folder = tempfile.TemporaryDirectory(prefix="dlcca-views-", ignore_cleanup_errors=True)
+            place = f"{scratch.enter_context(folder)}/views.zarr"
         else:
             place = str(out)
             places.refuse_store(place, store.FORM, inputs=[file for file in raw.filenames if file], setting="out")
@@ -130,7 +125,14 @@ def from_mne(
                 recipes[name] = ViewRecipe.of(said, f"view {name!r}:")
             job, line = ingest.prepared(place, recipes, opener)
         else:
-            job, line = _like(model, place, recipe, opener)
+            if recipe:
+                each = ", ".join(recipe)
+                raise SettingsError(f"{each}: with a model, views are made as those of its fit; leave it out.")
+            if (made_as := getattr(model, "recordings_", None)) is None:
+                raise SettingsError(
+                    "this model was fitted to arrays and does not say how they were made of recordings."
+                )
+            job, line = new_recordings.prepared(place, made_as, ["raw"], opener)
         ingest.run(job, line, client)
         made = open_views(place)
         weakref.finalize(made, scratch.pop_all().close)  # kept until then
@@ -161,30 +163,10 @@ def _channels(raw: Any, picks: Any, view: str) -> list[str]:
     return made
 
 
-def _like(model: Any, place: str, options: Mapping[str, Any], opener: Opener) -> tuple[Any, Any]:
-    """A job that treats the Raw as the recordings of a model."""
-    import zarr
-
-    if options:
-        raise SettingsError(f"{', '.join(options)}: with a model, views are made as those of its fit; leave it out.")
-    made = getattr(model, "recordings_", None)
-    if made is None:
-        raise SettingsError("this model was fitted to arrays and does not contain how they were made of recordings.")
-    scaling = f"{place.rstrip('/')}-scaling"
-    places.refuse_store(scaling, SCALING, setting="out, beside which the scaling is written", replace=True)
-    group = zarr.create_group(scaling, zarr_format=3, overwrite=True, attributes={"format": SCALING.name})
-    for name, X in made.scaling.items():
-        group.create_array(name, data=X)
-    return new_recordings.prepared(place, scaling, made, ["raw"], opener)
-
-
-def default_views(files: Sequence[str], recipe: ViewRecipe, opener: Opener) -> dict[str, ViewRecipe]:
-    """A recipe for each group of channels, named after the type of its channels where they are of one type.
-
-    None at all if the files hold annotations only, such as a hypnogram.
-    """
+def default_views(files: Sequence[str], recipe: ViewRecipe) -> dict[str, ViewRecipe]:
+    """A recipe for each group of channels, named after their type if they have one; none for files of annotations."""
     paths = found(files, "the command line")
-    recordings = [File.at(path, recipe.reader_options).open(opener) for path in paths]
+    recordings = [File.at(path, recipe.reader_options).recording for path in paths]
     groups = {tuple(signal.names): signal for recording in recordings for signal in recording.signals}
     if not groups and not any(recording.annotations for recording in recordings):
         raise DataError(f"{', '.join(paths)}: there are neither channels nor annotations in it.")

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from dlcca.engine.work import OnProgress, collect, do_missing
 from dlcca.errors import DataError
 from dlcca.numerics.streaming import Moments, Scatter, Sketches, combined, principal, robust_scaling, summary
-from dlcca.recordings.features import Columns, of_integers
+from dlcca.recordings.features import of_integers
 from dlcca.recordings.formats.recording import Digital, values_of
 from dlcca.recordings.ingest_job import IngestJob, WindowedTrack, WindowedView, packed, unpacked
 from dlcca.storage.blocks import Blocks
-from dlcca.storage.views import array_of_view, read_arrays
+from dlcca.storage.views import array_of_view
 
 #: Samples whose moments, or features, are computed together.
 BATCH_BYTES = 1 << 20
@@ -91,31 +91,22 @@ def scaling_arrays(job: IngestJob, summaries: Mapping[str, Summaries]) -> dict[s
     """The arrays of the stage `clock` that say how each view is scaled; ``summaries`` by the keys of tracks."""
     arrays: dict[str, NDArray] = {}
     for view in job.views:
-        if job.scaling_from:  # so that new recordings are scaled as the old ones
-            center, scale = read_arrays(job.scaling_from, [view.scaling(part)[1:] for part in ("center", "scale")])
-            c = view.tracks[-1].at.stop
-            if len(center) != c:
-                raise DataError(
-                    f"view {view.name!r} has {c} channels, but {len(center)} in {job.scaling_from}, whose scaling is "
-                    "used; select the same channels."
-                )
+        if job.scaling:  # so that new recordings are scaled as those of a model
+            center, scale = (job.scaling[view.scaling(part)[1:]] for part in ("center", "scale"))
         else:
             each = [summaries[track.key].center_and_scale(track) for track in view.tracks]
             center, scale = (np.concatenate(parts) for parts in zip(*each, strict=True))
         arrays |= {view.scaling("center"): center, view.scaling("scale"): scale}
         if view.is_scaled_when_read:
-            columns = [_columns(view, track, center[track.at], scale[track.at]) for track in view.tracks]
-            arrays[f"/columns/{view.name}"] = np.concatenate(columns, axis=1)
+            every = []
+            for track in view.tracks:
+                columns, digital = track.feature.columns(center[track.at], scale[track.at]), track.digital
+                assert columns is not None
+                if digital is not None and view.stored_as.kind != "f":
+                    columns = of_integers(columns, digital.gain, digital.bias)
+                every.append(columns)
+            arrays[f"/columns/{view.name}"] = np.concatenate(every, axis=1)
     return arrays
-
-
-def _columns(view: WindowedView, track: WindowedTrack, center: NDArray, scale: NDArray) -> Columns:
-    """The scaling of the columns of a track."""
-    columns, digital = track.feature.columns(center, scale), track.digital
-    assert columns is not None
-    if digital is None or view.stored_as.kind == "f":
-        return columns
-    return of_integers(columns, digital.gain, digital.bias)
 
 
 def run(job: IngestJob, client: Any = None, on_progress: OnProgress | None = None) -> None:
@@ -180,10 +171,8 @@ def _run_pca(job: IngestJob, client: Any, on_progress: OnProgress | None) -> Non
     arrays: dict[str, NDArray] = {}
     for view in views:
         places = [view.scaling(name) for name in ("mean", "components", "variances")]
-        found: Sequence[NDArray]
-        if job.scaling_from:
-            found = read_arrays(job.scaling_from, [place[1:] for place in places])
-        else:
+        found: Sequence[NDArray] = [job.scaling[place[1:]] for place in places if job.scaling]
+        if not found:
             blocks = collect(_scatter, job, job.n_blocks, client, on_progress, (view,), name="pca")
             found = principal(blocks, view.width)
         arrays |= dict(zip(places, found, strict=True))

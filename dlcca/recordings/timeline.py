@@ -20,7 +20,8 @@ from typing import Any
 
 from dlcca.errors import DataError, SettingsError, suggest
 from dlcca.recordings.formats.metadata import grouped
-from dlcca.recordings.formats.recording import Channel, Recording, Signal
+from dlcca.recordings.formats.recording import Channel, Recording
+from dlcca.recordings.formats.registry import open_recording
 from dlcca.settings.recipe import ViewRecipe
 from dlcca.storage import cache
 
@@ -34,25 +35,27 @@ MOST_LISTED = 60
 
 @dataclass(frozen=True)
 class File:
-    """A file: its path, the options of its reader, and its size and time, which show whether it has changed."""
+    """A file: its path, its reader with options, and its size and time, which show whether it has changed."""
 
     path: str
     options: dict[str, Any] = field(default_factory=dict)
     stamp: tuple[int, int] = (0, 0)  # bytes, and when it was last written
+    opener: Opener = open_recording
 
     def __hash__(self) -> int:
         return hash((self.path, self.stamp))  # options may be lists and tables
 
     @classmethod
-    def at(cls, path: str, options: Mapping[str, Any]) -> File:
+    def at(cls, path: str, options: Mapping[str, Any], opener: Opener | None = None) -> File:
         stamp = 0, 0
         with suppress(OSError):  # the reader reports it, or reads from elsewhere
             stamp = (about := os.stat(path)).st_size, about.st_mtime_ns
-        return cls(path, dict(options), stamp)
+        return cls(path, dict(options), stamp, opener or open_recording)
 
-    def open(self, opener: Opener) -> Recording:
+    @property
+    def recording(self) -> Recording:
         """The recording, which stays open: a worker reads many blocks of one file."""
-        return cache.get(("recording", opener, self), lambda: opener(self.path, **self.options), keep=OPEN_FILES)
+        return cache.get(("recording", self), lambda: self.opener(self.path, **self.options), keep=OPEN_FILES)
 
 
 #: Those of each view; and where a channel is: file, number of the signal, column.
@@ -130,26 +133,26 @@ def found(source: Sequence[str], where: str) -> list[str]:
     return paths
 
 
-def lay_out(recipes: Mapping[str, ViewRecipe], opener: Opener) -> Timeline:
+def lay_out(recipes: Mapping[str, ViewRecipe], opener: Opener | None = None) -> Timeline:
     """Read the headers of all files and put them on one clock; an error if they do not fit together."""
     notes: list[str] = []
     files = {
-        name: [File.at(path, recipe.reader_options) for path in found(recipe.source, f"view {name!r}")]
+        name: [File.at(path, recipe.reader_options, opener) for path in found(recipe.source, f"view {name!r}")]
         for name, recipe in recipes.items()
     }
-    given = {file: file.open(opener).start for group in files.values() for file in group}
+    given = {file: file.recording.start for group in files.values() for file in group}
     # A time without a zone is taken to be UTC, as most formats write it.
     dated = {file: start if start.tzinfo else start.replace(tzinfo=UTC) for file, start in given.items() if start}
-    starts = _one_after_another(files, recipes, _starts(files, dated, opener, notes), opener, notes)
+    starts = _one_after_another(files, recipes, _starts(files, dated, notes), notes)
     views = []
     for name, recipe in recipes.items():
         ordered = sorted(files[name], key=starts.__getitem__)
         if ordered != files[name]:
             order = ", ".join(Path(file.path).name for file in ordered)
             notes.append(f"view {name!r}: the files were put in the order of their starts: {order}.")
-        views.append(View(name, recipe, tuple(_tracks(name, ordered, recipe, starts, opener))))
+        views.append(View(name, recipe, tuple(_tracks(name, ordered, recipe, starts))))
     zero = min(view.span[0] for view in views)
-    notes += [f"{file.path}: {note}" for file in starts for note in file.open(opener).notes]
+    notes += [f"{file.path}: {note}" for file in starts for note in file.recording.notes]
     latest, earliest = max(views, key=lambda view: view.span[0]), min(views, key=lambda view: view.span[1])
     if latest.span[0] >= earliest.span[1]:
         raise DataError(
@@ -159,22 +162,18 @@ def lay_out(recipes: Mapping[str, ViewRecipe], opener: Opener) -> Timeline:
     marks = {
         (mark.onset_s + start - zero, mark.onset_s + mark.duration_s + start - zero, mark.text)
         for file, start in starts.items()
-        for mark in file.open(opener).annotations
+        for mark in file.recording.annotations
     }
     begin = next((start + timedelta(seconds=zero - starts[file]) for file, start in dated.items()), None)
-    moved = tuple(_moved(view, zero) for view in views)
-    return Timeline(moved, begin, tuple(sorted(marks)), tuple(dict.fromkeys(notes)))
+
+    def moved(track: Track) -> Track:
+        return replace(track, pieces=tuple(replace(piece, start_s=piece.start_s - zero) for piece in track.pieces))
+
+    on_clock = tuple(replace(view, tracks=tuple(map(moved, view.tracks))) for view in views)
+    return Timeline(on_clock, begin, tuple(sorted(marks)), tuple(dict.fromkeys(notes)))
 
 
-def _moved(view: View, zero: float) -> View:
-    tracks = tuple(
-        replace(track, pieces=tuple(replace(piece, start_s=piece.start_s - zero) for piece in track.pieces))
-        for track in view.tracks
-    )
-    return replace(view, tracks=tracks)
-
-
-def _starts(files: Files, dated: Mapping[File, datetime], opener: Opener, notes: list[str]) -> dict[File, float]:
+def _starts(files: Files, dated: Mapping[File, datetime], notes: list[str]) -> dict[File, float]:
     """Seconds from the start of the earliest file to that of each."""
     first = min(dated.values(), default=datetime.min)
     starts: dict[File, float] = {}
@@ -193,7 +192,7 @@ def _starts(files: Files, dated: Mapping[File, datetime], opener: Opener, notes:
                     f"{file.path} has no start time, and its place among the files of view {name!r} is another than in "
                     "the view before. Give both views the same files."
                 )
-            end = start + file.open(opener).end_s
+            end = start + file.recording.end_s
         if undated and (len(group) > 1 or dated):
             alone = "it is taken to begin with the earliest of the others"
             place = "the files were put one after another, as named" if len(group) > 1 else alone
@@ -202,18 +201,15 @@ def _starts(files: Files, dated: Mapping[File, datetime], opener: Opener, notes:
 
 
 def _one_after_another(
-    files: Files, recipes: Mapping[str, ViewRecipe], starts: dict[File, float], opener: Opener, notes: list[str]
+    files: Files, recipes: Mapping[str, ViewRecipe], starts: dict[File, float], notes: list[str]
 ) -> dict[File, float]:
-    """The starts, moved where a file overlaps the one before by no more than the rounding of start times.
-
-    A file is moved once, to the end of the one before, for all views that have it.
-    """
+    """The starts, for all views; a file that overlaps the one before by no more than rounding is moved to its end."""
     moved = dict(starts)
     for name, group in files.items():
         for one, other in pairwise(sorted(group, key=starts.__getitem__)):
-            before, most = one.open(opener), recipes[name].overlap_s
+            before, most = one.recording, recipes[name].overlap_s
             if most is None:  # start times may be rounded to whole seconds
-                both = before.start, other.open(opener).start
+                both = before.start, other.recording.start
                 most = float(all(start is not None and start.microsecond == 0 for start in both))
             over = moved[one] + before.end_s - moved[other]
             fastest = max((signal.rate for signal in before.signals), default=0.0)
@@ -226,15 +222,13 @@ def _one_after_another(
     return moved
 
 
-def _tracks(
-    name: str, files: list[File], recipe: ViewRecipe, starts: Mapping[File, float], opener: Opener
-) -> list[Track]:
+def _tracks(name: str, files: list[File], recipe: ViewRecipe, starts: Mapping[File, float]) -> list[Track]:
     """The channels of a view in groups that were sampled together, with their pieces in the order of time."""
-    holding = [file for file in files if file.open(opener).signals]  # a file may hold nothing but annotations
+    holding = [file for file in files if file.recording.signals]  # a file may hold nothing but annotations
     known: dict[str, Channel] = {}
     places: dict[str, list[Place]] = {}
     for file in holding:
-        for number, signal in enumerate(file.open(opener).signals):
+        for number, signal in enumerate(file.recording.signals):
             for column, channel in enumerate(signal.channels):
                 known.setdefault(channel.name, channel)
                 held = places.setdefault(channel.name, [])
@@ -246,24 +240,19 @@ def _tracks(
         if lacking:
             raise DataError(
                 f"view {name!r}: {file.path} lacks channel{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking))}, "
-                f"which {where[lacking[0]][0][0].path} has. {there_are(file.open(opener).channels)} Choose channels "
+                f"which {where[lacking[0]][0][0].path} has. {there_are(file.recording.channels)} Choose channels "
                 "that all files have, or leave this file out."
             )
     groups = grouped(where, lambda channel: tuple(place[:2] for place in where[channel]))
-    return [
-        _track(name, [known[channel] for channel in group], [where[channel] for channel in group], starts, opener)
-        for group in groups
-    ]
+    return [_track(name, [known[c] for c in group], [where[c] for c in group], starts) for group in groups]
 
 
-def _track(
-    view: str, channels: list[Channel], where: list[list[Place]], starts: Mapping[File, float], opener: Opener
-) -> Track:
+def _track(view: str, channels: list[Channel], where: list[list[Place]], starts: Mapping[File, float]) -> Track:
     """Channels that are together in every file; ``where`` are the places of each."""
     pieces, rates = [], {}
     for places in zip(*where, strict=True):
         file, number, _ = places[0]
-        signal: Signal = file.open(opener).signals[number]
+        signal = file.recording.signals[number]
         rates[float(signal.rate)] = file.path
         period = (1 + signal.drift_ppm * 1e-6) / signal.rate
         columns = tuple(column for _, _, column in places)

@@ -7,6 +7,9 @@ block, and a run may continue in the next one; so the stage `clock` decides, fro
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
+from itertools import product
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +17,7 @@ from numpy.typing import NDArray
 
 from dlcca.engine.work import OnProgress
 from dlcca.errors import DataError
+from dlcca.recordings.formats.metadata import grouped
 from dlcca.recordings.formats.recording import Digital, values_of
 from dlcca.recordings.ingest_job import IngestJob, WindowedTrack, packed, unpacked
 from dlcca.recordings.scaling import Summaries, scaling_arrays, write_at_once
@@ -26,8 +30,10 @@ NOT_JUDGED = ("video", "stim")
 #: Values compared with as many others at a time; and bytes of samples that fit the cache of a core.
 WIDE, CACHED_BYTES = 1152, 1 << 18
 
-#: (first, one after the last) sample of a run of equal values.
+#: (first, one after the last) sample of a run of equal values; and the runs of one value, in their order: number of the
+#: piece, channel, value, runs.
 Run = tuple[int, int]
+Suspect = tuple[int, int, float, list[Run]]
 
 
 def worse(one: NDArray[np.uint8], other: NDArray[np.uint8] | Reason) -> NDArray[np.uint8]:
@@ -91,11 +97,8 @@ def channels_with_runs(X: NDArray, least: int) -> NDArray[np.int64]:
 
 
 def extremes(X: NDArray, digital: Digital | None = None) -> tuple[NDArray, NDArray]:
-    """The largest and the smallest value of each channel of X (n, c), n > 0; not finite if one of its samples is not.
-
-    Many samples are put side by side first: short rows would take three times as long.
-    """
-    n, c = X.shape
+    """The largest and the smallest value of each channel of X (n, c), n > 0; not finite if a sample is not."""
+    n, c = X.shape  # many samples are put side by side first: short rows would take three times as long
     wide = max(1, WIDE // c)
     body = X[: n - n % wide].reshape(-1, wide * c) if X.flags.c_contiguous and n >= wide else X[:0]
     rest = X[n - n % wide :] if len(body) else X
@@ -111,53 +114,27 @@ def extremes(X: NDArray, digital: Digital | None = None) -> tuple[NDArray, NDArr
 
 
 def suspect_runs(
-    X: NDArray, suspected: NDArray[np.bool_], track: WindowedTrack, spans: NDArray, windows: NDArray
-) -> tuple[list[dict[str, Any]], NDArray]:
+    X: NDArray, suspected: NDArray[np.bool_], track: WindowedTrack, piece: int, first: int
+) -> tuple[list[Suspect], NDArray]:
     """Flat runs, and runs at the largest or smallest value of X (n, c); and X, as values with NaN in flat runs if any.
 
-    ``suspected`` (c,) are the channels that may have a run; ``spans`` (w, 2) are the samples of the ``windows``, by
-    their rows in X.
+    ``suspected`` (c,) are the channels that may have a run; X begins with sample ``first`` of a piece of the track.
     """
-    found, good, digital = [], X, track.digital
+    found, good, digital, flat = [], X, track.digital, least_runs(track)[0]
     for c in np.flatnonzero(suspected & judged(track)).tolist():
-        for (kind, number), runs in _kinds(X[:, c], track).items():
-            if kind == "flat":
+        x, runs = X[:, c], defaultdict[Any, list[Run]](list)
+        ends = np.fmax.reduce(x), np.fmin.reduce(x)
+        for begin, end in long_runs(x, least_run(track)):
+            number, is_flat = x[begin].item(), 0 < flat <= end - begin
+            if is_flat:
                 good = (X.copy() if X.dtype.kind == "f" else values_of(X, digital)) if good is X else good
-                for begin, end in runs:
-                    good[begin:end, c] = np.nan
-            touched = touched_windows(runs, spans, windows)
-            if touched:
-                value = number if digital is None else digital.of([c]).values(np.array([number], digital.dtype))[0]
-                found.append({"channel": c, "kind": kind, "value": float(value), "windows": touched})
+                good[begin:end, c] = np.nan
+            if is_flat or number in ends:
+                runs[number].append((first + begin, first + end))
+        for number, some in runs.items():
+            value = number if digital is None else digital.of([c]).values(np.array([number], digital.dtype))[0]
+            found.append((piece, c, float(value), some))
     return found, good
-
-
-def _kinds(x: NDArray, track: WindowedTrack) -> dict[tuple[str, Any], list[Run]]:
-    """The long runs of a channel (n,), by what may be wrong and by their value."""
-    flat, saturated = least_runs(track)
-    top, bottom = np.fmax.reduce(x), np.fmin.reduce(x)
-    kinds: dict[tuple[str, Any], list[Run]] = defaultdict(list)
-    for run in long_runs(x, least_run(track)):
-        value, length = x[run[0]].item(), run[1] - run[0]
-        if flat and length >= flat:
-            kinds["flat", value].append(run)
-        if saturated and length >= saturated and value in (top, bottom):
-            kinds["extreme", value].append(run)
-    return kinds
-
-
-def touched_windows(runs: list[Run], spans: NDArray, windows: NDArray) -> list[list[int]]:
-    """The windows that runs overlap, as intervals (first, last) of their numbers."""
-    hit = np.zeros(len(windows), bool)
-    for begin, end in runs:
-        low = np.searchsorted(spans[:, 1], begin, side="right")  # the first window that ends after the run begins
-        high = np.searchsorted(spans[:, 0], end, side="left")
-        hit[low:high] = True
-    at = windows[hit]
-    if not len(at):
-        return []
-    cuts = np.flatnonzero(np.diff(at) > 1)
-    return [[int(a), int(b)] for a, b in zip(at[np.r_[0, cuts + 1]], at[np.r_[cuts, len(at) - 1]], strict=True)]
 
 
 def edges(X: NDArray, track: WindowedTrack) -> dict[str, Any]:
@@ -167,10 +144,7 @@ def edges(X: NDArray, track: WindowedTrack) -> dict[str, Any]:
 
 
 def ends_of_runs(X: NDArray, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How many samples at the beginning and at the end of X (n, c), n > 0, are equal, up to ``most``; (c,) each.
-
-    A channel that begins, or ends, with NaN has a run of none there.
-    """
+    """How many samples at the beginning and at the end of X (n, c), n > 0, are equal, up to ``most`` (0 for NaN)."""
     lengths = []
     for part in (X[:most], X[: -most - 1 : -1]):
         equal = part == part[0]
@@ -227,13 +201,28 @@ class Fault(NamedTuple):
     windows: list[list[int]]  # intervals: first, last
 
 
+def touched_windows(runs: list[Run], spans: NDArray, windows: NDArray) -> list[list[int]]:
+    """The windows that runs overlap, as intervals (first, last) of their numbers."""
+    hit = np.zeros(len(windows), bool)
+    for begin, end in runs:
+        low = np.searchsorted(spans[:, 1], begin, side="right")  # the first window that ends after the run begins
+        high = np.searchsorted(spans[:, 0], end, side="left")
+        hit[low:high] = True
+    at = windows[hit]
+    if not len(at):
+        return []
+    cuts = np.flatnonzero(np.diff(at) > 1)
+    return [[int(a), int(b)] for a, b in zip(at[np.r_[0, cuts + 1]], at[np.r_[cuts, len(at) - 1]], strict=True)]
+
+
 class TrackFacts:
     """What all blocks say of a track together."""
 
-    def __init__(self, track: WindowedTrack) -> None:
-        self.track = track
+    def __init__(self, job: IngestJob, track: WindowedTrack) -> None:
+        self.job, self.track = job, track
+        self.least = dict(zip((Reason.FLAT, Reason.SATURATED), least_runs(track), strict=True))
         self.joined = JoinedRuns(least_run(track), max(least_runs(track)), judged(track))
-        self.suspects: list[dict[str, Any]] = []
+        self.suspects: list[tuple[int, float, Reason, list[list[int]]]] = []  # channel, value, reason, windows
         self.top, self.bottom = np.full((2, len(track.channels)), np.nan, np.float32)
         self.summaries = Summaries()
 
@@ -241,34 +230,34 @@ class TrackFacts:
         """Those of the next block."""
         top, bottom = unpacked(facts["extremes"])
         self.top, self.bottom = np.fmax(self.top, top), np.fmin(self.bottom, bottom)
-        self.suspects += facts["suspects"]
         for edge in facts["edges"]:
             self.joined.add(edge["piece"], edge["own"], unpacked(edge["values"]), unpacked(edge["lengths"]))
+        across = [(run.piece, run.channel, run.value, [(run.first, run.last)]) for run in self.joined.found]
+        self.joined.found = []
+        for same_piece in grouped([*facts["suspects"], *across], itemgetter(0)):
+            self._suspect(same_piece)
         self.summaries.add(facts)
 
-    def faults(self, job: IngestJob) -> list[Fault]:
-        """Runs that are flat, or saturated: at the largest or smallest value that the channel ever has."""
-        names, (flat, saturated) = self.track.names, least_runs(self.track)
-        runs = [(found["channel"], found["value"], found["kind"], found["windows"]) for found in self.suspects]
-        for run in self.joined.found:
-            length, windows = run.last - run.first, self._touched(job, run)
-            kinds = ["flat"] * (0 < flat <= length) + ["extreme"] * (0 < saturated <= length)
-            runs += [(run.channel, run.value, kind, windows) for kind in kinds if windows]
-        return [
-            Fault(names[c], Reason.FLAT if kind == "flat" else Reason.SATURATED, windows)
-            for c, value, kind, windows in runs
-            # A value that is the only one of its channel is no end of its range.
-            if kind == "flat" or (value in (self.top[c], self.bottom[c]) and self.top[c] > self.bottom[c])
-        ]
-
-    def _touched(self, job: IngestJob, run: LongRun) -> list[list[int]]:
-        """The windows that a run of samples of a piece overlaps."""
-        piece = self.track.pieces[run.piece]
-        begin, end = (piece.start_s + at * piece.period_s for at in (run.first, run.last))
+    def _suspect(self, found: Sequence[Suspect]) -> None:
+        """Note the windows that overlap long runs of a piece."""
+        job, piece = self.job, self.track.pieces[found[0][0]]
+        first, last = min(runs[0][0] for *_, runs in found), max(runs[-1][1] for *_, runs in found)
+        begin, end = (piece.start_s + at * piece.period_s for at in (first, last))
         low = int(np.clip((begin - job.window_s) / job.step_s - 2, 0, job.n))
         high = int(np.clip(end / job.step_s + 3, 0, job.n))
-        windows, spans = job.spans(self.track, run.piece, low, high)
-        return touched_windows([(run.first, run.last)], spans, windows)
+        windows, spans = job.spans(self.track, found[0][0], low, high)
+        for (_, channel, value, runs), (why, least) in product(found, self.least.items()):
+            touched = touched_windows([run for run in runs if 0 < least <= run[1] - run[0]], spans, windows)
+            self.suspects += [(channel, value, why, touched)] if touched else []
+
+    def faults(self) -> list[Fault]:
+        """Runs that are flat, or saturated: at the largest or smallest value that the channel ever has."""
+        return [
+            Fault(self.track.names[c], why, windows)
+            for c, value, why, windows in self.suspects
+            # A value that is the only one of its channel is no end of its range.
+            if why == Reason.FLAT or (value in (self.top[c], self.bottom[c]) and self.top[c] > self.bottom[c])
+        ]
 
 
 # The stage.
@@ -279,7 +268,7 @@ def run(job: IngestJob, client: Any = None, on_progress: OnProgress | None = Non
     stage, drafts = job.stage("clock"), job.stage("drafts")
     if not stage.missing():
         return
-    tracks = [TrackFacts(track) for track in job.tracks]
+    tracks = [TrackFacts(job, track) for track in job.tracks]
     reason, piece = np.empty(job.n, np.uint8), np.empty((job.n, len(tracks)), np.int32)
     for block in range(drafts.n_blocks):
         facts, here = drafts.facts(block), slice(*job.bounds(block))
@@ -288,7 +277,7 @@ def run(job: IngestJob, client: Any = None, on_progress: OnProgress | None = Non
             of_track.add(facts[of_track.track.key])
     faults, overlooked = [], []
     for of_track, has_samples in zip(tracks, (piece >= 0).T, strict=True):
-        found = of_track.faults(job)
+        found = of_track.faults()
         ignored = _always_faulty(found, has_samples) if job.lenient else []
         overlooked += ignored
         faults += [fault for fault in found if fault.channel not in ignored]

@@ -105,7 +105,7 @@ def is_view(array: Any) -> bool:
 def view_array(array: Any, address: str) -> ViewArray:
     """The view of recordings that a Zarr array at this address is."""
     store, _, name = address.removeprefix("file://").rstrip("/").rpartition("/views/")
-    inputs = array.attrs["inputs"]  # which tells stores at one address apart
+    inputs = array.attrs["inputs"]  # distinguishes stores made one after another at one address
     rows, columns = cache.get(("view", store, name, inputs), lambda: _opened(store, name, inputs))
     return ViewArray(address, array, rows, None if array.attrs["finished"] else columns)
 

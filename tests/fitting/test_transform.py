@@ -350,17 +350,13 @@ def test_another_rate_or_unit_than_that_of_the_model_is_refused(tmp_path, rate, 
     made = fake_model(tmp_path)
     file = write_fake(tmp_path / "new.fake", ArraySignal(np.random.default_rng(1).normal(size=(1000, 2)), "ab", rate))
     with pytest.raises(DataError, match=words):
-        new_recordings.prepared(
-            str(tmp_path / "t.zarr"), str(tmp_path / "views.zarr"), made, [file], partial(open_in, unit)
-        )
+        new_recordings.prepared(str(tmp_path / "t.zarr"), made, [file], partial(open_in, unit))
 
 
 def test_micro_may_be_written_in_several_ways(tmp_path):
     made = fake_model(tmp_path)
     file = write_fake(tmp_path / "new.fake", ArraySignal(np.random.default_rng(1).normal(size=(1000, 2)), "ab", 100.0))
-    job, _line = new_recordings.prepared(
-        str(tmp_path / "t.zarr"), str(tmp_path / "views.zarr"), made, [file], partial(open_in, "µV")
-    )
+    job, _line = new_recordings.prepared(str(tmp_path / "t.zarr"), made, [file], partial(open_in, "µV"))
     assert job.views[0].name == "x"
 
 

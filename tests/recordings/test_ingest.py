@@ -8,7 +8,7 @@ import scipy.signal
 
 from dlcca.errors import StaleStage, StorageError
 from dlcca.recordings import ingest
-from dlcca.storage.views import Reason, read_clock
+from dlcca.storage.views import Reason, read_clock, recordings_of
 from tests.recordings.fakes import ArraySignal, ingested, noise, open_fake, recipe, write
 
 
@@ -125,9 +125,8 @@ def test_the_scaling_of_an_earlier_store_can_be_used(tmp_path):
     first = write(tmp_path / "a.npz", ArraySignal(X, ["a", "b"], 10.0))
     second = write(tmp_path / "b.npz", ArraySignal(Y, ["a", "b"], 10.0))
     header, _ = ingested(tmp_path / "a.zarr", x=recipe(first, window_s=0.1))
-    job, line = ingest.prepared(
-        str(tmp_path / "b.zarr"), {"x": recipe(second, window_s=0.1)}, open_fake, scaling_from=str(tmp_path / "a.zarr")
-    )
+    earlier, recipes = recordings_of(str(tmp_path / "a.zarr")), {"x": recipe(second, window_s=0.1)}
+    job, line = ingest.prepared(str(tmp_path / "b.zarr"), recipes, open_fake, scaling=earlier.scaling)
     again = ingest.run(job, line)
     assert again["views"]["x"]["scale"] == header["views"]["x"]["scale"]
 

@@ -12,6 +12,7 @@ from dlcca.cli import app
 from dlcca.errors import DataError, StoreFileError
 from dlcca.fitting.job import Source
 from dlcca.recordings import ingest
+from dlcca.storage.views import recordings_of
 from tests.recordings.fakes import ArraySignal, noise, open_fake, recipe, write
 from tests.recordings.fakes import ingested as made_of
 
@@ -125,7 +126,7 @@ def test_principal_components_of_an_earlier_store_are_used_for_new_recordings(tm
         str(tmp_path / "b.zarr"),
         {"x": recipe(second, window_s=0.1, pca_components=2)},
         open_fake,
-        scaling_from=str(tmp_path / "a.zarr"),
+        scaling=recordings_of(str(tmp_path / "a.zarr")).scaling,
     )
     ingest.run(job, line)
     center, scale, mean, P = (old[f"scaling/x/{part}"][...] for part in ("center", "scale", "mean", "components"))

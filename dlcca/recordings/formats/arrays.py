@@ -136,18 +136,6 @@ class Member:
         return replace(facts, names=names, units=units)
 
 
-def channel_names(member: Member, width: int, given: Sequence[str], *, alone: bool) -> list[str]:
-    """Names of channels: as given, with the array before them where there are several; else numbers."""
-    prefix = f"{member.name}." if member.name else ""
-    if given:
-        return [name if alone else f"{prefix}{name}" for name in given]
-    if len(member.shape) == 1 and member.name:
-        return [member.name]
-    if len(member.shape) > 2:
-        return [prefix + ".".join(map(str, place)) for place in np.ndindex(*member.shape[1:])]
-    return [f"{prefix}{i}" for i in range(width)]
-
-
 def called(member: Member) -> str:
     return repr(member.name) if member.name else "the array"
 
@@ -226,10 +214,8 @@ class ArrayFile:
         made = [self._signals(member, alone=len(chosen) == 1) for member in chosen]
         self.notes += filter(None, map(self.check, chosen))
         # The recording starts with the earliest array; signals of the others start so much later.
-        start: datetime | None = None
-        for _, begun in made:
-            if begun is not None and (start is None or metadata.moments_apart(begun, start) < 0):
-                start = begun
+        dated = [begun for _, begun in made if begun is not None]
+        start = min(dated, key=lambda begun: metadata.moments_apart(begun, dated[0]), default=None)
         for signals, begun in made:
             for signal in signals:
                 signal.start_s += 0.0 if begun is None or start is None else metadata.moments_apart(begun, start)
@@ -238,18 +224,11 @@ class ArrayFile:
 
     def _is_word(self, member: Member) -> bool:
         """Scalars and lists of texts beside arrays are taken as attributes of their group."""
-        size, is_text = int(np.prod(member.shape)), member.dtype.kind in "USTO"
-        value: Any
-        if is_text and size <= _WORDS_AT_MOST:
-            value = texts(member)
-        elif not member.name or is_text:
+        size, is_text, key = int(np.prod(member.shape)), member.dtype.kind in "USTO", plain_key(member.leaf)
+        is_fact = not member.shape or (size == 1 and (key in metadata.KNOWN or _SAYS_RATE.search(key)))
+        if not (size <= _WORDS_AT_MOST if is_text else member.name and is_fact):
             return False
-        elif not member.shape or (
-            size == 1 and (plain_key(member.leaf) in metadata.KNOWN or _SAYS_RATE.search(plain_key(member.leaf)))
-        ):
-            value = np.asarray(member.opened.array()[...]).reshape(-1)[0]
-        else:
-            return False
+        value = texts(member) if is_text else np.asarray(member.opened.array()[...]).reshape(-1)[0]
         self.groups.setdefault(member.groups[0], {}).setdefault(member.leaf, value)
         return True
 
@@ -395,14 +374,20 @@ class ArrayFile:
         if not given and len(member.dims) == 2:  # names from the coordinate of the other axis, as xarray writes them
             found = self.coordinate(member, member.dims[1 - axis])
             given = tuple(texts(found)) if found is not None and found.dtype.kind in "biufUSTO" else ()
+        prefix, names = f"{member.name}." if member.name else "", list(given)
+        if given and not alone:
+            names = [f"{prefix}{name}" for name in given]
+        elif not given and len(member.shape) == 1 and member.name:
+            names = [member.name]
+        elif not given:
+            places = np.ndindex(member.shape[1:]) if len(member.shape) > 2 else np.ndindex(width)
+            names = [prefix + ".".join(map(str, place)) for place in places]
         if len(member.shape) == 2 and width > n and not given and not member.dims:
             self.notes.append(
                 f"{called(member)} is read as {n} samples of {width} channels; give time_axis={1 - axis} if it is the "
                 "other way round"
             )
-        return metadata.channels_of(
-            called(member), width, channel_names(member, width, given, alone=alone), facts.units
-        )
+        return metadata.channels_of(called(member), width, names, facts.units)
 
 
 def array_reader(opener: Callable[..., Recording]) -> Callable[..., Recording]:

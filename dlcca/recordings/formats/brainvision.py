@@ -43,7 +43,10 @@ def open(path: str, *, truncated: Truncated = "refuse") -> Recording:
     signals = Sampling(rate, stretches).signals(source, _channels(channels_of(raw), text))
     # Local time: MNE calls it UTC, the file does not name a time zone.
     start = opened.start.replace(tzinfo=None) if opened.start else None
-    marks = [replace(mark, onset_s=_in_time(mark.onset_s, stretches, rate)) for mark in opened.annotations]
+    marks = []
+    for mark in opened.annotations:  # MNE has placed them as if there were no pauses
+        within = [s for s in stretches if s.first / rate <= mark.onset_s + 0.5 / rate] or stretches[:1]
+        marks.append(replace(mark, onset_s=within[-1].start_s + mark.onset_s - within[-1].first / rate))
     sidecars = (file for key in ("DataFile", "MarkerFile") if (file := _beside(vhdr, text, key)))
     every = (*marks, *marked)
     return replace(opened, signals=signals, start=start, annotations=every, sidecars=(vhdr, *sidecars))
@@ -129,10 +132,7 @@ def _segments(vhdr: str, text: str) -> list[tuple[int, datetime | None]]:
 def _stretches(
     segments: Sequence[tuple[int, datetime | None]], n: int, rate: float
 ) -> tuple[list[Stretch], list[Annotation]]:
-    """The samples between pauses, with the times of their segments where the file has them.
-
-    A pause of unknown length is marked as bad, so that nothing reaches across it.
-    """
+    """The samples between pauses; those of unknown length are marked as bad, so that nothing reaches across them."""
     begun = next((when for first, when in segments if first == 0), None)
     later = [(first, when) for first, when in segments if 0 < first < n]
     edges = [0, *(first for first, _ in later), n]
@@ -147,9 +147,3 @@ def _stretches(
             marked.append(Annotation(before - 0.5 / rate, 1 / rate, "BAD_pause of unknown length"))
         stretches.append(Stretch(first, end - first, start_s))
     return stretches, marked
-
-
-def _in_time(onset_s: float, stretches: Sequence[Stretch], rate: float) -> float:
-    """Seconds after the start of a marker that MNE has placed as if there were no pauses."""
-    within = [stretch for stretch in stretches if stretch.first / rate <= onset_s + 0.5 / rate] or [stretches[0]]
-    return within[-1].start_s + onset_s - within[-1].first / rate

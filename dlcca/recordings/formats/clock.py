@@ -57,7 +57,12 @@ class TimeColumn:
                 self._zero, self.start = values[0], _after_1970(int(values[0]) / 1e9, zoned=self.zoned)
         else:
             if self._zero is None and len(values) and self.start is None:
-                self._look_for_unix_time(values[0])
+                first = float(values[0])
+                for unit in [self._unit] if self._unit else ["s", "ms", "us", "ns"]:
+                    if self._zero is None and UNIX_S[0] <= first * UNITS[unit] < UNIX_S[1]:
+                        self._unit, self._zero = unit, values[0]
+                        self.start = _after_1970(first * UNITS[unit], zoned=True)
+                        self.notes.append(f"{self.name!r} begins at {first:.15g}: taken for Unix time in {unit}")
             scale = UNITS[self._unit or "s"]
             if self._zero is None:
                 return values.astype(np.float64) * scale
@@ -70,14 +75,6 @@ class TimeColumn:
             clock.feed(self.seconds(values))
         found = clock.sampling()
         return replace(found, start=self.start, notes=(*self.notes, *found.notes))
-
-    def _look_for_unix_time(self, first: Any) -> None:
-        for unit in [self._unit] if self._unit else ["s", "ms", "us", "ns"]:
-            if UNIX_S[0] <= float(first) * UNITS[unit] < UNIX_S[1]:
-                self._unit, self._zero = unit, first
-                self.start = _after_1970(float(first) * UNITS[unit], zoned=True)
-                self.notes.append(f"{self.name!r} begins at {first:.15g}: taken for Unix time in {unit}")
-                return
 
 
 def _after_1970(seconds: float, *, zoned: bool) -> datetime:
@@ -219,10 +216,8 @@ class Clock:
 
 
 def _usual(steps: NDArray[np.float64]) -> float:
-    """The step between samples without a break: the mean of those that are near the median one.
-
-    A mean, because written times are rounded: at 700 Hz, steps in whole milliseconds are 1 and 2.
-    """
+    """The step between samples without a break: the mean of those that are near the median one."""
+    # A mean, because written times are rounded: at 700 Hz, steps in whole milliseconds are 1 and 2.
     step = float(np.median(steps))
     for _ in range(2):
         step = float(steps[(steps > 0.25 * step) & (steps <= 2 * step)].mean())

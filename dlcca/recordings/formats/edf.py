@@ -43,7 +43,7 @@ class Entry:
 
     label: str
     unit: str
-    physical: tuple[float, float]  # the values that stand for the two digital ones
+    physical: tuple[float, float]  # the values of the two digital ones
     digital: tuple[float, float]
     samples: int  # in a record
     offset: int  # of its first sample in a record, in bytes
@@ -188,10 +188,7 @@ def _start(fixed: bytes) -> datetime | None:
 
 
 def _annotations(path: str, header: Header, n_records: int) -> tuple[NDArray[np.float64], list[Annotation], list[str]]:
-    """When each record began (NaN where it does not say), the annotations in their order, and notes on them.
-
-    Times are in seconds after the start in the header.
-    """
+    """Seconds from the start in the header to that of each record (NaN if unknown), the annotations, notes on them."""
     onsets = np.full(n_records, np.nan)
     annotations: list[Annotation] = []
     unreadable = 0

@@ -144,10 +144,8 @@ def open(path: str) -> Recording:
 
 
 def _parts(path: str) -> list[tuple[Path, bool]]:
-    """The files over which a recording is split, and whether each is cut short.
-
-    Their tags are walked through first: MNE would follow tags or files that lead in a circle.
-    """
+    """The files over which a recording is split, and whether each is cut short."""
+    # Tags are followed here first: MNE would follow tags or files that lead in a circle without an end.
     parts: list[tuple[Path, bool]] = []
     following: Path | None = Path(path)
     while following is not None and following.is_file():
@@ -163,10 +161,7 @@ def _parts(path: str) -> list[tuple[Path, bool]]:
 
 
 def _walked(path: Path) -> tuple[bool, Path | None]:
-    """Whether a file is cut short, and the file that goes on where it ends, after a walk from tag to tag.
-
-    Each is visited once: the time is linear in their number.
-    """
+    """Whether a file is cut short, and the file that continues it: every tag is visited once."""
     is_packed = path.name.lower().endswith(".gz")
     size = math.inf if is_packed else path.stat().st_size
     named = numbered = None

@@ -95,7 +95,7 @@ def plain_key(key: str) -> str:
 
 
 def moments_apart(later: datetime, earlier: datetime) -> float:
-    """Seconds between two moments; where only one has a time zone, the other is taken for UTC."""
+    """Seconds between two moments; where only one has a time zone, the other is taken to be UTC."""
     if (later.tzinfo is None) != (earlier.tzinfo is None):
         later, earlier = (m if m.tzinfo else m.replace(tzinfo=UTC) for m in (later, earlier))
     return (later - earlier).total_seconds()
@@ -151,7 +151,7 @@ def _words(value: Any) -> tuple[str, ...]:
     return tuple(str(text_of(entry)) for entry in np.asarray(value, dtype=object).reshape(-1))
 
 
-# A word in a label and the kind of channel it stands for. EDF+ requires the kind as the first word ("EEG Fpz-Cz"),
+# A word in a label and the kind of channel that it means. EDF+ requires the kind as the first word ("EEG Fpz-Cz"),
 # PhysioNet and the makers of polysomnographs have names of their own. Kinds are spelt as MNE spells them where
 # it has one. Words are matched whole, the first two of a label only: what comes later is a place or a remark.
 _WORDS: tuple[tuple[str, str], ...] = (
@@ -203,7 +203,7 @@ def kinds_of(labels: Sequence[str]) -> list[str]:
 
 
 def channels_of(what: str, width: int, names: Sequence[str], units: Sequence[str]) -> tuple[Channel, ...]:
-    """A channel for each of `width` columns; one unit may stand for all of them."""
+    """A channel for each of `width` columns; one unit may apply to all of them."""
     units = tuple(units or [""]) * (width if len(units) < 2 else 1)
     for kind, given in (("names", names), ("units", units)):
         if len(given) != width:

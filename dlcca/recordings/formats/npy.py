@@ -65,9 +65,10 @@ def _members(path: str) -> tuple[list[Member], list[str]]:
             if dtype.hasobject:
                 raise _pickled(path, name)
             if entry.compress_type == zipfile.ZIP_STORED and dtype.kind in "biuf" and 0 not in shape:
-                offset = _data_offset(path, entry) + header_bytes
-                order = "F" if fortran else "C"
-                opened = Opened(np.memmap, path, dtype, "r", offset, shape, order)
+                # Stored bytes begin after the local header of the member, whose last two numbers are lengths.
+                names, more = np.fromfile(path, "<u2", 2, offset=entry.header_offset + 26).tolist()
+                offset = entry.header_offset + 30 + names + more + header_bytes
+                opened = Opened(np.memmap, path, dtype, "r", offset, shape, "F" if fortran else "C")
             else:
                 opened = Opened(_whole, path, entry.filename)
                 if np.prod(shape) > 4096:
@@ -75,14 +76,6 @@ def _members(path: str) -> tuple[list[Member], list[str]]:
             members.append(Member(name, shape, dtype, opened))
     note = f"compressed and therefore read whole, each when it is first used: {', '.join(compressed)}"
     return members, [note] if compressed else []
-
-
-def _data_offset(path: str, entry: zipfile.ZipInfo) -> int:
-    """Where the bytes of a stored member begin: after its local header, whose last two numbers are lengths."""
-    with builtins.open(path, "rb") as file:
-        file.seek(entry.header_offset + 26)
-        lengths = np.frombuffer(file.read(4), "<u2")
-    return entry.header_offset + 30 + int(lengths.sum())
 
 
 def _whole(path: str, member: str) -> NDArray[Any]:

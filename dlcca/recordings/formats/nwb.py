@@ -79,7 +79,7 @@ class NwbSource(ArraySource):
 
     def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float64]:
         gain = self.gain[columns]
-        samples = self.stored(first, last, columns) * (gain[0] if (gain == gain[0]).all() else gain)  # thrice as fast
+        samples = self.stored(first, last, columns) * (gain[0] if (gain == gain[0]).all() else gain)  # 3 times as fast
         if self.bias:
             samples += self.bias
         return np.asarray(samples)
@@ -135,18 +135,11 @@ def _channels(series: Any) -> list[Channel]:
     kind = kind_of(series.name)
     if series.data.ndim == 1:
         return [Channel(series.name, unit, kind)]
-    count = series.data.shape[1]
-    labels, _ = distinct(_electrodes(series, count) or [str(i) for i in range(count)])
-    return [Channel(f"{series.name}/{label}", unit, kind) for label in labels]
-
-
-def _electrodes(series: Any, count: int) -> list[str]:
-    """What the table of electrodes calls the columns; nothing where there is none or it does not fit."""
-    region = getattr(series, "electrodes", None)
-    if region is None or len(region.data) != count:
-        return []
-    column = next((region.table[name] for name in _LABELS if name in region.table.colnames), region.table.id)
-    return [str(column[int(row)]) for row in region.data[:]]
+    labels, region = list(map(str, range(series.data.shape[1]))), getattr(series, "electrodes", None)
+    if region is not None and len(region.data) == len(labels):
+        column = next((region.table[name] for name in _LABELS if name in region.table.colnames), region.table.id)
+        labels = [str(column[int(row)]) for row in region.data[:]]
+    return [Channel(f"{series.name}/{label}", unit, kind) for label in distinct(labels)[0]]
 
 
 def _events(table: Any) -> Iterator[Annotation]:

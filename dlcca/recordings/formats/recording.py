@@ -53,11 +53,10 @@ class Digital:
         """That of some of the channels."""
         return Digital(self.dtype, self.gain[list(columns)], self.bias[list(columns)])
 
-    def is_like(self, other: Digital | None) -> bool:
+    def is_like(self, other: Digital) -> bool:
         """Whether the same integers have the same values."""
-        if other is None or self.dtype != other.dtype:
-            return False
-        return np.array_equal(self.gain, other.gain) and np.array_equal(self.bias, other.bias)
+        same_scale = np.array_equal(self.gain, other.gain) and np.array_equal(self.bias, other.bias)
+        return self.dtype == other.dtype and same_scale
 
     @property
     def is_exact(self) -> bool:
@@ -137,10 +136,7 @@ class ProcessLocal:
 
 
 class Source(Samples):
-    """The samples of a file, one row for each, across all breaks; one column for each channel. It can be pickled.
-
-    At least one row and one column are read from it.
-    """
+    """The samples (rows) and channels (columns) of a file, across all breaks: can be pickled, is never read empty."""
 
     path: str
     format: str

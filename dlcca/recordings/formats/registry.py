@@ -11,7 +11,6 @@ import importlib
 import inspect
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from importlib import metadata
 from typing import Any
 
@@ -55,18 +54,16 @@ def open_recording(path: str | os.PathLike[str], format: str | None = None, **op
     """
     path = os.fspath(path)
     name = _reader_for(path) if format is None else _reader_named(format)
-    context: AbstractContextManager[None]
     if name in READERS:
         reader = importlib.import_module(f"{__package__}.{name}")
-        opener, called, context = reader.open, reader.FORMAT, nullcontext()
+        opener, called = reader.open, reader.FORMAT
     else:
-        opener, called, context = _load(name), name, refusing(path, name)
+        opener, called = refusing(path, name)(_load(name)), name
     _check_options(path, opener, called, options)
     if name in READERS and name not in ("wfdb", "zarr_arrays"):  # whose path may be a stem, a folder or an address
         check_file(path, called)
     try:
-        with context:
-            return opener(path, **options)
+        return opener(path, **options)
     except Damaged as error:
         raise DataError(f"{path!r} {error}. Copy or export it again.") from error
 

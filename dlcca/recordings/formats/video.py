@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -328,6 +327,7 @@ class VideoSource(ProcessLocal, Source):
     """Frames of a file made small, (k, channels); those read last are kept for the read that overlaps them."""
 
     _first, _rows = 0, np.zeros((0, 0), np.float32)  # the frames that are kept
+    _projection: Sequence[NDArray[np.float32]] = ()
 
     def __init__(self, path: str, index: FrameIndex, shrinking: Shrinking, projection: int | None, seed: int) -> None:
         self.path, self.format, self.shrinking, self.projection, self.seed = path, FORMAT, shrinking, projection, seed
@@ -366,16 +366,11 @@ class VideoSource(ProcessLocal, Source):
             for i, frame in enumerate(self.frames.between(start, stop)):
                 X[i] = self.shrinking.of(frame)
             if self.projection is not None:
-                is_large = 4 * self.shrinking.size * self.projection > _PROJECTION_BYTES
-                blocks = enumerate(self._new_projection() if is_large else self._projection)
+                new = random_projection(self.shrinking.size, self.projection, self.seed)
+                if 4 * self.shrinking.size * self.projection <= _PROJECTION_BYTES:
+                    self._projection = self._projection or list(new)
+                blocks = enumerate(self._projection or new)
                 part[:] = sum(X[:, i * _PIXELS : (i + 1) * _PIXELS] @ R for i, R in blocks)
-
-    def _new_projection(self) -> Iterator[NDArray[np.float32]]:
-        return random_projection(self.shrinking.size, self.width, self.seed)
-
-    @cached_property
-    def _projection(self) -> list[NDArray[np.float32]]:
-        return list(self._new_projection())
 
     def check_ends(self) -> None:
         """Decode the first and the last frame: a video that changes its size, or breaks off, is refused before work."""

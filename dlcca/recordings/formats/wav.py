@@ -1,7 +1,7 @@
 """WAV, RF64 and Broadcast WAV: sound, and whatever else was recorded with a sound card.
 
-Integers of 8, 16, 24 and 32 bits come as a fraction of full scale, from -1 to 1, and floats as they are; with
-`integers=True` integers come as they are stored (8 bits: less their middle, 128). The file is mapped, never loaded.
+Integers of 8, 16, 24 and 32 bits are read as a fraction of full scale, from -1 to 1, and floats as they are; with
+`integers=True` integers are read as they are stored (8 bits: less their middle, 128). The file is mapped, never loaded.
 """
 
 from __future__ import annotations
@@ -98,10 +98,8 @@ class WavSource(ArraySource):
 
 
 def _read_head(path: str, size: int) -> Head:
-    """The header, up to the chunk of the samples; chunks begin at even bytes.
-
-    A wrong length leads into the samples, where silence looks like millions of chunks of no length.
-    """
+    """The header, up to the chunk of the samples; chunks begin at even bytes."""
+    # A wrong length leads into the samples, where silence looks like millions of chunks of no length.
     found: dict[bytes, bytes] = {}
     with builtins.open(path, "rb") as file:
         outer, _, kind = struct.unpack("<4sI4s", file.read(12).ljust(12, b"\0"))

@@ -81,7 +81,7 @@ class Stream:
 
     @property
     def is_markers(self) -> bool:
-        """Text, or single whole numbers that come when they come."""
+        """Text, or single integers at irregular times."""
         return self.format == "string" or (self.rate == 0 and self.n_channels == 1 and self.format.startswith("int"))
 
 
@@ -122,7 +122,7 @@ def _chunk(file: BinaryIO, size: int) -> tuple[int, int, bytes]:
 
 
 def _take(streams: dict[int, Stream], tag: int, place: int, content: bytes) -> None:
-    """Put what a chunk says to the stream that it belongs to."""
+    """Add the content of a chunk to its stream."""
     (number,) = struct.unpack_from("<I", content)
     body = content[4:]
     if tag == STREAM_HEADER:
@@ -155,14 +155,19 @@ def _take_samples(stream: Stream, place: int, body: bytes) -> None:
     count, at = _varlen(body, 0)
     if not count:
         return
+    values: NDArray
     if stream.format == "string":
-        stamps = _take_texts(stream, body, at, count)
+        stamps, values = _texts(body, at, count, stream.n_channels)
     elif stream.format in NUMBERS:
         stamps, values = parse(body[at:], count, stream.n_channels, stream.format)
     else:
         raise ValueError(f"its samples are of format {stream.format!r}")
-    times = _filled(stamps, stream.last, stream.step)
-    if stream.is_markers and stream.format != "string":
+    times, missing = stamps, np.isnan(stamps)
+    if missing.any():  # a sample without a time follows the one before it by the nominal step
+        k = np.arange(count)
+        latest = np.maximum.accumulate(np.where(missing, -1, k))  # sample with a time
+        times = np.where(latest < 0, stream.last, stamps[latest]) + (k - latest) * stream.step
+    if stream.is_markers:
         stream.texts += zip(times.tolist(), map(str, values[:, 0]), strict=True)
     _add_times(stream, times)
     stream.last = float(times[-1])
@@ -171,24 +176,23 @@ def _take_samples(stream: Stream, place: int, body: bytes) -> None:
     stream.counts.append(count)
 
 
-def _take_texts(stream: Stream, body: bytes, at: int, count: int) -> NDArray[np.float64]:
-    """Times of samples of text, NaN where not given; the texts are kept."""
-    stamps, last = np.full(count, np.nan), stream.last
+def _texts(body: bytes, at: int, count: int, n_channels: int) -> tuple[NDArray[np.float64], NDArray]:
+    """Times of samples of text, NaN where not given, and their texts (count, 1)."""
+    stamps, texts = np.full(count, np.nan), np.empty((count, 1), object)
     for k in range(count):
-        given = body[at] != 0
-        if given:
-            (stamps[k],) = struct.unpack_from("<d", body, at + 1)
-        last = float(stamps[k]) if given else last + stream.step
-        at += 9 if given else 1
+        at += 1
+        if body[at - 1]:
+            (stamps[k],) = struct.unpack_from("<d", body, at)
+            at += 8
         words = []
-        for _ in range(stream.n_channels):
+        for _ in range(n_channels):
             length, at = _varlen(body, at)
             if at + length > len(body):
                 raise ValueError("a text in it is longer than it")
             words.append(body[at : at + length].decode("utf-8", "replace"))
             at += length
-        stream.texts.append((last, ", ".join(words)))
-    return stamps
+        texts[k] = ", ".join(words)
+    return stamps, texts
 
 
 def parse(data: bytes, count: int, n_channels: int, format: str) -> tuple[NDArray[np.float64], NDArray[np.number]]:
@@ -198,15 +202,12 @@ def parse(data: bytes, count: int, n_channels: int, format: str) -> tuple[NDArra
     n_times, left = divmod(len(data) - count * without.itemsize, 8)
     if left or not 0 <= n_times <= count:
         raise ValueError(f"its {count} samples cannot have {len(data)} bytes")
-    if n_times == count:  # one of the two ways in which recorders write
-        rows = np.frombuffer(data, with_time)
-        if rows["width"].all():
-            return rows["time"], rows["values"]
-    elif n_times == 1 and data[0]:  # and the other
-        first, rest = np.frombuffer(data, with_time, 1), np.frombuffer(data, without, offset=with_time.itemsize)
-        if not rest["width"].any():
-            values = np.concatenate([first["values"], rest["values"]])
-            return np.concatenate([first["time"], np.full(count - 1, np.nan)]), values
+    # Recorders give the times of all samples of a chunk, or that of the first.
+    timed = np.frombuffer(data, with_time, n_times)
+    rest = np.frombuffer(data, without, count - n_times, n_times * with_time.itemsize)
+    if timed["width"].all() and not rest["width"].any():
+        times = np.concatenate([timed["time"], np.full(len(rest), np.nan)])
+        return times, np.concatenate([timed["values"], rest["values"]])
     times, values = np.full(count, np.nan), np.empty((count, n_channels), NUMBERS[format])
     at = 0
     for k in range(count):  # sample by sample
@@ -219,16 +220,6 @@ def parse(data: bytes, count: int, n_channels: int, format: str) -> tuple[NDArra
             times[k] = sample["time"]
         at += row.itemsize
     return times, values
-
-
-def _filled(stamps: NDArray[np.float64], last: float, step: float) -> NDArray[np.float64]:
-    """Times of all samples: one that brings none follows the one before it by the nominal step."""
-    given = ~np.isnan(stamps)
-    if given.all():
-        return stamps
-    k = np.arange(len(stamps))
-    source = np.maximum.accumulate(np.where(given, k, -1))  # the latest sample that brought its time
-    return np.where(source < 0, last, stamps[source]) + (k - source) * step
 
 
 def _add_times(stream: Stream, times: NDArray[np.float64]) -> None:

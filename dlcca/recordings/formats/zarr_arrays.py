@@ -27,7 +27,12 @@ def open(path: str, *, missing_chunks: str = "refuse", **options: Any) -> Record
     An array that lacks chunks is refused; with ``missing_chunks="fill"`` they are read as fill values, and counted in
     the notes.
     """
-    _check_folder(path)
+    if "://" not in path and not any(os.path.exists(os.path.join(path, mark)) for mark in _MARKS):
+        if not os.path.isdir(path):
+            check_file(path, FORMAT)
+            raise DataError(f"{path!r} is a file, and {FORMAT} is a folder with {' or '.join(_MARKS[:3])} in it.")
+        inside = "not Zarr" if os.listdir(path) else "empty"
+        raise DataError(f"{path!r} is a folder, and it is {inside}: name the files in it, one by one.")
     import zarr
 
     with refusing(path, FORMAT):
@@ -47,17 +52,6 @@ def open(path: str, *, missing_chunks: str = "refuse", **options: Any) -> Record
         return check_complete(what, address, arrays[member.name], missing_chunks, keys)
 
     return ArrayFile(path, FORMAT, members, groups, check=complete, **options).recording()
-
-
-def _check_folder(path: str) -> None:
-    """Refuse what is not a Zarr array or group on this machine; others are for `_node` to find."""
-    if "://" in path or any(os.path.exists(os.path.join(path, mark)) for mark in _MARKS):
-        return
-    if not os.path.isdir(path):
-        check_file(path, FORMAT)
-        raise DataError(f"{path!r} is a file, and {FORMAT} is a folder with {' or '.join(_MARKS[:3])} in it.")
-    inside = "not Zarr" if os.listdir(path) else "empty"
-    raise DataError(f"{path!r} is a folder, and it is {inside}: name the files in it, one by one.")
 
 
 def _node(path: str, name: str = "") -> Any:
