@@ -21,11 +21,7 @@ COLUMNS = (
     ("min_view_r2", "view R²", "R² of the coordinates predicted from one view, for the view with the lowest R²"),
     ("min_view_r2_control", "control", "the same for views that are {}"),
     ("gain", "gain", "view R² minus its control"),
-    (
-        "shared_bits",
-        "bits shared",
-        "information on the coordinates in every view, per row: at least so much if Gaussian",
-    ),
+    ("shared_bits", "bits shared", "bits per row that every view has on the coordinates, a lower bound if Gaussian"),
     ("shared_bits_control", "control", "the same for views that are {}"),
     ("r2_to_local_cca", "R² to local CCA", "R² of the coordinates of local CCA predicted from those of the method"),
     ("r2_from_local_cca", "R² from local CCA", "R² of the method's coordinates predicted from those of local CCA"),

@@ -80,7 +80,7 @@ def _strength(found: Overview) -> dict[str, Any] | None:
     shown = found.strengths[0]
     time, value = shown.course(parts=400)
     known = np.isfinite(value)
-    chance = None if shown.band is None else float(np.nanmedian(shown.band[:, 1]))
+    chance = None if shown.chance is None else float(np.nanmedian(shown.chance))
     packs = {"time": packed(time[known], "<f8"), "value": packed(value[known], "<f4")}
     return {**packs, "chance": chance, "label": shown.label}
 

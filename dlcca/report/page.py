@@ -25,7 +25,7 @@ from dlcca.storage.files import atomic_file
 from dlcca.storage.run import Run
 
 #: In every report: a file with it may be replaced.
-_MARK = '<meta name="generator" content="dlcca">'
+_MARK = b'<meta name="generator" content="dlcca">'
 #: The event in the log of a run that holds its plan.
 PLANNED = "planned"
 
@@ -50,7 +50,7 @@ def render(
     marks : known frequencies by name, marked in the spectra
     compared : the results of the baselines; an overview needs its rows in the sample
     """
-    if isinstance(found, Run):
+    if not isinstance(found, Overview):
         found = overview.of_run(found, also=() if compared is None else compared.rows)
     script, sample = explorer.script(), found.rows.sample
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -96,11 +96,7 @@ def write(path: str | Path, page: str) -> None:
 
 def refuse_foreign(path: Path, inputs: Iterable[str | Path] = ()) -> None:
     """An error if a report cannot be written there: it is an input, or another file is there."""
-
-    def is_report(file: Path) -> bool:
-        return _MARK.encode() in places.starts_with(file, 4000)
-
-    places.refuse_file(path, is_report, "a dlcca report", inputs=inputs)
+    places.refuse_file(path, lambda file: _MARK in places.starts_with(file, 4000), "a dlcca report", inputs=inputs)
 
 
 def _items(tag: str, texts: Iterable[str]) -> str:

@@ -179,12 +179,12 @@ def strength(found: Overview) -> Panel | None:
         if not found.has_clock:
             return None
         lines = {measure.label: measure.value for measure in measures}
-        if measures[-1].band is not None:
-            lines["by chance, at most"] = measures[-1].band[:, 1]
+        if measures[-1].chance is not None:
+            lines["by chance, at most"] = measures[-1].chance
         return Reading(list(axes), measures[0].time, lines, "time")
 
     caption = " ".join(measure.caption for measure in measures)
-    if any(measure.band is not None for measure in measures):
+    if any(measure.chance is not None for measure in measures):
         caption += " The shaded band is the range of views that share nothing."
     return panel("Common strength over time", caption, paint, size=WIDE if len(measures) == 1 else (WIDE[0], 4.6))
 

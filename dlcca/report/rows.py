@@ -109,7 +109,6 @@ class Stretches:
 class RowSummary:
     """All that a report draws of the rows."""
 
-    n: int
     sample: Sample
     stretches: Stretches
     mark_time: NDArray[np.float64]  # (L,) times of the landmarks
@@ -159,7 +158,7 @@ def summarize(
         if estimator is not None:
             estimator.take(E)
     spectrum = None if estimator is None or steps.even is None else estimator.finished(steps.even)
-    return RowSummary(n, sample, stretches, mark_time, spectrum, steps.even)
+    return RowSummary(sample, stretches, mark_time, spectrum, steps.even)
 
 
 def _copy(block: NDArray, first: int, rows: Ints, out: NDArray) -> None:
