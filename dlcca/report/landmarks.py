@@ -18,7 +18,7 @@ from dlcca.report.rows import LANDMARKS, evenly, read_picked
 from dlcca.storage import model as model_store
 from dlcca.storage import run as run_store
 from dlcca.storage.formats import open_sealed
-from dlcca.trust.scores import NEIGHBORS, at_unit_variance, blocked_folds, held_out_neighbors, r2
+from dlcca.trust.scores import NEIGHBORS, at_unit_variance, blocked_folds, variable_scores
 
 #: Channels of a view that are analysed; of more, as many evenly.
 MOST_CHANNELS = 512
@@ -179,9 +179,7 @@ def channels_in_store(store: str, E: NDArray, time: NDArray | None) -> list[View
 
 def channel_r2(E: NDArray, X: NDArray, fold: NDArray[np.int64], *, k: int = NEIGHBORS) -> NDArray[np.float64]:
     """Held-out R² of each channel of X (l, d) by the k nearest of the coordinates E (l, q), (d,); at least 0."""
-    Z, near = at_unit_variance(X), held_out_neighbors(at_unit_variance(E), fold, k)
-    guess = sum(Z[rows] for rows in near.T) / k  # one neighbour at a time: d may be large
-    return np.maximum(0, r2(Z, guess))
+    return np.fmax(0, variable_scores(at_unit_variance(E), X, fold, k=k))  # 0 for a constant channel
 
 
 def _owner(feature: str, channels: Sequence[str]) -> str | None:
