@@ -123,8 +123,8 @@ def against(result: Run, truth: Truth, found: dict[str, float]) -> Panel:
         axes[0].set_ylabel("coordinate 1")
 
     caption = (
-        "A straight line where the coordinate has found a pendulum, anything else where it knows nothing of it. "
-        "The sign of a coordinate means nothing."
+        "A straight line where the coordinate has found a pendulum, anything else where it does not depend on it. "
+        "The sign of a coordinate is arbitrary."
     )
     title = "The first coordinate against each pendulum"
     return panel(title, caption, paint, label="Coordinate against pendulums", size=(WIDE[0], 4.0))

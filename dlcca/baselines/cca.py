@@ -48,13 +48,7 @@ def linear_cca(views: Any, n_components: int = 2, *, ridge: float = 0.0) -> Base
     return Baseline(embedding * signs(embedding), correlations, "linear_cca")
 
 
-def kernel_cca(
-    views: Any,
-    n_components: int = 2,
-    *,
-    bandwidth: Any = None,
-    ridge: float = 0.03,
-) -> Baseline:
+def kernel_cca(views: Any, n_components: int = 2, *, bandwidth: Any = None, ridge: float = 0.03) -> Baseline:
     r"""Functions in the views' Gaussian kernel spaces that correlate best (Lai & Fyfe, 2000; Hardoon et al., 2004).
 
     With centred kernels :math:`K_v`, the dual problem

@@ -17,12 +17,7 @@ from dlcca.views import Views
 
 
 def diffusion_maps(
-    views: Any,
-    n_components: int = 2,
-    *,
-    bandwidth: float | None = None,
-    view: int | str = 0,
-    alpha: float = 0.0,
+    views: Any, n_components: int = 2, *, bandwidth: float | None = None, view: int | str = 0, alpha: float = 0.0
 ) -> Baseline:
     r"""Slowest functions of a random walk between near samples (Coifman & Lafon, 2006).
 

@@ -206,14 +206,13 @@ def figures_html(panels: Iterable[Panel]) -> str:
 def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Container[int] = ()) -> str:
     """A table of HTML; the first cell of a row is its heading, and columns in ``numbers`` hold numbers."""
 
-    def line(cells: Sequence[str], scopes: Mapping[int, str]) -> str:
-        kinds = [' class="number"' if i in numbers else "" for i in range(len(cells))]
-        tags = [f'th scope="{scopes[i]}"' if i in scopes else "td" for i in range(len(cells))]
+    def line(cells: Sequence[str], tags: Sequence[str]) -> str:
+        kinds = [' class="number"' if i in numbers else "" for i in range(len(heads))]
         made = (f"<{tag}{kind}>{cell}</{tag[:2]}>" for tag, kind, cell in zip(tags, kinds, cells, strict=True))
         return f"<tr>{''.join(made)}</tr>"
 
-    head = line(heads, dict.fromkeys(range(len(heads)), "col"))
-    body = "\n".join(line(row, {0: "row"}) for row in rows)
+    head = line(heads, ['th scope="col"'] * len(heads))
+    body = "\n".join(line(row, ['th scope="row"', *["td"] * (len(heads) - 1)]) for row in rows)
     return f'<div class="scroll">\n<table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>'
 
 

@@ -192,24 +192,23 @@ class _Steps:
 def blocks_of_store(group: Any, digests: Mapping[str, str], address: str, form: Format) -> Iterator[Block]:
     """All rows of a finished run, some at a time; an error at the end if a digest differs."""
     names = ["embedding", "time", *(["reason"] if "reason" in digests else [])]
-    for first, part in read_rows(group, names, digests, address, form, step=_step([group[name] for name in names])):
+    for first, part in _read(group, names, digests, address, form):
         yield Block(first, part["time"], part["embedding"], part.get("reason"))
 
 
 def read_picked(group: Any, name: str, rows: Ints, digests: Mapping[str, str], address: str, form: Format) -> NDArray:
     """Some rows of an array, in the given order; the whole array is read and checked, some rows at a time."""
-    array = group[name]
-    found = np.empty((len(rows), *array.shape[1:]), array.dtype)
-    for first, block in read_rows(group, [name], digests, address, form, step=_step([array])):
+    found = np.empty((len(rows), *group[name].shape[1:]), group[name].dtype)
+    for first, block in _read(group, [name], digests, address, form):
         _copy(block[name], first, rows, found)
     return found
 
 
-def _step(arrays: Sequence[Any]) -> int:
-    """Rows to read at a time: whole chunks of the widest array; chunks of narrow ones are decompressed again."""
-    widths = [array.dtype.itemsize * int(np.prod(array.shape[1:])) for array in arrays]
-    chunk = arrays[int(np.argmax(widths))].chunks[0]
-    return chunk * max(1, AT_ONCE // max(1, chunk * sum(widths)))
+def _read(group: Any, names: list[str], *place: Any) -> Iterator[tuple[int, dict[str, NDArray]]]:
+    """All rows, whole chunks of the widest array at a time; chunks of narrow ones are decompressed again."""
+    widths = [group[name].dtype.itemsize * int(np.prod(group[name].shape[1:])) for name in names]
+    chunk = group[names[int(np.argmax(widths))]].chunks[0]
+    return read_rows(group, names, *place, step=chunk * max(1, AT_ONCE // max(1, chunk * sum(widths))))
 
 
 @dataclass(frozen=True)

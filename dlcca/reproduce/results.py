@@ -78,12 +78,9 @@ PAGE = "index.html"
 
 def prepare(out: Path) -> None:
     """Make the folder, with a page in it by which it is known again; one that holds other files is refused."""
-    noun = "a folder written by dlcca reproduce"
-
-    def is_ours(folder: Path) -> bool:
-        return f"<title>{TITLE}</title>".encode() in places.starts_with(folder / PAGE, 4000)
-
-    places.refuse_folder(out, is_ours=is_ours, noun=noun)
+    title = f"<title>{TITLE}</title>".encode()
+    is_ours = lambda folder: title in places.starts_with(folder / PAGE, 4000)  # noqa: E731
+    places.refuse_folder(out, is_ours=is_ours, noun="a folder written by dlcca reproduce")
     try:
         out.mkdir(parents=True, exist_ok=True)
         if not (out / PAGE).exists():
