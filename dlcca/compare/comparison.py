@@ -117,14 +117,12 @@ def baseline_methods(job: Job, n: int, q: int) -> Iterator[tuple[str, Method]]:
 
 def _fitting(settings: Settings, n: int) -> Settings:
     """The settings for n rows: no more landmarks or neighbours than there are, and no row numbers of the recording."""
-    changed: dict[str, Any] = {}
     options = settings.options()
-    if options["n_neighbors"] != "auto":
-        changed["n_neighbors"] = min(options["n_neighbors"], n)  # of neighbor_rows, at most n are used
-    if np.ndim(options["landmarks"]):
-        changed["landmarks"] = "auto"
-    elif isinstance(options["landmarks"], int):
-        changed["landmarks"] = min(options["landmarks"], n)
+    changed: dict[str, Any] = {
+        name: "auto" if np.ndim(options[name]) else min(options[name], n)  # of neighbor_rows, at most n are used
+        for name in ("n_neighbors", "landmarks")
+        if not isinstance(options[name], str)
+    }
     if np.ndim(options["neighborhoods"]):
         changed["neighborhoods"] = "knn"
     return settings.with_options(**changed)

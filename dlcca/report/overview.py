@@ -52,7 +52,7 @@ class Overview(Run):
 
 def of_run(run: Run, *, also: Picked = ()) -> Overview:
     """From a run in memory; the rows in ``also`` have to be in the sample."""
-    return _overview(run, [Block(0, run.time, run.embedding, run.reason)], also)
+    return _overview(run, [(0, {name: getattr(run, name) for name in ("time", "embedding", "reason")})], also)
 
 
 def of_store(address: str, *, known: Mapping[str, NDArray] | None = None, also: Picked = ()) -> Overview:
@@ -75,7 +75,8 @@ def of_store(address: str, *, known: Mapping[str, NDArray] | None = None, also: 
     local: dict[str, Any] = {name: arrays.pop(name) for name in ("strength", "null_edge") if name in arrays}
     whole = {name: group[name] for name in ("embedding", "time")}
     run = Run(**whole, **arrays, **facts, local=local, start=header.get("start"))
-    found = _overview(run, result_rows.blocks_of_store(group, digests, address, run_store.FORM), also)
+    names = [name for name in ("embedding", "time", "reason") if name in digests]
+    found = _overview(run, result_rows.read_blocks(group, names, digests, address, run_store.FORM), also)
     sample, at = found.rows.sample, found.drawn_landmarks
     time = sample.time[at] if found.has_clock else None
     try:
