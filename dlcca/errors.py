@@ -35,7 +35,7 @@ class DlccaError(Exception):
 
 
 class SettingsError(DlccaError, ValueError):
-    """A parameter has a value, or a settings file a key, that means nothing."""
+    """A parameter has a value, or a settings file a key, that is not valid."""
 
     exit_code = 2
 

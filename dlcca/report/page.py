@@ -199,7 +199,7 @@ def wall_seconds(events: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _whole(found: Overview) -> str:
-    """The cost of the whole run against its plan, with retries and lost workers."""
+    """The cost of the whole run beside its plan, with retries and lost workers."""
     plan, end = _last(found.events, PLANNED), _last(found.events, "finished")
     spent = sum(cost["seconds"] for cost in found.cost.values())
     text = f"Workers spent {duration(spent)} in all."
