@@ -28,7 +28,7 @@ FRAMES = 6
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demonstration left behind and found."""
+    """The files and the results of the demonstration."""
 
     store: Path
     report: Path
@@ -38,7 +38,7 @@ class Demo:
 
 
 def run(out: Path, say: Callable[[str], None]) -> Demo:
-    """Simulate, fit, store and report, in ``out``; whatever else is there is left alone."""
+    """Simulate, fit, store and report, in ``out``; other files there are kept."""
     store, report = out / "run.zarr", out / "report.html"
     # Before any work is done: can its results be written?
     places.refuse_folder(out)
@@ -123,8 +123,8 @@ def against(result: Run, truth: Truth, found: dict[str, float]) -> Panel:
         axes[0].set_ylabel("coordinate 1")
 
     caption = (
-        "A straight line where the coordinate has found a pendulum, anything else where it knows nothing of it. "
-        "The sign of a coordinate means nothing."
+        "A straight line where the coordinate has found a pendulum, anything else where it does not depend on it. "
+        "The sign of a coordinate is arbitrary."
     )
     title = "The first coordinate against each pendulum"
     return panel(title, caption, paint, label="Coordinate against pendulums", size=(WIDE[0], 4.0))

@@ -11,7 +11,7 @@
     │   ├── ModelFileError       a saved model is
     │   └── DamagedBlock         a block of a run is
     ├── SplitByViews             cross-validation would split views, not rows       (exit code 2)
-    ├── NotFittedYet             a result was asked for before ``fit``              (exit code 2)
+    ├── NotFittedYet             a result was requested before ``fit``              (exit code 2)
     ├── ClusterError             a cluster cannot be reached                        (exit code 4)
     └── StorageError             a store cannot be written or read                  (exit code 4)
         └── StoreInUse           another run writes to it
@@ -35,7 +35,7 @@ class DlccaError(Exception):
 
 
 class SettingsError(DlccaError, ValueError):
-    """A parameter has a value, or a settings file a key, that means nothing."""
+    """A parameter has a value, or a settings file a key, that is not valid."""
 
     exit_code = 2
 
@@ -78,7 +78,7 @@ class SplitByViews(DlccaError, IndexError):
 
 
 class NotFittedYet(DlccaError, AttributeError, ValueError):
-    """A result was asked for before ``fit``."""
+    """A result was requested before ``fit``."""
 
     exit_code = 2
 

@@ -51,7 +51,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         if ``n_neighbors`` is a number
     neighbor_index : how they are searched, "auto", "exact" or "pynndescent" (approximate, for very many landmarks)
     lags : rows that each view runs behind the first, (K,); "auto" to estimate them; None for views that are in step
-    max_lag : the largest lag that "auto" looks at, in rows; None for a tenth of them, at most 500
+    max_lag : the largest lag that "auto" tries, in rows; None for a tenth of them, at most 500
     landmarks : "auto", "all", a count, or an array of row numbers
     landmark_rule : how a count is chosen, "even" in time, at "random", by "kmeans++" or "farthest" point, or "auto"
     metric : "cca" for two views, "maxvar" for two or more, "tcca" (the paper's tensor method), "mahalanobis" for one
@@ -138,14 +138,13 @@ class LocalCCA(TransformerMixin, BaseEstimator):
     def fit(self, views: Any, y: Any = None) -> LocalCCA:
         """Fit to the views: a list or dict of K arrays (n, d_v), rows in step; or two arrays, as ``fit(X, Y)``.
 
-        Labels ``y`` of shape (n,), which a pipeline hands to every step, are not used. Beside a single array they are
+        Labels ``y`` of shape (n,), which a pipeline passes to every step, are not used. Beside a single array they are
         an error, unless ``metric="mahalanobis"`` says that one view is meant.
 
         Dask, Zarr and xarray arrays are never loaded whole: they are worked through block by block, on the workers of
         ``client`` if there is one, and ``embedding_`` is then a Dask array, over ``store`` if that is given.
         """
-        settings = self._asked()
-        views = joined(views, y, alone=self.metric == "mahalanobis")
+        settings, views = self._requested(), joined(views, y, alone=self.metric == "mahalanobis")
         made = views if hasattr(views, "clock") else None  # of recordings: see `dlcca.recordings.recorded_views`
         if lazy_views := _lazy(views):
             seed, clock = _seed(self.random_state), getattr(made, "store", "")
@@ -160,7 +159,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
             warnings.warn(reason, Untrusted, stacklevel=2)
         return self
 
-    def _asked(self) -> Settings:
+    def _requested(self) -> Settings:
         """The parameters as settings, which checks them."""
         return Settings.from_options(**{name: getattr(self, name) for name in OPTIONS})
 
@@ -218,7 +217,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         new : views of the new samples, all of them
-        old : views of the samples of the fit, in their order. Without them the landmarks stand for them, and keep
+        old : views of the samples of the fit, in their order. Without them the landmarks are used instead, and keep
             their metrics; ``embedding_`` then has the coordinates of the landmarks and of the new samples
         align : "rotation", "sign" (axes are turned around only) or "none"
         """
@@ -347,7 +346,7 @@ class LocalCCA(TransformerMixin, BaseEstimator):
         arrays |= {} if self.common_strength_ is None else {"common_strength": self.common_strength_}
         facts = {
             **{name: getattr(self, f"{name}_") for name in _SAVED_FACTS},
-            "params": self._asked().to_dict(),
+            "params": self._requested().to_dict(),
             "settings": self.settings_.to_dict(),
             "notes": self.notes_,
             "lags": self.lags_.tolist(),
@@ -462,21 +461,20 @@ def open_model(path: str | Path) -> LocalCCA:
     if is_run:
         arrays["embedding"] = run_store.lazy_embedding(path)
     # Row numbers that were given are not in saved settings; they are arrays of their own.
-    asked, settings = (
+    requested, settings = (
         Settings.from_dict({s: {k: v for k, v in said.items() if v != "given"} for s, said in facts[name].items()})
         for name in ("params", "settings")
     )
-    estimator = LocalCCA.from_settings(asked)
+    estimator = LocalCCA.from_settings(requested)
     estimator.model_, estimator.settings_, estimator.stability_ = model, settings, None
     for name in (*_SAVED_ARRAYS, *_SAVED_FACTS):
         setattr(estimator, f"{name}_", arrays[name] if name in arrays else facts[name])
     estimator.bandwidth_ = float(arrays["bandwidth"]) if arrays["bandwidth"].ndim == 0 else arrays["bandwidth"]
     estimator.notes_ = facts.get("notes", facts["quality"].get("notes", []))
     estimator.lags_ = np.array(facts.get("lags", [0] * len(model.names)), np.int64)
-    local = [name for name in arrays if name.startswith("local_quality/")]
-    estimator.local_quality_ = {name.removeprefix("local_quality/"): arrays[name] for name in local}
+    local, scaling = ({k: X for k, X in arrays.items() if k.startswith(s)} for s in ("local_quality/", "scaling/"))
+    estimator.local_quality_ = {name.removeprefix("local_quality/"): X for name, X in local.items()}
     estimator.common_strength_ = arrays.get("common_strength")
-    scaling = {name: X for name, X in arrays.items() if name.startswith("scaling/")}
     estimator.recordings_ = Recordings(facts["recordings"], scaling) if facts.get("recordings") else None
     return estimator
 

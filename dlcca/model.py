@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from dlcca.numerics.distances import Axes as Axes
 from dlcca.numerics.distances import landmark_distances, linked_distances
 from dlcca.numerics.fusion import FUSIONS
 from dlcca.numerics.kernels import relative_rows, sparse_rows
-from dlcca.numerics.landmarks import Exclusion, coverage_radius, nearest_distances
+from dlcca.numerics.landmarks import nearest_distances
 from dlcca.numerics.topk import closest_links, nearest_links
 
 
@@ -49,7 +48,7 @@ class Model:
     weights: list[NDArray]  # per kernel, (m,)
     values: list[NDArray]  # per kernel, (m, q)
     scale: NDArray  # (q,) makes the mean of all readings have mean square one
-    reach: NDArray | None = None  # (K,) see `numerics.landmarks`; None in models saved before there was one
+    reach: NDArray = field(default_factory=lambda: np.empty(0))  # (K,) see `numerics.landmarks`; empty before the fit
     axes: Sequence[Axes | None] = ()  # per view, along which links are nearest; none: the channels as they are
     reading: str = "diffusion"  # how coordinates are read: a name in `numerics.coordinates.COORDINATES`
     readout: Mapping[str, NDArray] = field(default_factory=dict)  # what is read with besides weights and values
@@ -81,20 +80,8 @@ class Model:
         lie; the largest over the views that are there.
         """
         self.check(views)
-        reach = self.known_reach
-        found = [nearest_distances(X, self.points[v]) / reach[v] for v in self.needed if (X := views[v]) is not None]
-        return np.maximum.reduce(found)
-
-    @cached_property
-    def known_reach(self) -> NDArray[np.float64]:
-        """``reach``, or what the landmarks alone tell of it: their distances from each other; 0 in an unused view."""
-        if self.reach is not None:
-            return self.reach
-        found, rows = np.zeros(len(self.names)), np.arange(self.n_landmarks)
-        for v in self.needed:
-            others = nearest_distances(self.points[v], self.points[v], Exclusion(rows, rows, 1))
-            found[v] = coverage_radius(others, self.points[v])
-        return found
+        given = [(X, v) for v in self.needed if (X := views[v]) is not None]
+        return np.maximum.reduce([nearest_distances(X, self.points[v]) / self.reach[v] for X, v in given])
 
     def kernel_rows(self, views: Sequence[NDArray | None]) -> list[Any]:
         """The rows of every kernel, up to a factor of each row; None for a kernel whose view is missing."""

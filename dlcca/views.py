@@ -1,4 +1,4 @@
-"""What a user hands in, checked once and turned into arrays: one (n, d_v) array for each view."""
+"""The views that a user gives, checked once and turned into arrays: one (n, d_v) array for each view."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEAST_CHANGE = {np.dtype(np.float32): 1e-16, np.dtype(np.float64): 1e-140}
 LARGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e140}
 #: Views with this many times more columns than rows may have been given as channels x samples.
 MANY_TIMES = 10
-#: Functions of scikit-learn between cross-validation and the tags of an estimator; a pipeline asks in a loop.
+#: Functions of scikit-learn between cross-validation and the tags of an estimator; a pipeline has a loop.
 ASKING = ("get_tags", "__sklearn_tags__", "<genexpr>", "is_classifier", "is_regressor", "_safe_split")
 
 
@@ -39,12 +39,13 @@ class Views:
 
         They must be of equal length; the values are not checked.
         """
-        if isinstance(views, Views):
-            return views
-        arrays = {name: _array(X, name) for name, X in named(views).items()}
-        made = cls(tuple(arrays.values()), tuple(arrays))
-        _check_lengths(made)
-        return made
+        if not isinstance(views, Views):
+            arrays = {name: _array(X, name) for name, X in named(views).items()}
+            views = cls(tuple(arrays.values()), tuple(arrays))
+        shapes = {name: X.shape for name, X in zip(views.names, views.arrays, strict=True) if X is not None}
+        if len({shape[0] for shape in shapes.values()}) > 1:
+            raise DataError(differing(shapes))
+        return views
 
     @property
     def present(self) -> list[NDArray]:
@@ -79,7 +80,6 @@ def checked(views: Any, *, may_be_none: bool = False) -> Views:
     missing = ", ".join(name for name, X in zip(views.names, views.arrays, strict=True) if X is None)
     if not views.present or (missing and not may_be_none):
         raise DataError(f"view {missing} is None; only transform may lack a view, and never all of them.")
-    _check_lengths(views)
     dtype = np.result_type(*views.present)
     for name, X in zip(views.names, views.arrays, strict=True):
         if X is not None:
@@ -282,22 +282,16 @@ def differing(shapes: Mapping[str, Sequence[int]]) -> str:
     return f"the views differ in length: {found} samples. {advice}"
 
 
-def _check_lengths(views: Views) -> None:
-    shapes = {name: X.shape for name, X in zip(views.names, views.arrays, strict=True) if X is not None}
-    if len({shape[0] for shape in shapes.values()}) > 1:
-        raise DataError(differing(shapes))
-
-
 # Cross-validation of scikit-learn must split the rows of views, never the list that holds them.
 
 
 def refuse_split_by_views(estimator: Any) -> None:
-    """Raise `SplitByViews` if cross-validation asks for the tags of ``estimator`` to split X by views.
+    """Raise `SplitByViews` if cross-validation requests the tags of ``estimator`` to split X by views.
 
     Cross-validation indexes X itself: of a list ``[X, Y]`` it takes items, which are views, and the estimator is fitted
     to one of them and scored on another. What the estimator receives does not show this any more. Before that,
-    scikit-learn asks for the estimator's tags (is it a classifier, is X a kernel matrix), so this is called there,
-    and looks for the X of the function in ``sklearn.model_selection`` that asked, if there is one.
+    scikit-learn requests the estimator's tags (is it a classifier, is X a kernel matrix), so this is called there,
+    and looks for the X of the calling function in ``sklearn.model_selection``, if there is one.
     """
     is_first, frame = True, sys._getframe(1).f_back
     while frame is not None and frame.f_code.co_name in ASKING:

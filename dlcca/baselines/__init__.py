@@ -2,7 +2,7 @@
 
 ``f(views, n_components=2, **options)`` takes a list or a dict of arrays (n, d_v) and returns a `Baseline`.
 
-    diffusion_maps          one view, or all of them side by side; knows nothing of what is common
+    diffusion_maps          one view, or all of them side by side; does not look for what is common
     kernel_cca              canonical correlation of Gaussian kernels
     alternating_diffusion   a diffusion step along each view in turn
     linear_cca              global canonical correlation: what is linear in the channels

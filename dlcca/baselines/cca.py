@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, lapack, solve_triangular
 
 from dlcca.baselines.dense import EXACT_UP_TO, bandwidth_of_each, gaussian_kernel, symmetric_eigenpairs
-from dlcca.baselines.interface import Baseline, check_count, check_number, in_float64, prepared
+from dlcca.baselines.interface import Baseline, check_count, check_number, prepared
 from dlcca.numerics.coordinates import signs
 from dlcca.numerics.metrics.cca import whiten
 
@@ -42,19 +42,13 @@ def linear_cca(views: Any, n_components: int = 2, *, ridge: float = 0.0) -> Base
     channels = sorted(given.dims)[-2]
     check_count(n_components, channels, f"at most {channels} channels are in two of the views or more")
     ridge = check_number("ridge", ridge)
-    white = [whiten(X[None], ridge=ridge) for X in in_float64(given)]
+    white = [whiten(X[None], ridge=ridge) for X in given.present]
     variates, correlations = canonical_variates([w.scores[0, :, : w.rank[0]] for w in white], n_components)
     embedding = np.mean(variates, axis=0)
     return Baseline(embedding * signs(embedding), correlations, "linear_cca")
 
 
-def kernel_cca(
-    views: Any,
-    n_components: int = 2,
-    *,
-    bandwidth: Any = None,
-    ridge: float = 0.03,
-) -> Baseline:
+def kernel_cca(views: Any, n_components: int = 2, *, bandwidth: Any = None, ridge: float = 0.03) -> Baseline:
     r"""Functions in the views' Gaussian kernel spaces that correlate best (Lai & Fyfe, 2000; Hardoon et al., 2004).
 
     With centred kernels :math:`K_v`, the dual problem
@@ -81,12 +75,10 @@ def kernel_cca(
     given = prepared(views, "kernel_cca", least=2, dense=True)
     check_count(n_components, given.n - 1, f"a centred kernel of {given.n} samples has rank {given.n - 1} at most")
     ridge = check_number("ridge", ridge, positive=True)
-    arrays = in_float64(given)
-    sigmas = bandwidth_of_each(bandwidth, len(arrays))
+    sigmas = bandwidth_of_each(bandwidth, len(given.present))
     # One view after the other, so that only one has its kernel and features in memory besides the scores.
-    scores = [
-        _whitened(kernel_features(gaussian_kernel(X, sigma)), ridge) for X, sigma in zip(arrays, sigmas, strict=True)
-    ]
+    pairs = zip(given.present, sigmas, strict=True)
+    scores = [_whitened(kernel_features(gaussian_kernel(X, sigma)), ridge) for X, sigma in pairs]
     variates, correlations = canonical_variates(scores, n_components)
     return Baseline(variates[0] * signs(variates[0]), correlations, "kernel_cca")
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dlcca.baselines import dense
 from dlcca.baselines.dense import bandwidth_of_each, gaussian_kernel
-from dlcca.baselines.interface import Baseline, check_count, check_number, in_float64, prepared
+from dlcca.baselines.interface import Baseline, check_count, check_number, prepared
 from dlcca.errors import SettingsError, suggest
 from dlcca.numerics.coordinates import signs
 from dlcca.numerics.neighbors import joint_space
@@ -17,12 +17,7 @@ from dlcca.views import Views
 
 
 def diffusion_maps(
-    views: Any,
-    n_components: int = 2,
-    *,
-    bandwidth: float | None = None,
-    view: int | str = 0,
-    alpha: float = 0.0,
+    views: Any, n_components: int = 2, *, bandwidth: float | None = None, view: int | str = 0, alpha: float = 0.0
 ) -> Baseline:
     r"""Slowest functions of a random walk between near samples (Coifman & Lafon, 2006).
 
@@ -63,7 +58,7 @@ def diffusion_maps(
 
 def _chosen(views: Views, view: int | str) -> NDArray[np.float64]:
     """The samples in the chosen view, or in all of them side by side."""
-    arrays = in_float64(views)
+    arrays = views.present
     if isinstance(view, str):
         if view in views.names:
             return arrays[views.names.index(view)]
@@ -109,8 +104,8 @@ def alternating_diffusion(views: Any, n_components: int = 2, *, bandwidth: Any =
     given = prepared(views, "alternating_diffusion", least=2, dense=True)
     n = given.n
     q = check_count(n_components, n - 1, f"{n} samples have {n - 1} nontrivial eigenvectors")
-    arrays = in_float64(given)
-    steps = [_step(X, sigma) for X, sigma in zip(arrays, bandwidth_of_each(bandwidth, len(arrays)), strict=True)]
+    sigmas = bandwidth_of_each(bandwidth, len(given.present))
+    steps = [_step(X, sigma) for X, sigma in zip(given.present, sigmas, strict=True)]
 
     def walk(v: NDArray) -> NDArray:
         # With K 1 = 1 the eigenvectors of (I - 11ᵀ/n) K are those of K less their means, but for the constant one.

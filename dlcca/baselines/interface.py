@@ -25,7 +25,10 @@ class Baseline:
 
 
 def prepared(views: Any, method: str, *, least: int, dense: bool) -> Views:
-    """The views, fit for a method that needs ``least`` of them, or a `DataError`."""
+    """The views for a method that needs ``least`` of them, or a `DataError`.
+
+    They are in double precision and centred, so that distances and covariances keep their digits.
+    """
     views = checked(views)
     check_varies(views)
     K = len(views.arrays)
@@ -36,13 +39,8 @@ def prepared(views: Any, method: str, *, least: int, dense: bool) -> Views:
             f"the views have {views.n} samples and {method} holds n x n matrices, so it takes at most {DENSE_LIMIT}. "
             "Give it every k-th sample, or use LocalCCA, which goes through landmarks."
         )
-    return views
-
-
-def in_float64(views: Views) -> list[NDArray[np.float64]]:
-    """The arrays of the views, centred so that distances and covariances keep their digits."""
-    arrays = [X.astype(np.float64) for X in views.present]
-    return [X - X.mean(axis=0) for X in arrays]
+    arrays = (X.astype(np.float64) for X in views.present)
+    return Views(tuple(X - X.mean(axis=0) for X in arrays), views.names)
 
 
 def check_count(n_components: Any, most: int, why: str) -> int:

@@ -17,15 +17,6 @@ NAMED = 3
 LOG_EVERY_S = 60.0
 
 
-def format_bytes(count: float) -> str:
-    """A number of bytes, for people."""
-    for unit in ("bytes", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
-
-
 def format_duration(seconds: float) -> str:
     """A time, for people."""
     if seconds < 120:

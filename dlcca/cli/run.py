@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from dlcca.cli.progress import format_bytes, format_duration
+from dlcca.cli.progress import format_duration
 from dlcca.cli.verb import Cluster, Console, MissingChunks, RunToml, verb
 from dlcca.errors import SettingsError
+from dlcca.storage.cost import format_bytes
 
 #: With so few blocks, no cluster is started.
 FEW_BLOCKS = 8

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence, Sized
 from typing import Any
 
-from dlcca.cli.progress import format_bytes
 from dlcca.cli.verb import Console, Store, verb
 from dlcca.errors import StoreFileError
+from dlcca.storage.cost import format_bytes
 
 #: What is known of a store: lines for people, and a document for machines.
 Description = tuple[list[str], dict[str, Any]]

@@ -84,17 +84,15 @@ def compare(
     for name, method in baseline_methods(job, len(taken), embedding.shape[1]):
         say(name)
         results.append(scorer.scored(name, method))
-    facts = dict.fromkeys(("truth", "truth_kind", "score"))
-    if truth is not None:
-        facts = {"truth": truth.name, "truth_kind": truth.kind, "score": SCORES[truth.kind]}
+    of_truth = (None, None, None) if truth is None else (truth.name, truth.kind, SCORES[truth.kind])
+    facts = {"rows": len(taken), "of_rows": job.n, **dict(zip(("truth", "truth_kind", "score"), of_truth, strict=True))}
     facts |= {"folds": scorer.folds, "control": "shuffled" if unordered else "shifted"}
-    facts |= {"coordinates": embedding.shape[1], "neighbors": scores.NEIGHBORS}
     made = Comparison(
         run=found.fingerprint,
         rows=moments[taken],
         table=[entry for entry, _ in results],
         coordinates=[E for _, E in results],
-        facts={"rows": len(taken), "of_rows": job.n, **facts},
+        facts=facts | {"coordinates": embedding.shape[1], "neighbors": scores.NEIGHBORS},
         truth=None if truth is None else truth.numbers,
     )
     comparison.write(requested.store, made)
@@ -119,14 +117,12 @@ def baseline_methods(job: Job, n: int, q: int) -> Iterator[tuple[str, Method]]:
 
 def _fitting(settings: Settings, n: int) -> Settings:
     """The settings for n rows: no more landmarks or neighbours than there are, and no row numbers of the recording."""
-    changed: dict[str, Any] = {}
     options = settings.options()
-    if options["n_neighbors"] != "auto":
-        changed["n_neighbors"] = min(options["n_neighbors"], n)  # of neighbor_rows, at most n are used
-    if np.ndim(options["landmarks"]):
-        changed["landmarks"] = "auto"
-    elif isinstance(options["landmarks"], int):
-        changed["landmarks"] = min(options["landmarks"], n)
+    changed: dict[str, Any] = {
+        name: "auto" if np.ndim(options[name]) else min(options[name], n)  # of neighbor_rows, at most n are used
+        for name in ("n_neighbors", "landmarks")
+        if not isinstance(options[name], str)
+    }
     if np.ndim(options["neighborhoods"]):
         changed["neighborhoods"] = "knn"
     return settings.with_options(**changed)
@@ -175,44 +171,38 @@ class _Scorer:
             E = method(self.views).embedding if E is None else E
         except DlccaError as error:  # a method that cannot handle these views must not prevent the others
             return {**entry, "note": str(error)}, None
-        control, entry["note"] = self._control(method)
+        control = None
+        try:
+            if len(self.views) > 1:
+                control = method(self.control).embedding
+            else:
+                entry["note"] = "one view cannot be shifted against another"
+        except DlccaError as error:
+            entry["note"] = f"no control: {error}"
         if E.shape[1] < self.embedding.shape[1]:
             few = f"{E.shape[1]} coordinates: the views have no more channels in common."
             entry["note"] = f"{few} {entry['note']}".rstrip()
-        if self.truth is not None:
-            entry["score"] = self.truth.score(E, self.truth_fold)
-            entry["control"] = None if control is None else self.truth.score(control, self.truth_fold)
-        entry["min_view_r2"], entry["shared_bits"] = _of_views(E, self.near)
+        for Z, near, score, end in ((E, self.near, "score", ""), (control, self.near_control, "control", "_control")):
+            if Z is not None and self.truth is not None:
+                entry[score] = self.truth.score(Z, self.truth_fold)
+            if Z is not None:
+                entry[f"min_view_r2{end}"], entry[f"shared_bits{end}"] = _of_views(Z, near)
         if control is not None:
-            entry["min_view_r2_control"], entry["shared_bits_control"] = _of_views(control, self.near_control)
             entry["gain"] = entry["min_view_r2"] - entry["min_view_r2_control"]
         if is_other:
-            entry["r2_to_local_cca"] = self._r2(E, self.embedding)
-            entry["r2_from_local_cca"] = self._r2(self.embedding, E)
+            Z, Y = map(scores.at_unit_variance, (E, self.embedding))
+            entry["r2_to_local_cca"] = max(0.0, scores.variable_score(Z, Y, self.fold))
+            entry["r2_from_local_cca"] = max(0.0, scores.variable_score(Y, Z, self.fold))
         return entry, E
-
-    def _control(self, method: Method) -> tuple[NDArray | None, str]:
-        """Coordinates of misaligned views, or why there are none."""
-        if len(self.views) == 1:
-            return None, "one view cannot be shifted against another"
-        try:
-            return method(self.control).embedding, ""
-        except DlccaError as error:
-            return None, f"no control: {error}"
-
-    def _r2(self, E: NDArray, of: NDArray) -> float:
-        """R² of coordinates predicted from others, at least 0."""
-        return max(0.0, scores.variable_score(scores.at_unit_variance(E), scores.at_unit_variance(of), self.fold))
 
 
 def _refit(requested: RunFile, segments: NDArray | None, views: dict[str, NDArray]) -> Fit:
     """A fit with the settings of a run, as far as they suit so few rows."""
     given = checked(views)
     check_varies(given)
-    settings = _fitting(requested.settings, given.n)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Untrusted)  # expected of the control
-        return fit_views(given, settings, requested.seed, segments=segments)
+        return fit_views(given, _fitting(requested.settings, given.n), requested.seed, segments=segments)
 
 
 def _of_views(E: NDArray, near: list[Rows]) -> tuple[float | None, float | None]:
@@ -291,17 +281,16 @@ def _truth_of_rows(truth: Truth, job: Job, rows: Rows) -> Truth:
 
 def refuse_occupied(out: Path, inputs: Iterable[str | Path] = ()) -> None:
     """An error, before anything is computed, if the results cannot be written there."""
+
+    def is_table(path: Path) -> bool:
+        try:
+            return all("method" in entry for entry in json.loads(path.read_bytes())["methods"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
     places.refuse_folder(out)
     page.refuse_foreign(out / PAGE, inputs)
-    places.refuse_file(out / TABLE, _is_table, "a table written by dlcca compare", inputs=inputs)
-
-
-def _is_table(path: Path) -> bool:
-    try:
-        found = json.loads(path.read_bytes())
-        return all("method" in entry for entry in found["methods"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+    places.refuse_file(out / TABLE, is_table, "a table written by dlcca compare", inputs=inputs)
 
 
 def write(out: Path, store: str, made: Comparison) -> None:

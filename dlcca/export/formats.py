@@ -11,12 +11,12 @@ import csv
 import importlib
 import os
 import re
+import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -57,15 +57,14 @@ class Results:
         return cls(str(address), form, *open_sealed(address, form))
 
     @property
-    def in_seconds(self) -> bool:
-        """Whether time is in seconds; if not, it is the numbers of samples."""
-        return self.header["time_unit"] == "s"
+    def unit(self) -> str:
+        return "seconds" if self.header["time_unit"] == "s" else "sample"
 
     @property
     def start(self) -> datetime | None:
         """When time was 0, if that is known; a time without a zone is taken as UTC."""
         said = self.header.get("start")
-        if said is None or not self.in_seconds:
+        if said is None or self.unit == "sample":
             return None
         found = datetime.fromisoformat(said)
         return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
@@ -74,10 +73,6 @@ class Results:
     def time(self) -> NDArray:
         """Of all rows, (n,)."""
         return read_array(self.group, "time", self.header["manifest"]["time"], self.address, self.form)
-
-    def lazy(self, name: str) -> Any:
-        """An array of all rows as a Dask array, checked when it is read."""
-        return lazy_array(self.group, self.header, name, self.address, self.form)
 
     @property
     def rows_at_once(self) -> int:
@@ -109,8 +104,7 @@ class Results:
 
     def tables(self) -> Iterator[dict[str, NDArray]]:
         """The columns of a table, some rows at a time."""
-        unit = "seconds" if self.in_seconds else "sample"
-        return (columns(block, self.start, unit) for block in self.blocks())
+        return (columns(block, self.start, self.unit) for block in self.blocks())
 
 
 def columns(part: dict[str, NDArray], start: datetime | None, unit: str = "seconds") -> dict[str, NDArray]:
@@ -188,16 +182,12 @@ def to_parquet(store: str | Path, out: str | Path) -> None:
 def write_table(place: Path, tables: Iterable[dict[str, NDArray]], metadata: dict[str, str]) -> None:
     """Write the columns of tables as one Parquet file, with a row group for each; stamps are in UTC, NaN is null."""
     arrow, parquet = (needed(name, "parquet", "writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
-    with ExitStack() as stack:
-        file: Any = None
-        for arrays in tables:
-            table = arrow.table({name: arrow.array(X, from_pandas=True) for name, X in arrays.items()})
-            if file is None:
-                utc = {"time": arrow.timestamp("us", tz="UTC")}
-                fields = [(field.name, utc.get(field.name, field.type)) for field in table.schema]
-                schema = arrow.schema(fields, metadata=metadata)
-                file = stack.enter_context(parquet.ParquetWriter(str(place), schema, compression="zstd"))
-            file.write_table(table.cast(file.schema))
+    made = (arrow.table({name: arrow.array(X, from_pandas=True) for name, X in arrays.items()}) for arrays in tables)
+    first, utc = next(made), {"time": arrow.timestamp("us", tz="UTC")}
+    schema = arrow.schema([(field.name, utc.get(field.name, field.type)) for field in first.schema], metadata=metadata)
+    with parquet.ParquetWriter(str(place), schema, compression="zstd") as file:
+        for table in chain([first], made):
+            file.write_table(table.cast(schema))
 
 
 def to_csv(store: str | Path, out: str | Path) -> None:
@@ -249,18 +239,18 @@ def to_xarray(store: str | Path) -> Any:
     xarray = needed("xarray", "xarray", "an xarray Dataset")
     results = Results.open(str(store))
     group, time, start = results.group, results.time, results.start
-    variables: dict[str, Any] = {"embedding": (("time", "coordinate"), results.lazy("embedding"))}
-    for name in ("reason", "outside", "distance"):
-        if name in group:
-            variables[name] = (("time",), results.lazy(name))
-    if "reason" in variables:
-        flags = {"flag_values": list(REASONS), "flag_meanings": " ".join(REASONS.values())}
-        variables["reason"] = (*variables["reason"], flags)
+    dims, of_store = ("time", "coordinate"), (results.address, results.form)
+    flags = {"reason": {"flag_values": list(REASONS), "flag_meanings": " ".join(REASONS.values())}}
+    variables = {
+        name: (dims[: group[name].ndim], lazy_array(group, results.header, name, *of_store), flags.get(name))
+        for name in ("embedding", "reason", "outside", "distance")
+        if name in group
+    }
     # Of any length: Zarr has no settled form for texts of a fixed one.
     names = np.array([f"c{i}" for i in range(1, group["embedding"].shape[1] + 1)], dtype=object)
     coordinates: dict[str, Any] = {"coordinate": names}
     if start is None:
-        coordinates["time"] = ("time", time, {"long_name": "seconds" if results.in_seconds else "sample"})
+        coordinates["time"] = ("time", time, {"long_name": results.unit})
     else:
         coordinates |= {"time": ("time", stamps(time, start)), "seconds": ("time", time)}
     attributes = {"source": results.address, "fingerprint": results.header["fingerprint"]}
@@ -288,7 +278,7 @@ def to_mne(store: str | Path, *, rate: float | None = None) -> Any:
     """
     mne = needed("mne", "eeg", "an MNE Raw")
     results = Results.open(str(store))
-    if results.in_seconds:
+    if results.unit == "seconds":
         rate = 1 / results.step
     elif rate is None:
         raise SettingsError(f"the rows of {store} are counted in samples; say their rate in Hz (rate, or --rate).")
@@ -310,8 +300,6 @@ def to_mne(store: str | Path, *, rate: float | None = None) -> Any:
 
 def is_mne_export(path: Path) -> bool:
     """Whether a FIF file is one of coordinates, by the names of its channels."""
-    import warnings
-
     mne = needed("mne", "eeg", "an MNE Raw")
     try:
         with warnings.catch_warnings():  # of names that do not end as MNE would have them

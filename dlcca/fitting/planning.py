@@ -24,6 +24,7 @@ from dlcca.recordings.timeline import Opener
 from dlcca.settings.auto import Choices, choose
 from dlcca.settings.fit import Settings
 from dlcca.settings.recipe import ViewRecipe
+from dlcca.storage.cost import format_bytes
 
 __all__ = ["Plan", "Rates", "at_scale", "plan", "refuse_too_large"]
 
@@ -70,10 +71,7 @@ class IngestPlan:
     memory: float  # bytes of a task
 
     def sentence(self) -> str:
-        read, written, held = (
-            f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
-            for count in (self.reads, self.writes, self.memory)
-        )
+        read, written, held = map(format_bytes, (self.reads, self.writes, self.memory))
         return (
             f"First the recordings are ingested: {self.windows} windows, {self.tasks} tasks, {read} of samples read, "
             f"{written} written, {held} in each worker at work."

@@ -71,7 +71,7 @@ def new_landmarks(known: Known, distance: NDArray, read: Any) -> NDArray[np.int6
     if not len(outside):
         return outside
     model, views = known.model, read(outside)
-    units = [float(model.known_reach[v]) for v in model.needed]
+    units = [float(model.reach[v]) for v in model.needed]
     return np.sort(outside[cover([views[v] for v in model.needed], units, distance[outside], model.n_landmarks)])
 
 
@@ -147,7 +147,7 @@ def refit_alone(known: Known, new: Views) -> Fit:
 
 def aligned(model: Model, before: Model, R: NDArray) -> Model:
     """The model with its axes turned; its landmarks reach as far as they did before, if not farther."""
-    return replace(model, rotation=R, reach=np.maximum(model.known_reach, before.known_reach))
+    return replace(model, rotation=R, reach=np.maximum(model.reach, before.reach))
 
 
 def joined(A: NDArray, B: NDArray, axis: int) -> NDArray:

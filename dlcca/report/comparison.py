@@ -21,11 +21,7 @@ COLUMNS = (
     ("min_view_r2", "view R²", "R² of the coordinates predicted from one view, for the view with the lowest R²"),
     ("min_view_r2_control", "control", "the same for views that are {}"),
     ("gain", "gain", "view R² minus its control"),
-    (
-        "shared_bits",
-        "bits shared",
-        "information on the coordinates in every view, per row: at least so much if Gaussian",
-    ),
+    ("shared_bits", "bits shared", "bits per row that every view has on the coordinates, a lower bound if Gaussian"),
     ("shared_bits_control", "control", "the same for views that are {}"),
     ("r2_to_local_cca", "R² to local CCA", "R² of the coordinates of local CCA predicted from those of the method"),
     ("r2_from_local_cca", "R² from local CCA", "R² of the method's coordinates predicted from those of local CCA"),
@@ -66,8 +62,7 @@ def section(made: Comparison, time: NDArray) -> str:
     lead = f'<p class="lead">{escape(description(made.facts))}</p>'
     shown = columns(made)
     heads = ["method", *(f'<span title="{escape(why)}">{escape(heading)}</span>' for _, heading, why in shown), "note"]
-    cells = [[cell(entry[key]) for key, _, _ in shown] for entry in made.table]
-    rows = [(escape(e["method"]), *line, escape(e["note"])) for e, line in zip(made.table, cells, strict=True)]
+    rows = [(escape(e["method"]), *(cell(e[key]) for key, _, _ in shown), escape(e["note"])) for e in made.table]
     table = figures.table_html(heads, rows, range(1, len(shown) + 1))
     means = "".join(f"<li>{escape(heading)}: {escape(why)}</li>" for _, heading, why in shown)
     drawn = figures.figures_html(each for each in (bars(made), pictures(made, time)) if each is not None)
@@ -81,12 +76,10 @@ def bars(made: Comparison) -> Panel | None:
     entries = [entry for entry in made.table if entry[kind[0]] is not None]
     if not entries:
         return None
-    label = made.facts.get("score") or "R² from one view, the lowest"
+    label, how = made.facts.get("score") or "R² from one view, the lowest", made.facts["control"]
 
     def paint(figure: Any) -> None:
-        ax = figure.subplots()
-        at = np.arange(len(entries))[::-1]
-        how = made.facts["control"]
+        ax, at = figure.subplots(), np.arange(len(entries))[::-1]
         for offset, key, color, name in ((0.2, kind[0], COLORS[0], "views"), (-0.2, kind[1], COLORS[1], how)):
             values = [max(0.0, entry[key] or 0.0) for entry in entries]
             shown = ax.barh(at + offset, values, height=0.36, color=color, label=name)
@@ -97,7 +90,7 @@ def bars(made: Comparison) -> Panel | None:
 
     what = made.facts.get("truth")
     caption = f"{what} predicted from the coordinates" if what else "R² from one view, the lowest, of the coordinates"
-    caption += f" of each method; and the same for views that are {made.facts['control']}, as a control."
+    caption += f" of each method; and the same for views that are {how}, as a control."
     return panel("What each method finds", caption, paint, size=(WIDE[0], max(2.4, 0.55 * len(entries) + 0.9)))
 
 
@@ -108,14 +101,13 @@ def pictures(made: Comparison, time: NDArray) -> Panel | None:
     if not shown:
         return None
     color, caption = (time, "time") if made.truth is None else (made.truth, str(made.facts["truth"]))
-    count, cmap = len(made.rows), COLORMAPS.get(str(made.facts.get("truth_kind")), figures.time_colors())
-    down = -(-len(shown) // ACROSS)
+    cmap, down = COLORMAPS.get(str(made.facts.get("truth_kind")), figures.time_colors()), -(-len(shown) // ACROSS)
 
     def paint(figure: Any) -> None:
         axes = figure.subplots(down, ACROSS, squeeze=False).ravel()
+        style = {"s": 9 if len(made.rows) <= figures.VECTOR_POINTS else 2, "linewidths": 0, "rasterized": True}
+        known = np.isfinite(color)
         for ax, (name, E) in zip(axes, shown, strict=False):
-            style = {"s": 9 if count <= figures.VECTOR_POINTS else 2, "linewidths": 0, "rasterized": True}
-            known = np.isfinite(color)
             ax.scatter(E[known, 0], E[known, 1], c=color[known], cmap=cmap, **style)
             ax.set_title(name)
             ax.set(xticks=[], yticks=[], xlim=_range(E[known, 0]), ylim=_range(E[known, 1]))

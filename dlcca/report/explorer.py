@@ -79,10 +79,9 @@ def _strength(found: Overview) -> dict[str, Any] | None:
         return None
     shown = found.strengths[0]
     time, value = shown.course(parts=400)
-    known = np.isfinite(value)
-    chance = None if shown.band is None else float(np.nanmedian(shown.band[:, 1]))
-    packs = {"time": packed(time[known], "<f8"), "value": packed(value[known], "<f4")}
-    return {**packs, "chance": chance, "label": shown.label}
+    known, chance = np.isfinite(value), None if shown.chance is None else float(np.nanmedian(shown.chance))
+    times, values = packed(time[known], "<f8"), packed(value[known], "<f4")
+    return {"time": times, "value": values, "chance": chance, "label": shown.label}
 
 
 def _known(coloring: Coloring) -> dict[str, Any]:

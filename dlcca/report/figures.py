@@ -57,15 +57,13 @@ def time_colors() -> Any:
     return LinearSegmentedColormap.from_list("time", TIME_COLORS)
 
 
-def draw_embedding(
-    ax: Any, E: NDArray, color: NDArray, *, coordinates: Sequence[int] = (0, 1), cmap: Any = None, **style: Any
-) -> Any:
+def draw_embedding(ax: Any, E: NDArray, color: NDArray, *, coordinates: Sequence[int] = (0, 1), **style: Any) -> Any:
     """Points of E (p, q) in two coordinates, or in three on axes that have them; ``color`` (p,) is a number each."""
     flat = getattr(ax, "name", "") != "3d"
     shown = list(coordinates)[: 2 if flat else 3]
     many = len(E) > VECTOR_POINTS
-    look = {"s": 3 if many else 10, "linewidths": 0, "rasterized": many, "cmap": cmap or time_colors()}
-    points = ax.scatter(*(E[:, i] for i in shown), c=color, **{**look, **style})
+    look = {"c": color, "s": 3 if many else 10, "linewidths": 0, "rasterized": many, "cmap": time_colors()}
+    points = ax.scatter(*(E[:, i] for i in shown), **{**look, **style})
     names = [f"coordinate {i + 1}" for i in shown]
     ax.set(xlabel=names[0], ylabel=names[1])
     if flat:
@@ -133,11 +131,12 @@ def draw_spectrum(
 
 def draw_strength(ax: Any, found: Strength, time_axis: TimeAxis, *, as_line: bool = True) -> None:
     """Strength over time with its running median, and the range for views that share nothing."""
-    if found.band is not None:
-        low, high = found.band.T
+    top = float(np.nanmax(found.value, initial=0.0))
+    if found.chance is not None:
+        top = max(top, float(np.nanmax(found.chance)))
         look = {"color": COLORS[1], "alpha": 0.18, "linewidth": 0, "label": "by chance", "gid": "chance"}
-        ax.fill_between(found.time, low, high, **look)
-        ax.plot(found.time, high, color=COLORS[1], linewidth=1.2, linestyle=(0, (4, 3)))
+        ax.fill_between(found.time, 0, found.chance, **look)
+        ax.plot(found.time, found.chance, color=COLORS[1], linewidth=1.2, linestyle=(0, (4, 3)))
     if as_line:
         x, y = envelope(found.time, found.value)
         ax.plot(x, y, color=COLORS[0], linewidth=0.9, alpha=0.55, label="at the landmarks")
@@ -146,9 +145,6 @@ def draw_strength(ax: Any, found: Strength, time_axis: TimeAxis, *, as_line: boo
             ax.plot(middles, medians, color=COLORS[0], linewidth=2.4, label="median")
     else:
         ax.plot(found.time, found.value, ".", color=COLORS[0], markersize=3, label="at the landmarks")
-    top = float(np.nanmax(found.value, initial=0.0))
-    if found.band is not None:
-        top = max(top, float(np.nanmax(found.band)))
     ax.set(ylabel=found.label, ylim=(0, 1.02 if top <= 1 else 1.05 * top))
     ax.margins(x=0.01)
     time_axis.apply(ax)
@@ -179,8 +175,22 @@ class Panel:
 def panel(
     title: str, caption: str, paint: Callable[[Any], Any], *, label: str = "", size: Size = NARROW, still: bool = False
 ) -> Panel:
-    """A panel with the picture that `drawn` makes; its label is the title if not given."""
-    return Panel(title, caption, drawn(paint, label or title, size=size), size[0] == WIDE[0], still)
+    """A panel with the SVG of what ``paint`` draws on a figure of this size in inches.
+
+    ``label`` is for screen readers, the title if not given. A `Reading` that ``paint`` returns becomes a data block.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_STYLE):
+        figure, out = Figure(figsize=size, layout="constrained"), io.StringIO()
+        read = paint(figure)
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(out, format="svg", transparent=True, dpi=160, metadata=nothing)
+        picture = _inline(out.getvalue(), label or title)
+        if isinstance(read, Reading):
+            picture = f"{picture}\n{data_block(read.document(size), 'reading')}"
+    return Panel(title, caption, picture, size[0] == WIDE[0], still)
 
 
 def figures_html(panels: Iterable[Panel]) -> str:
@@ -196,14 +206,13 @@ def figures_html(panels: Iterable[Panel]) -> str:
 def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Container[int] = ()) -> str:
     """A table of HTML; the first cell of a row is its heading, and columns in ``numbers`` hold numbers."""
 
-    def line(cells: Sequence[str], scopes: Mapping[int, str]) -> str:
-        kinds = [' class="number"' if i in numbers else "" for i in range(len(cells))]
-        tags = [f'th scope="{scopes[i]}"' if i in scopes else "td" for i in range(len(cells))]
+    def line(cells: Sequence[str], tags: Sequence[str]) -> str:
+        kinds = [' class="number"' if i in numbers else "" for i in range(len(heads))]
         made = (f"<{tag}{kind}>{cell}</{tag[:2]}>" for tag, kind, cell in zip(tags, kinds, cells, strict=True))
         return f"<tr>{''.join(made)}</tr>"
 
-    head = line(heads, dict.fromkeys(range(len(heads)), "col"))
-    body = "\n".join(line(row, {0: "row"}) for row in rows)
+    head = line(heads, ['th scope="col"'] * len(heads))
+    body = "\n".join(line(row, ['th scope="row"', *["td"] * (len(heads) - 1)]) for row in rows)
     return f'<div class="scroll">\n<table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>'
 
 
@@ -230,24 +239,6 @@ class Reading:
             "x": [_short(v, 9) for v in x],
             "lines": {name: [_short(v) for v in y] for name, (_, y) in lines.items()},
         }
-
-
-def drawn(paint: Callable[[Any], Any], label: str, *, size: Size = NARROW) -> str:
-    """The SVG of what ``paint`` draws on a figure of this size in inches; ``label`` is for screen readers.
-
-    A `Reading` that ``paint`` returns becomes a data block behind it.
-    """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=size, layout="constrained")
-        read = paint(figure)
-        out = io.StringIO()
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(out, format="svg", transparent=True, dpi=160, metadata=nothing)
-        picture = _inline(out.getvalue(), label)
-        return f"{picture}\n{data_block(read.document(size), 'reading')}" if isinstance(read, Reading) else picture
 
 
 def data_block(document: Any, name: str) -> str:

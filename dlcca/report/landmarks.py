@@ -18,14 +18,12 @@ from dlcca.report.rows import LANDMARKS, evenly, read_picked
 from dlcca.storage import model as model_store
 from dlcca.storage import run as run_store
 from dlcca.storage.formats import open_sealed
-from dlcca.trust.scores import NEIGHBORS, at_unit_variance, blocked_folds, held_out_neighbors, r2
+from dlcca.trust.scores import NEIGHBORS, at_unit_variance, blocked_folds, variable_scores
 
 #: Channels of a view that are analysed; of more, as many evenly.
 MOST_CHANNELS = 512
 #: With fewer landmarks, R² of channels is not computed.
 FEWEST_LANDMARKS = 40
-#: Arrays of a run with a value for each landmark: names in the store, and here.
-LOCAL = {"quality/strength": "strength", "quality/null_edge": "null_edge"}
 #: Parts of the recording that are compared to say when strength was largest.
 PARTS = 48
 #: The strongest part is mentioned if it exceeds the median by this much, and by this many standard errors.
@@ -38,7 +36,7 @@ class Strength:
 
     time: NDArray[np.float64]  # (t,)
     value: NDArray[np.float64]  # (t,)
-    band: NDArray[np.float64] | None  # (t, 2) range for views that share nothing
+    chance: NDArray[np.float64] | None  # (t,) what views that share nothing would hardly ever exceed
     label: str  # of an axis
     caption: str
 
@@ -96,7 +94,7 @@ def strengths(time: NDArray, correlations: NDArray, local: Mapping[str, NDArray]
         found.append(Strength(time, local["strength"][order], None, "strength beyond chance", caption))
     caption = "How closely the views move together around each landmark: the largest local correlation."
     edges = local.get("null_edge", None if edge is None else np.full(len(time), float(edge)))
-    chance = None if edges is None else np.column_stack([np.zeros(len(time)), edges[order]])
+    chance = None if edges is None else edges[order]
     found.append(Strength(time, correlations[order, 0], chance, "local correlation", caption))
     return found
 
@@ -181,9 +179,7 @@ def channels_in_store(store: str, E: NDArray, time: NDArray | None) -> list[View
 
 def channel_r2(E: NDArray, X: NDArray, fold: NDArray[np.int64], *, k: int = NEIGHBORS) -> NDArray[np.float64]:
     """Held-out R² of each channel of X (l, d) by the k nearest of the coordinates E (l, q), (d,); at least 0."""
-    Z, near = at_unit_variance(X), held_out_neighbors(at_unit_variance(E), fold, k)
-    guess = sum(Z[rows] for rows in near.T) / k  # one neighbour at a time: d may be large
-    return np.maximum(0, r2(Z, guess))
+    return np.fmax(0, variable_scores(at_unit_variance(E), X, fold, k=k))  # 0 for a constant channel
 
 
 def _owner(feature: str, channels: Sequence[str]) -> str | None:

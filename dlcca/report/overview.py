@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.report import landmarks as at_landmarks
@@ -20,33 +19,16 @@ from dlcca.storage.formats import open_sealed, read_array
 from dlcca.storage.run import Run
 
 Picked = Sequence[int] | NDArray  # row numbers
-#: Attributes of a run that are copied.
-FACTS = ("n_common", "quality", "warnings", "views", "settings", "choices", "fingerprint", "versions", "created")
-#: Small arrays of a run: names in the store, and here.
-SMALL = {"eigenvalues": "eigenvalues", "landmarks": "landmarks", "quality/correlations": "correlations"}
 
 
-@dataclass(frozen=True)
-class Overview:
-    """A result, ready to be drawn."""
+@dataclass(frozen=True, kw_only=True)
+class Overview(Run):
+    """A result, ready to be drawn; the arrays of all rows may be those of a store, which are not read again."""
 
     rows: RowSummary
     time_axis: TimeAxis
     has_clock: bool  # whether the order of the rows means something
-    q: int  # coordinates of the result; at most `rows.COORDINATES` are drawn
-    eigenvalues: NDArray  # (q,) without the trivial 1
-    landmarks: NDArray  # (L,) row numbers
-    correlations: NDArray  # (L, r)
-    n_common: int
-    quality: dict[str, Any]
-    warnings: list[str]
-    views: dict[str, int]  # names and channels
-    settings: dict[str, Any]
-    choices: list[str]
-    fingerprint: str
-    versions: dict[str, str]
-    created: str
-    strengths: list[Strength] = field(default_factory=list)  # measures of common strength, the best first
+    strengths: list[Strength]  # measures of common strength, the best first
     channels: list[ViewChannels] = field(default_factory=list)
     colorings: list[Coloring] = field(default_factory=list)
     cost: dict[str, Any] = field(default_factory=dict)  # by stage: seconds, peak_bytes, tasks
@@ -55,19 +37,22 @@ class Overview:
 
     @property
     def n(self) -> int:
-        return self.rows.n
+        return int(self.embedding.shape[0])
 
     @property
-    def drawn_landmarks(self) -> NDArray[np.int64]:
+    def q(self) -> int:
+        """Coordinates of the result; at most `rows.COORDINATES` are drawn."""
+        return len(self.eigenvalues)
+
+    @property
+    def drawn_landmarks(self) -> NDArray:
         """Positions in the sample of the landmarks that are drawn, (l,)."""
         return self.rows.sample.at(some_landmarks(self.landmarks))
 
 
 def of_run(run: Run, *, also: Picked = ()) -> Overview:
     """From a run in memory; the rows in ``also`` have to be in the sample."""
-    arrays = {name: getattr(run, name) for name in SMALL.values()}
-    facts = {name: getattr(run, name) for name in (*FACTS, "time_unit", "start", "local")}
-    return _overview([Block(0, run.time, run.embedding, run.reason)], run.embedding.shape, arrays, facts, also)
+    return _overview(run, [(0, {name: getattr(run, name) for name in ("time", "embedding", "reason")})], also)
 
 
 def of_store(address: str, *, known: Mapping[str, NDArray] | None = None, also: Picked = ()) -> Overview:
@@ -80,14 +65,18 @@ def of_store(address: str, *, known: Mapping[str, NDArray] | None = None, also: 
     """
     group, header = open_sealed(address, run_store.FORM)
     facts, digests = run_store.describe(address), header["manifest"]
-
-    def read(names: Mapping[str, str]) -> dict[str, NDArray]:
-        known = {name: digests[name] for name in names if name in digests}
-        return {names[name]: read_array(group, name, known[name], address, run_store.FORM) for name in known}
-
-    facts |= {"start": header.get("start"), "local": read(at_landmarks.LOCAL)}
-    blocks = result_rows.blocks_of_store(group, digests, address, run_store.FORM)
-    found = _overview(blocks, group["embedding"].shape, read(SMALL), facts, also)
+    cost, stored_bytes, _ = (facts.pop(name) for name in ("cost", "bytes", "shapes"))
+    small = ("eigenvalues", "landmarks", "quality/correlations", "quality/strength", "quality/null_edge")
+    arrays: dict[str, Any] = {
+        name.removeprefix("quality/"): read_array(group, name, digests[name], address, run_store.FORM)
+        for name in small
+        if name in digests
+    }
+    local: dict[str, Any] = {name: arrays.pop(name) for name in ("strength", "null_edge") if name in arrays}
+    whole = {name: group[name] for name in ("embedding", "time")}
+    run = Run(**whole, **arrays, **facts, local=local, start=header.get("start"))
+    names = [name for name in ("embedding", "time", "reason") if name in digests]
+    found = _overview(run, result_rows.read_blocks(group, names, digests, address, run_store.FORM), also)
     sample, at = found.rows.sample, found.drawn_landmarks
     time = sample.time[at] if found.has_clock else None
     try:
@@ -98,27 +87,23 @@ def of_store(address: str, *, known: Mapping[str, NDArray] | None = None, also: 
         found,
         channels=at_landmarks.channels_in_store(address, sample.embedding[at], time),
         colorings=result_rows.colorings(known or {}, sample.rows) + result_rows.annotation_colorings(address, sample),
-        cost=facts["cost"],
+        cost=cost,
         events=happened,
-        stored_bytes=facts["bytes"],
+        stored_bytes=stored_bytes,
     )
 
 
-def _overview(
-    blocks: Iterable[Block], shape: tuple[int, int], arrays: Mapping[str, Any], facts: Mapping[str, Any], also: Picked
-) -> Overview:
-    (n, q), landmarks = shape, arrays["landmarks"]
+def _overview(run: Run, blocks: Iterable[Block], also: Picked) -> Overview:
+    n, q = run.embedding.shape
     # The order of rows means nothing for nearest neighbours of counted samples.
-    has_clock = facts["time_unit"] == "s" or facts["settings"].get("neighborhoods", {}).get("kind") != "knn"
-    rows = summarize(blocks, n, q, picked_rows(n, landmarks, also), landmarks, has_clock=has_clock)
+    has_clock = run.time_unit == "s" or run.settings.get("neighborhoods", {}).get("kind") != "knn"
+    rows = summarize(blocks, n, q, picked_rows(n, run.landmarks, also), run.landmarks, has_clock=has_clock)
     first, last = float(rows.stretches.begin[0]), float(rows.stretches.end[-1])
-    measured = arrays["correlations"], facts["local"], facts["quality"].get("null_edge")
+    measured = rows.mark_time, run.correlations, run.local, run.quality.get("null_edge")
     return Overview(
+        **vars(run),
         rows=rows,
-        time_axis=TimeAxis(facts["time_unit"], first, last, facts["start"]),
+        time_axis=TimeAxis(run.time_unit, first, last, run.start),
         has_clock=has_clock,
-        q=q,
-        strengths=strengths(rows.mark_time, *measured) if len(facts["views"]) > 1 else [],
-        **arrays,
-        **{fact: facts[fact] for fact in FACTS},
+        strengths=strengths(*measured) if len(run.views) > 1 else [],
     )

@@ -16,16 +16,17 @@ from typing import Any
 from dlcca.report import comparison, explorer, overview, panels, sentences
 from dlcca.report.figures import Panel, data_block, figures_html, table_html
 from dlcca.report.overview import Overview
-from dlcca.report.sentences import counted, duration, listed, number, size
+from dlcca.report.sentences import counted, duration, listed, number
 from dlcca.report.sentences import headline as headline
 from dlcca.settings.fit import OPTIONS, Settings
 from dlcca.storage import places
 from dlcca.storage.comparison import Comparison
+from dlcca.storage.cost import format_bytes
 from dlcca.storage.files import atomic_file
 from dlcca.storage.run import Run
 
 #: In every report: a file with it may be replaced.
-_MARK = '<meta name="generator" content="dlcca">'
+_MARK = b'<meta name="generator" content="dlcca">'
 #: The event in the log of a run that holds its plan.
 PLANNED = "planned"
 
@@ -50,7 +51,7 @@ def render(
     marks : known frequencies by name, marked in the spectra
     compared : the results of the baselines; an overview needs its rows in the sample
     """
-    if isinstance(found, Run):
+    if not isinstance(found, Overview):
         found = overview.of_run(found, also=() if compared is None else compared.rows)
     script, sample = explorer.script(), found.rows.sample
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -96,11 +97,7 @@ def write(path: str | Path, page: str) -> None:
 
 def refuse_foreign(path: Path, inputs: Iterable[str | Path] = ()) -> None:
     """An error if a report cannot be written there: it is an input, or another file is there."""
-
-    def is_report(file: Path) -> bool:
-        return _MARK.encode() in places.starts_with(file, 4000)
-
-    places.refuse_file(path, is_report, "a dlcca report", inputs=inputs)
+    places.refuse_file(path, lambda file: _MARK in places.starts_with(file, 4000), "a dlcca report", inputs=inputs)
 
 
 def _items(tag: str, texts: Iterable[str]) -> str:
@@ -163,7 +160,7 @@ def provenance(found: Overview) -> Iterator[tuple[str, ...]]:
     yield "fingerprint of inputs and settings", f'<code class="long">{escape(found.fingerprint)}</code>'
     yield "versions", escape(", ".join(f"{name} {version}" for name, version in found.versions.items()))
     if found.stored_bytes is not None:
-        yield "size of the store", escape(size(found.stored_bytes))
+        yield "size of the store", escape(format_bytes(found.stored_bytes))
 
 
 def created(found: Overview) -> str:
@@ -172,19 +169,19 @@ def created(found: Overview) -> str:
 
 def costs(found: Overview) -> tuple[list[str], list[tuple[str, ...]]]:
     """Headings, and the cost of each stage, beside its plan where there is one."""
-    cost, clock = found.cost, wall_seconds(found.events)
-    planned: Mapping[str, Any] = (_last(found.events, PLANNED) or {}).get("stages", {})
-    columns: list[tuple[str, Any, Callable[[str], str]]] = [  # heading, whether it is shown, and the cell of a stage
-        ("stage", True, lambda stage: f"<code>{escape(stage)}</code>"),
-        ("tasks", True, lambda stage: number(cost[stage]["tasks"])),
-        ("workers' time", True, lambda stage: duration(cost[stage]["seconds"])),
-        ("by the clock", clock, lambda stage: duration(clock[stage]) if stage in clock else "–"),
-        ("planned", planned, lambda stage: duration(planned[stage]["seconds"]) if stage in planned else "–"),
-        ("largest memory", True, lambda stage: size(cost[stage]["peak_bytes"]) if cost[stage]["peak_bytes"] else "–"),
-        ("planned", planned, lambda stage: size(planned[stage]["memory"]) if stage in planned else "–"),
+    cost, planned = found.cost, (_last(found.events, PLANNED) or {}).get("stages", {})
+    columns: list[tuple[str, dict[str, float], Callable[[float], str]]] = [  # heading, values by stage, their format
+        ("tasks", {stage: each["tasks"] for stage, each in cost.items()}, number),
+        ("workers' time", {stage: each["seconds"] for stage, each in cost.items()}, duration),
+        ("by the clock", wall_seconds(found.events), duration),
+        ("planned", {stage: each["seconds"] for stage, each in planned.items()}, duration),
+        ("largest memory", {stage: peak for stage, each in cost.items() if (peak := each["peak_bytes"])}, format_bytes),
+        ("planned", {stage: each["memory"] for stage, each in planned.items()}, format_bytes),
     ]
-    shown = [(heading, cell) for heading, is_known, cell in columns if is_known]
-    return [heading for heading, _ in shown], [tuple(cell(stage) for _, cell in shown) for stage in cost]
+    shown = [column for column in columns if column[1]]
+    cells = {stage: [text(of[stage]) if stage in of else "–" for _, of, text in shown] for stage in cost}
+    rows = [(f"<code>{escape(stage)}</code>", *line) for stage, line in cells.items()]
+    return ["stage", *(heading for heading, _, _ in shown)], rows
 
 
 def wall_seconds(events: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -202,7 +199,7 @@ def wall_seconds(events: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _whole(found: Overview) -> str:
-    """The cost of the whole run against its plan, with retries and lost workers."""
+    """The cost of the whole run beside its plan, with retries and lost workers."""
     plan, end = _last(found.events, PLANNED), _last(found.events, "finished")
     spent = sum(cost["seconds"] for cost in found.cost.values())
     text = f"Workers spent {duration(spent)} in all."
@@ -217,9 +214,9 @@ def _whole(found: Overview) -> str:
             text += f"; {duration(plan['seconds'])} had been planned{which}, by rates that were {rates}"
         text += "."
     counts = Counter(event["event"] for event in found.events)
-    troubles = (("retry", "task", "retried"), ("worker lost", "worker", "lost"))
-    met = [f"{counted(counts[event], noun)} {what}" for event, noun, what in troubles if counts[event]]
-    return f"{text} On the way: {listed(met)}." if met else text
+    kinds = (("retry", "task", "retried"), ("worker lost", "worker", "lost"))
+    problems = [f"{counted(counts[event], noun)} {what}" for event, noun, what in kinds if counts[event]]
+    return f"{text} On the way: {listed(problems)}." if problems else text
 
 
 def _last(events: Sequence[dict[str, Any]], name: str) -> dict[str, Any] | None:

@@ -29,10 +29,8 @@ MOST_PARTS, LANDMARKS_OF_PART = 60, 20
 
 def panels(found: Overview, marks: Mapping[str, float] | None = None) -> list[Panel]:
     """All figures that this result has something to show in; ``marks`` are known frequencies, by name."""
-    made: list[Panel | None]
     made = [embedding(found), coordinates(found), strength(found), spectra(found, marks or {}), eigenvalues(found)]
-    made += [channels(found), directions(found), coverage(found)]
-    return arranged([each for each in made if each is not None])
+    return arranged([each for each in (*made, channels(found), directions(found), coverage(found)) if each is not None])
 
 
 def arranged(made: list[Panel]) -> list[Panel]:
@@ -179,12 +177,12 @@ def strength(found: Overview) -> Panel | None:
         if not found.has_clock:
             return None
         lines = {measure.label: measure.value for measure in measures}
-        if measures[-1].band is not None:
-            lines["by chance, at most"] = measures[-1].band[:, 1]
+        if measures[-1].chance is not None:
+            lines["by chance, at most"] = measures[-1].chance
         return Reading(list(axes), measures[0].time, lines, "time")
 
     caption = " ".join(measure.caption for measure in measures)
-    if any(measure.band is not None for measure in measures):
+    if any(measure.chance is not None for measure in measures):
         caption += " The shaded band is the range of views that share nothing."
     return panel("Common strength over time", caption, paint, size=WIDE if len(measures) == 1 else (WIDE[0], 4.6))
 
@@ -223,18 +221,14 @@ def directions(found: Overview) -> Panel | None:
     rho = found.correlations
     if rho.ndim != 2 or 0 in rho.shape or len(found.views) < 2:
         return None
-    count = min(rho.shape[1], MOST_DIRECTIONS)
-    edge = found.quality.get("null_edge")
+    count, edge = min(rho.shape[1], MOST_DIRECTIONS), found.quality.get("null_edge")
 
     def paint(figure: Any) -> None:
         ax = figure.subplots()
         columns = [rho[np.isfinite(rho[:, i]), i] for i in range(count)]
-        made = ax.boxplot(columns, widths=0.5, whis=(5, 95), showfliers=False, patch_artist=True)
-        for box in made["boxes"]:
-            box.set(facecolor=COLORS[0], edgecolor="none", alpha=0.55)
-        for name in ("medians", "whiskers", "caps"):
-            for line in made[name]:
-                line.set(color=INK if name == "medians" else COLORS[0], linewidth=1.4)
+        box, line = {"facecolor": COLORS[0], "edgecolor": "none", "alpha": 0.55}, {"color": COLORS[0], "linewidth": 1.4}
+        look = {"boxprops": box, "whiskerprops": line, "capprops": line, "medianprops": {**line, "color": INK}}
+        ax.boxplot(columns, widths=0.5, whis=(5, 95), showfliers=False, patch_artist=True, **look)
         if edge is not None:
             ax.axhline(edge, color=COLORS[1], linestyle=(0, (4, 3)), linewidth=1.4)
             ax.text(count + 0.45, edge, "chance ", color=COLORS[1], va="bottom", ha="right", fontsize=10)
@@ -273,10 +267,8 @@ def coverage(found: Overview) -> Panel | None:
         away = float(np.diff(np.sort(found.rows.mark_time)).max()) / found.time_axis.span
         text += f" The longest stretch without one is {percent(away)} of the recording."
     share = found.rows.stretches.reasons.sum(axis=0) / found.n
-    parts = [f"{percent(share[code])} {REASON_NAMES[code]}" for code in range(1, REASONS) if share[code]]
-    out = (
-        f"{percent(share[1:].sum())} of the rows were left out: {', '.join(parts)}" if parts else "No row was left out"
-    )
+    parts = ", ".join(f"{percent(share[code])} {REASON_NAMES[code]}" for code in range(1, REASONS) if share[code])
+    out = f"{percent(share[1:].sum())} of the rows were left out: {parts}" if parts else "No row was left out"
     return panel("Landmarks and coverage", f"{text} {out}.", paint)
 
 

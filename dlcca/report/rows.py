@@ -21,6 +21,8 @@ from dlcca.storage import views as view_store
 from dlcca.storage.formats import Format, read_rows
 
 Ints = NDArray[np.int64]
+#: Consecutive rows: the number of the first, and "time" (b,), "embedding" (b, q) and, if it is known, "reason" (b,).
+Block = tuple[int, Mapping[str, Any]]
 #: Bytes of all arrays together that are held at a time, about.
 AT_ONCE = 24 << 20
 
@@ -36,16 +38,6 @@ EVEN = 1e-4
 REASONS = 8
 #: Labels that get a colour of their own; the rest are "other".
 MOST_LABELS = 9
-
-
-@dataclass(frozen=True)
-class Block:
-    """Consecutive rows."""
-
-    first: int
-    time: NDArray  # (b,)
-    embedding: NDArray  # (b, q)
-    reason: NDArray[np.uint8] | None = None  # (b,)
 
 
 @dataclass(frozen=True)
@@ -109,7 +101,6 @@ class Stretches:
 class RowSummary:
     """All that a report draws of the rows."""
 
-    n: int
     sample: Sample
     stretches: Stretches
     mark_time: NDArray[np.float64]  # (L,) times of the landmarks
@@ -149,17 +140,17 @@ def summarize(
     sample = Sample(rows, np.full(len(rows), np.nan), np.full((len(rows), q), np.nan))
     mark_time, stretches, steps = np.full(len(marks), np.nan), Stretches.of(n, q), _Steps()
     estimator = SpectrumEstimator(n, q) if has_clock else None
-    for block in blocks:
-        E = np.asarray(block.embedding[:, :q], np.float64)
-        _copy(block.time, block.first, rows, sample.time)
-        _copy(E, block.first, rows, sample.embedding)
-        _copy(block.time, block.first, marks, mark_time)
-        stretches.take(block.first, block.time, E, block.reason)
-        steps.take(block.time)
+    for first, part in blocks:
+        time, E = part["time"], np.asarray(part["embedding"][:, :q], np.float64)
+        _copy(time, first, rows, sample.time)
+        _copy(E, first, rows, sample.embedding)
+        _copy(time, first, marks, mark_time)
+        stretches.take(first, time, E, part.get("reason"))
+        steps.take(time)
         if estimator is not None:
             estimator.take(E)
     spectrum = None if estimator is None or steps.even is None else estimator.finished(steps.even)
-    return RowSummary(n, sample, stretches, mark_time, spectrum, steps.even)
+    return RowSummary(sample, stretches, mark_time, spectrum, steps.even)
 
 
 def _copy(block: NDArray, first: int, rows: Ints, out: NDArray) -> None:
@@ -190,27 +181,25 @@ class _Steps:
         return float(mean) if self.most - self.least <= 2 * EVEN * mean else None
 
 
-def blocks_of_store(group: Any, digests: Mapping[str, str], address: str, form: Format) -> Iterator[Block]:
-    """All rows of a finished run, some at a time; an error at the end if a digest differs."""
-    names = ["embedding", "time", *(["reason"] if "reason" in digests else [])]
-    for first, part in read_rows(group, names, digests, address, form, step=_step([group[name] for name in names])):
-        yield Block(first, part["time"], part["embedding"], part.get("reason"))
-
-
 def read_picked(group: Any, name: str, rows: Ints, digests: Mapping[str, str], address: str, form: Format) -> NDArray:
     """Some rows of an array, in the given order; the whole array is read and checked, some rows at a time."""
-    array = group[name]
-    found = np.empty((len(rows), *array.shape[1:]), array.dtype)
-    for first, block in read_rows(group, [name], digests, address, form, step=_step([array])):
+    found = np.empty((len(rows), *group[name].shape[1:]), group[name].dtype)
+    for first, block in read_blocks(group, [name], digests, address, form):
         _copy(block[name], first, rows, found)
     return found
 
 
-def _step(arrays: Sequence[Any]) -> int:
-    """Rows to read at a time: whole chunks of the widest array; chunks of narrow ones are decompressed again."""
-    widths = [array.dtype.itemsize * int(np.prod(array.shape[1:])) for array in arrays]
-    chunk = arrays[int(np.argmax(widths))].chunks[0]
-    return chunk * max(1, AT_ONCE // max(1, chunk * sum(widths)))
+def read_blocks(
+    group: Any, names: list[str], digests: Mapping[str, str], address: str, form: Format
+) -> Iterator[tuple[int, dict[str, NDArray]]]:
+    """All rows of some arrays of a store; an error at the end if a digest differs.
+
+    Whole chunks of the widest array are read at a time; chunks of narrow ones are decompressed again.
+    """
+    widths = [group[name].dtype.itemsize * int(np.prod(group[name].shape[1:])) for name in names]
+    chunk = group[names[int(np.argmax(widths))]].chunks[0]
+    step = chunk * max(1, AT_ONCE // max(1, chunk * sum(widths)))
+    return read_rows(group, names, digests, address, form, step=step)
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,7 @@ MEANINGS = {
     "pieces": ("connected components", "of the kernel; one is needed"),
     "far_rows": ("far rows", "share of the rows that are far from every landmark"),
     "landmarks_seen": ("landmarks per row", "with weight in the kernel, typically; too few, or all, would be wrong"),
-    "half_landmarks_r2": (
-        "R² with half of the landmarks",
-        "R² of each coordinate from a fit with every other landmark",
-    ),
+    "half_landmarks_r2": ("R² with half of the landmarks", "of each coordinate, from a fit with every other landmark"),
     "from_halves": ("reproduced on half of the samples", "share of each coordinate on which fits to two halves agree"),
     "linear_cca_r2": ("R² of linear CCA", "held-out R² of the coordinates from as many variates of plain linear CCA"),
     "eigengap": ("gap after the last coordinate", "relative difference to the next eigenvalue"),
@@ -50,16 +47,11 @@ MOST_NUMBERS = 12
 
 def linear_cca(found: Overview) -> list[str]:
     """That plain linear CCA gives other coordinates; where it gives the same, a note of the fit says so already."""
-    r2 = found.quality.get("linear_cca_r2")
-    if (
-        r2 is None
-        or found.n_common == 0
-        or any(note.startswith(LINEAR_NOTE) for note in found.quality.get("notes", []))
-    ):
+    r2, notes = found.quality.get("linear_cca_r2"), found.quality.get("notes", [])
+    if r2 is None or found.n_common == 0 or any(note.startswith(LINEAR_NOTE) for note in notes):
         return []
-    return [
-        f"Plain linear CCA gives other coordinates: as many of its variates explain R² = {r2:.2f} of these on average."
-    ]
+    explained = f"as many of its variates explain R² = {r2:.2f} of these on average"
+    return [f"Plain linear CCA gives other coordinates: {explained}."]
 
 
 def headline(found: Overview) -> str:
@@ -176,7 +168,6 @@ def number(count: float) -> str:
 
 
 def in_words(count: int) -> str:
-    """A small number, spelled out."""
     return _WORDS[count] if 0 <= count < len(_WORDS) else number(count)
 
 
@@ -196,14 +187,6 @@ def percent(share: float) -> str:
     """A share, without decimals unless it is small."""
     value = 100 * share
     return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:.2g} %"
-
-
-def size(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
 
 
 def duration(seconds: float) -> str:

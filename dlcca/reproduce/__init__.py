@@ -11,7 +11,7 @@ __all__ = ["Row", "run"]
 
 
 def run(out: Path, say: Callable[[str], None] = print) -> list[Row]:
-    """Run every experiment and leave PNG figures, ``table.md``, ``table.json`` and ``index.html`` in ``out``.
+    """Run every experiment and write PNG figures, ``table.md``, ``table.json`` and ``index.html`` in ``out``.
 
     The folder has to be new, empty, or one of an earlier call.
     """

@@ -88,10 +88,6 @@ def random_jobs(method: str = "maxvar") -> list[Job]:
     return [Job(1, "random", seed, LONG, method) for seed in RANDOM_SETS]
 
 
-def apart_jobs(method: str = "maxvar") -> list[Job]:
-    return [Job(2, "random", seed, LONG, method, speeds=APART) for seed in APART_SETS]
-
-
 def first_coordinate(job: Job) -> NDArray:
     views = movies(job.scene, job.speeds, job.pictures, job.seed)
     if job.method in measures.METHODS:
@@ -154,7 +150,8 @@ def tcca_row(found: Found, scene: int) -> Row:
 
 
 def apart_row(found: Found, method: str) -> Row:
-    got = ", ".join(_pair(shares_of(found, job)) for job in apart_jobs(method))
+    jobs = [Job(2, "random", seed, LONG, method, speeds=APART) for seed in APART_SETS]
+    got = ", ".join(_pair(shares_of(found, job)) for job in jobs)
     name = f"VII-C scene 2, {len(APART_SETS)} random sets, speeds " + ", ".join(f"{speed:g}" for speed in APART)
     method = f", window {LONG}: local CCA" if method == "maxvar" else f": {method}"
     return reported(f"{name}{method}, common / private power", got)
@@ -190,8 +187,8 @@ def draw(out: Path, found: Found) -> list[Plate]:
     of_sets = f"Scene 1 on ten random sets of icons, window {LONG}; dashed: what is expected of local CCA."
     of_windows = "How the result of local CCA depends on the window. In a short one every smooth motion is a ramp; "
     of_windows += "in scene 2 the icons that two movies share stay in the way."
-    plates = [draw_frames(out, scene) for scene in SCENES] + draw_spectra(out, found)
-    return [*plates, Plate("icon_random_sets.png", of_sets), Plate("icon_windows.png", of_windows)]
+    plates = [Plate("icon_random_sets.png", of_sets), Plate("icon_windows.png", of_windows)]
+    return [*(draw_frames(out, scene) for scene in SCENES), *draw_spectra(out, found), *plates]
 
 
 def draw_frames(out: Path, scene: int) -> Plate:
@@ -206,21 +203,15 @@ def draw_frames(out: Path, scene: int) -> Plate:
 def draw_spectra(out: Path, found: Found) -> list[Plate]:
     """The paper's figure on the drawn icons, and the same on a random set, against the baselines."""
     methods = {"local CCA": "maxvar", measures.MAPS: measures.MAPS}
-    drawn, random = (
-        {method.upper(): Job(1, method=method) for method in ("maxvar", "tcca")},
-        {name: Job(1, "random", 0, LONG, method) for name, method in methods.items()},
-    )
+    drawn = {method.upper(): Job(1, method=method) for method in ("maxvar", "tcca")}
+    random = {name: Job(1, "random", 0, LONG, method) for name, method in methods.items()}
+    kinds = {
+        "icon_spectra.png": (drawn, "moon, mushroom (common), turtle, flower", f"Drawn icons, window {SHORT}"),
+        "icon_spectra_random.png": (random, "private, common, private, private", f"Random set 0, window {LONG}"),
+    }
     what, plates = "Fourier transforms of the first coordinate; dashed: the speeds of the four icons.", []
-    for file, jobs, names, which in (
-        ("icon_spectra.png", drawn, ("moon", "mushroom (common)", "turtle", "flower"), f"Drawn icons, window {SHORT}"),
-        (
-            "icon_spectra_random.png",
-            random,
-            ("private", "common", "private", "private"),
-            f"Random set 0, window {LONG}",
-        ),
-    ):
-        of_icons = zip(names, SPEEDS, figures.ICON_COLOURS, strict=True)
+    for file, (jobs, names, which) in kinds.items():
+        of_icons = zip(names.split(", "), SPEEDS, figures.ICON_COLOURS, strict=True)
         marks = [(f"{name}, {speed:g}°/frame", colour, [speed]) for name, speed, colour in of_icons]
         grid = [{f"scene {scene}, {name}": replace(job, scene=scene) for name, job in jobs.items()} for scene in SCENES]
         panels = [{title: (spectrum(found[job], 360.0), marks) for title, job in line.items()} for line in grid]

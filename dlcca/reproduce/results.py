@@ -1,4 +1,4 @@
-"""What the experiments leave in a folder: a table of results against expectations, and a page with the figures."""
+"""The output of the experiments: a table of results against expectations, and a page with the figures."""
 
 from __future__ import annotations
 
@@ -78,12 +78,9 @@ PAGE = "index.html"
 
 def prepare(out: Path) -> None:
     """Make the folder, with a page in it by which it is known again; one that holds other files is refused."""
-    noun = "a folder written by dlcca reproduce"
-
-    def is_ours(folder: Path) -> bool:
-        return f"<title>{TITLE}</title>".encode() in places.starts_with(folder / PAGE, 4000)
-
-    places.refuse_folder(out, is_ours=is_ours, noun=noun)
+    title = f"<title>{TITLE}</title>".encode()
+    is_ours = lambda folder: title in places.starts_with(folder / PAGE, 4000)  # noqa: E731
+    places.refuse_folder(out, is_ours=is_ours, noun="a folder written by dlcca reproduce")
     try:
         out.mkdir(parents=True, exist_ok=True)
         if not (out / PAGE).exists():
@@ -93,7 +90,7 @@ def prepare(out: Path) -> None:
 
 
 def write_page(sections: Sequence[Section], out: Path) -> None:
-    """Leave ``index.html`` in the folder that holds the figures."""
+    """Write ``index.html`` into the folder that holds the figures."""
     rows = [row for section in sections for row in section.rows]
     held, met = sum(row.met is not None for row in rows), sum(row.met is True for row in rows)
     summary = (
@@ -113,7 +110,7 @@ def write_page(sections: Sequence[Section], out: Path) -> None:
 
 
 def write_table(rows: Sequence[Row], out: Path) -> None:
-    """Leave ``table.md`` and ``table.json`` in a folder."""
+    """Write ``table.md`` and ``table.json`` into a folder."""
     lines = ["| " + " | ".join(HEADINGS) + " |", "|---" * len(HEADINGS) + "|"]
     for row in rows:  # a bare bar, as in |corr|, would end the cell
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row.cells) + " |")

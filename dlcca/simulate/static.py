@@ -167,12 +167,7 @@ def _uniform(n: int, smoothness: float, rng: np.random.Generator) -> NDArray[np.
 
 
 def independent(
-    n: int = 5000,
-    *,
-    n_views: int = 2,
-    n_channels: int = 3,
-    smoothness: float = 0.0,
-    random_state: Seed = None,
+    n: int = 5000, *, n_views: int = 2, n_channels: int = 3, smoothness: float = 0.0, random_state: Seed = None
 ) -> tuple[Views, Truth]:
     """Views that share nothing: white noise, or smooth in time when ``smoothness`` (0 to 1) is above zero."""
     from scipy.signal import lfilter

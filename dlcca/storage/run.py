@@ -85,7 +85,7 @@ class Run:
     local: dict[str, NDArray] = field(default_factory=dict)  # of each landmark, by the names in `LOCAL`
 
     def __post_init__(self) -> None:
-        n, q, L = len(self.time), len(self.eigenvalues), len(self.landmarks)
+        n, q, L = self.time.shape[0], len(self.eigenvalues), len(self.landmarks)
         if self.embedding.shape != (n, q) or self.time.ndim != 1 or self.correlations.shape[:1] != (L,):
             raise DataError(
                 f"embedding {self.embedding.shape}, time {self.time.shape}, eigenvalues {self.eigenvalues.shape}, "

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dlcca.report import rows as result_rows
-from dlcca.report.rows import Block, picked_rows, summarize
+from dlcca.report.rows import picked_rows, summarize
 from tests.reference import report as literal
 
 
@@ -22,7 +22,7 @@ def cut(time, E, reason, rows):
     """In blocks of so many rows."""
     for first in range(0, len(time), rows):
         part = slice(first, first + rows)
-        yield Block(first, time[part], E[part], reason[part])
+        yield first, {"time": time[part], "embedding": E[part], "reason": reason[part]}
 
 
 def gathered(rows, n=5000, q=3):
@@ -69,7 +69,7 @@ def test_of_many_landmarks_some_are_drawn():
 def test_a_missing_row_counts_as_left_out_even_if_nobody_says_why():
     E = np.ones((10, 2))
     E[4] = np.nan
-    found = summarize([Block(0, np.arange(10.0), E)], 10, 2, np.arange(10), np.array([0]))
+    found = summarize([(0, {"time": np.arange(10.0), "embedding": E})], 10, 2, np.arange(10), np.array([0]))
     assert found.stretches.reasons[:, 1:].sum() == 1
 
 

@@ -103,8 +103,8 @@ def test_the_better_measure_of_strength_comes_first():
     time, rho = np.array([2.0, 1.0]), np.array([[0.5, 0.1], [0.7, 0.2]])
     local = {"strength": np.array([0.3, 0.4]), "null_edge": np.array([0.6, 0.2])}
     first, second = strengths(time, rho, local, 0.5)
-    assert (first.label, first.value.tolist(), first.band) == ("strength beyond chance", [0.4, 0.3], None)
-    assert (second.value.tolist(), second.band[:, 1].tolist()) == ([0.7, 0.5], [0.2, 0.6])
+    assert (first.label, first.value.tolist(), first.chance) == ("strength beyond chance", [0.4, 0.3], None)
+    assert (second.value.tolist(), second.chance.tolist()) == ([0.7, 0.5], [0.2, 0.6])
     (only,) = strengths(time, rho, {}, 0.5)
-    assert only.band.tolist() == [[0, 0.5], [0, 0.5]]
+    assert only.chance.tolist() == [0.5, 0.5]
     assert strengths(time, np.empty((2, 0)), local, 0.5) == []
