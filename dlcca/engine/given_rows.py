@@ -65,22 +65,31 @@ def digest(X: Any) -> str:
     return hashlib.sha256(f"{X.dtype.str}{X.shape}".encode() + X.tobytes()).hexdigest()
 
 
+def file_content(X: NDArray) -> bytes:
+    """An array as the content of its file."""
+    content = io.BytesIO()
+    np.save(content, X, allow_pickle=False)
+    return content.getvalue()
+
+
+def array_in(content: bytes | None, name: str) -> NDArray | None:
+    """The array in a file that is named for its digest; None if it is damaged or not there."""
+    try:
+        X = np.load(io.BytesIO(content or b""), allow_pickle=False)
+    except (ValueError, EOFError, OSError):
+        return None
+    return X if digest(X) == name else None
+
+
 def _keep(address: str, X: NDArray) -> Kept:
     files, kept = files_at(address), Kept(address, digest(X), X.shape)
     if f"{kept.digest}.npy" not in files.names(FOLDER):
-        content = io.BytesIO()
-        np.save(content, X, allow_pickle=False)
-        files.put(f"{FOLDER}/{kept.digest}.npy", content.getvalue())
+        files.put(f"{FOLDER}/{kept.digest}.npy", file_content(X))
     return kept
 
 
 def _read(address: str, name: str) -> NDArray:
-    content = files_at(address).get(f"{FOLDER}/{name}.npy")
-    try:
-        X = np.load(io.BytesIO(content or b""), allow_pickle=False)
-    except (ValueError, EOFError):
-        X = None
-    if X is None or digest(X) != name:
+    if (X := array_in(files_at(address).get(f"{FOLDER}/{name}.npy"), name)) is None:
         raise DamagedBlock(
             f"the rows that were given for {address} are damaged or gone; give them again in a new store."
         )
