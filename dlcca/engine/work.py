@@ -51,7 +51,7 @@ def do_missing(
 
 
 def _reporter(address: str, on_progress: OnProgress | None) -> OnProgress:
-    """Tells of progress whoever wants to know, and keeps it with the run; stops if the run is no longer ours."""
+    """Reports progress to the caller and to the event log; an error if the lock of the run was lost."""
     if not address:  # in memory
         return on_progress or (lambda stage, done, blocks: None)
     lock.confirm(address)

@@ -1,7 +1,7 @@
-"""Every file of a store held against what was written: results, blocks, what Zarr and the stages say of them, the log.
+"""Every file of a store compared with what was written: results, blocks, metadata of Zarr and of stages, the log.
 
-What is read is checked where it is read. Here also that is found which reading would overlook, or never look at: a file
-that is gone, a number that nobody has asked for yet, a zarr.json that says the same in other words.
+What is read is checked where it is read. This also finds what reading would overlook, or never look at: a missing file,
+an array that was not read yet, a zarr.json with the same values written differently.
 """
 
 from __future__ import annotations
