@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DamagedBlock
 from dlcca.settings.fit import Settings
-from dlcca.storage import cache
+from dlcca.storage import cache, manifest
 from dlcca.storage.files import files_at
 
 FOLDER = "stages/given"
@@ -42,27 +41,21 @@ class Kept:
 
 def as_arrays(settings: Settings) -> Settings:
     """The settings with all row numbers as arrays of int64, however they were given: equal rows have equal digests."""
-    rows = {name: np.asarray(value) for name, value in settings.options().items() if np.ndim(value) > 0}
-    whole = {name: X.astype(np.int64) if X.dtype.kind in "iu" else X for name, X in rows.items()}
-    return settings.with_options(**whole)
+    given = {name: np.asarray(value) for name, value in settings.options().items() if np.ndim(value) > 0}
+    return settings.with_options(**{n: X.astype(np.int64) if X.dtype.kind in "iu" else X for n, X in given.items()})
 
 
 def carried(job: Any) -> Any:
     """A job as tasks carry it: what is large of its settings is in the store."""
     settings = getattr(job, "settings", None)
-    if not isinstance(settings, Settings):
-        return job
-    large = {name: X for name, X in settings.options().items() if getattr(X, "nbytes", 0) > FEW_BYTES}
-    kept = {name: _keep(job.address, X) for name, X in large.items()}
-    return replace(job, settings=settings.with_options(**kept)) if kept else job
+    options = settings.options() if isinstance(settings, Settings) else {}
+    kept = {name: _keep(job.address, X) for name, X in options.items() if getattr(X, "nbytes", 0) > FEW_BYTES}
+    return replace(job, settings=job.settings.with_options(**kept)) if kept else job
 
 
 def digest(X: Any) -> str:
     """SHA-256 of an array, its shape and its dtype; of one that is kept, without reading it."""
-    if isinstance(X, Kept):
-        return X.digest
-    X = np.ascontiguousarray(X)
-    return hashlib.sha256(f"{X.dtype.str}{X.shape}".encode() + X.tobytes()).hexdigest()
+    return X.digest if isinstance(X, Kept) else manifest.digest(np.asarray(X))
 
 
 def file_content(X: NDArray) -> bytes:

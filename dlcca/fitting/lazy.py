@@ -263,6 +263,6 @@ class _Rows:
     dtype: np.dtype
     ndim: int
 
-    def __getitem__(self, asked: Any) -> NDArray:
-        rows, *rest = asked if isinstance(asked, tuple) else (asked,)
+    def __getitem__(self, key: Any) -> NDArray:
+        rows, *rest = key if isinstance(key, tuple) else (key,)
         return self.source.read(rows)[(slice(None), *rest)]
