@@ -46,13 +46,12 @@ class Known:
     @property
     def window(self) -> int:
         """Rows of a window of time; 1 where neighborhoods are others."""
-        wanted = self.settings.neighborhoods
-        if not isinstance(wanted.kind, str):
+        if not isinstance(self.settings.neighborhoods.kind, str):
             raise SettingsError(
                 "this model was given its neighborhoods as row numbers, and does not know those of new rows; "
                 "fit old and new rows together, with the neighborhoods of both."
             )
-        return int(wanted.window) if wanted.kind == "time" else 1
+        return embed.rows_apart(self.settings)
 
 
 def new_landmarks(known: Known, distance: NDArray, read: Any) -> NDArray[np.int64]:
