@@ -173,7 +173,7 @@ def plan(
     names = ", ".join(f"{source.name} ({d} channels)" for source, d in zip(job.sources, job.dims, strict=True))
     console.say(f"{made.job.n} samples, {names}", *(f"  {line}" for line in choices.lines()))
     if ingestion is not None:
-        console.say(ingestion.sentence())
+        console.say(ingestion.sentence(format_bytes))
     _print_plan(console, made)
     reads, writes, memory = map(format_bytes, (large.reads, large.writes, large.memory_per_worker))
     console.say(

@@ -5,7 +5,7 @@ Of views that are still to be made of recordings, the headers of the files give 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -69,11 +69,8 @@ class IngestPlan:
     writes: float  # bytes
     memory: float  # bytes of a task
 
-    def sentence(self) -> str:
-        read, written, held = (
-            f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
-            for count in (self.reads, self.writes, self.memory)
-        )
+    def sentence(self, format_bytes: Callable[[float], str]) -> str:
+        read, written, held = map(format_bytes, (self.reads, self.writes, self.memory))
         return (
             f"First the recordings are ingested: {self.windows} windows, {self.tasks} tasks, {read} of samples read, "
             f"{written} written, {held} in each worker at work."
