@@ -21,7 +21,7 @@ FEW_BYTES = 10_000
 
 @dataclass(frozen=True)
 class Kept:
-    """An array in the store of a run. NumPy takes it for the array."""
+    """An array in the store of a run; NumPy reads it where an array is needed."""
 
     address: str  # of the run
     digest: str
@@ -46,7 +46,7 @@ def as_arrays(settings: Settings) -> Settings:
 
 
 def carried(job: Any) -> Any:
-    """A job as tasks carry it: what is large of its settings is in the store."""
+    """A job as it is sent with tasks: large arrays of its settings are in the store."""
     settings = getattr(job, "settings", None)
     options = settings.options() if isinstance(settings, Settings) else {}
     kept = {name: _keep(job.address, X) for name, X in options.items() if getattr(X, "nbytes", 0) > FEW_BYTES}

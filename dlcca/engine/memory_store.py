@@ -71,7 +71,7 @@ class MemoryBlocks:
 
 
 class MemoryStore:
-    """What stages have left, by their names and fingerprints, and what tasks keep for each other."""
+    """What stages have left, by their names and fingerprints, and what tasks have cached for later ones."""
 
     def __init__(self) -> None:
         self._stages: dict[tuple[str, str, int], MemoryBlocks] = {}

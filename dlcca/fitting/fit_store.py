@@ -53,7 +53,7 @@ class FitStore:
             shutil.rmtree(self.address, ignore_errors=True)
 
     def held(self) -> AbstractContextManager[Any]:
-        """Keeps other fits out of a store of the user."""
+        """Locks a store of the user against other fits."""
         return lock.held(self.run, "a fit") if self.kept else nullcontext()
 
     def refuse_unreachable(self, client: Any) -> None:

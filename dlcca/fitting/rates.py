@@ -217,7 +217,7 @@ def refuse_occupied(place: Path, inputs: Iterable[str | Path] = ()) -> None:
 
 
 def write(place: Path, found: Calibration) -> None:
-    """Write it whole, or not at all."""
+    """Write the file atomically."""
     content = json.dumps({"format": FORM, "version": VERSION, **asdict(found)}, indent=2)
     with atomic_file(place) as scratch:
         scratch.write_text(content, encoding="utf-8")

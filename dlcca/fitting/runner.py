@@ -40,7 +40,7 @@ from dlcca.storage.views import is_views, recordings_of
 from dlcca.trust.quality import Quality, assess, with_hint
 from dlcca.views import transposed
 
-#: Takes a sentence for whoever watches the run.
+#: Receives messages for the user.
 Say = Callable[[str], None]
 
 
