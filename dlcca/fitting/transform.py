@@ -150,8 +150,8 @@ def _arrays(job: TransformJob) -> Arrays:
 def compute(job: TransformJob, stage: Blocks, block: int) -> None:
     """Coordinates, distances and reasons of a block of moments."""
     model, clock = _opened(job.model, job.seal), job.moments
-    first, last = bounds_of_block(job.n, job.rows, block)
-    arrays = _read(job, *job.rows_read(block))
+    (first, last), (low, high) = bounds_of_block(job.n, job.rows, block), job.rows_read(block)
+    arrays = _read(job, low, high)
     known = inputs.checksums([X for X in arrays if X is not None])
     if clock is None:
         finite = np.logical_and.reduce([np.isfinite(X).all(axis=1) for X in arrays if X is not None])
@@ -159,8 +159,7 @@ def compute(job: TransformJob, stage: Blocks, block: int) -> None:
         reason = np.where(finite, Reason.VALID, Reason.MISSING).astype(np.uint8)
         arrays = [None if X is None else X[at] for X in arrays]
     else:
-        at = clock.rows[slice(*np.searchsorted(clock.rows, [first, last]))] - first
-        reason = clock.reason[first:last]
+        at, reason = clock.rows[low:high] - first, clock.reason[first:last]
     E, distance = np.full((last - first, job.q), np.nan), np.full(last - first, np.nan)
     if len(at):
         E[at], distance[at] = model.coordinates(arrays), model.distance(arrays)
