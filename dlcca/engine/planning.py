@@ -74,30 +74,37 @@ class StageRate:
     client_task_s: float = 0.0
     rest_bytes: float = BASE_BYTES
     extra_bytes: float = 0.0
-    repeats: float = 1.0  # how often as many tasks were met as are counted, where their number depends on the data
+    repeats: float = 1.0  # measured tasks for each counted one, where their number depends on the data
     tasks: int = 0  # when it was measured
     per_block: bool = False  # whether there were as many tasks as blocks
 
 
 @dataclass(frozen=True)
 class Rates:
-    """The rates of all stages, and of what comes before them; as they stand, guesses."""
+    """The rates of all stages, and of what comes before them; the defaults are guesses."""
 
     stages: Mapping[str, StageRate] = field(default_factory=dict)
     start_s: float = 3.0  # until workers are there, and have imported and compiled what they need
     client_bytes: float = BASE_BYTES  # this process and its helpers, workers left out
 
     def of(self, stage: str) -> StageRate:
-        """The rate of a stage; of one that was not met, that of the plain pass over all blocks, which reads as much."""
+        """The rate of a stage; of one that was not measured, that of the plain pass over all blocks (`scan`)."""
         if stage in self.stages or "scan" not in self.stages:
             return self.stages.get(stage, StageRate())
         rest = max(rate.rest_bytes for rate in self.stages.values())
         return replace(self.stages["scan"], rest_bytes=rest, extra_bytes=0.0)
 
 
+def _total(count: str) -> Any:
+    """The property of a plan that adds a count of all its stages."""
+    return property(lambda plan: sum(getattr(stage, count) for stage in plan.stages))
+
+
 @dataclass(frozen=True)
 class Plan:
     """All stages of a run on a number of workers."""
+
+    tasks, products, reads, writes = map(_total, ("tasks", "products", "reads", "writes"))
 
     job: Any
     stages: list[StagePlan]
@@ -135,22 +142,6 @@ class Plan:
         return self.rates.client_bytes + 16.0 * self.job.n + together
 
     @property
-    def reads(self) -> float:
-        return sum(stage.reads for stage in self.stages)
-
-    @property
-    def writes(self) -> float:
-        return sum(stage.writes for stage in self.stages)
-
-    @property
-    def products(self) -> float:
-        return sum(stage.products for stage in self.stages)
-
-    @property
-    def tasks(self) -> int:
-        return sum(stage.tasks for stage in self.stages)
-
-    @property
     def tasks_per_block(self) -> float:
         """Tasks for each block of the recording, all stages together."""
         return self.tasks / self.job.n_blocks
@@ -164,12 +155,12 @@ class Plan:
 def plan(job: Any, stages: Sequence[StagePlan], workers: int, rates: Rates | None = None) -> Plan:
     """The plan of a job from what its stages cost; nothing is read or computed.
 
-    Stages that were met in a measurement and are not counted are taken as they were, or as a pass over blocks.
+    Stages that were measured and are not counted are taken as they were, or as a pass over blocks.
     """
     rates = rates or Rates()
     made = [repeated(stage, rates.of(stage.name).repeats) for stage in stages]
-    met = {name: rate for name, rate in rates.stages.items() if rate.tasks and name not in {s.name for s in made}}
-    made += [uncounted(name, job, rate.tasks, rate.per_block) for name, rate in met.items()]
+    more = {name: rate for name, rate in rates.stages.items() if rate.tasks and name not in {s.name for s in made}}
+    made += [uncounted(name, job, rate.tasks, rate.per_block) for name, rate in more.items()]
     return Plan(job, made, workers, rates)
 
 

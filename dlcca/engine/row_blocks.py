@@ -1,4 +1,4 @@
-"""How a recording is cut into blocks: rows of a block, its bounds, and the rows that are read to get at it."""
+"""How a recording is cut into blocks: rows of a block, its bounds, and the rows that storage unpacks for it."""
 
 from __future__ import annotations
 

@@ -103,14 +103,11 @@ class Stage:
         """Leave given arrays in the store of a job in memory, as if they had been computed."""
         arrays = self.arrays(job)
         stage = self.of(job).prepare(arrays, says="")
+        first = {name: [block * arrays[name][2] for block in range(stage.n_blocks)] for name in given}
+        # The last block takes all rows that are left: landmarks may be more than were requested.
+        cut = {name: np.split(X, first[name][1:]) for name, X in given.items()}
         for block in range(stage.n_blocks):
-            parts = {}
-            for name, X in given.items():
-                first = block * arrays[name][2]
-                # The last block takes all rows that are left: landmarks may be more than were requested.
-                last = None if block == stage.n_blocks - 1 else first + arrays[name][2]
-                parts[name] = (first, X[first:last])
-            stage.write(block, parts, facts or {})
+            stage.write(block, {name: (first[name][block], cut[name][block]) for name in given}, facts or {})
 
     def ensure(self, job: Any, done: set[str] | None = None) -> None:
         """Run this stage, in this process, after those whose arrays it needs; a finished stage needs none."""

@@ -7,7 +7,6 @@ client, which notes them with the run and prints them.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,10 +21,11 @@ from dlcca.errors import DamagedBlock
 from dlcca.storage import cost, event_log, lock
 from dlcca.storage.blocks import Blocks
 from dlcca.storage.event_log import Recorder
+from dlcca.storage.manifest import new_hash
 
 TOPIC = "dlcca-failures"
 #: Failures that are printed; of more only the number, at the end.
-MOST_SAID = 10
+MOST_PRINTED = 10
 #: Computes one block and writes it: (job, stage, block) -> nothing. A module-level function, so that workers find it.
 #: The job is whatever describes the work: a `Job` or an `IngestJob`.
 Compute = Callable[[Any, Blocks, int], None]
@@ -51,7 +51,7 @@ def do_missing(
 
 
 def _reporter(address: str, on_progress: OnProgress | None) -> OnProgress:
-    """Tells of progress whoever wants to know, and keeps it with the run; stops if the run is no longer ours."""
+    """Reports progress to the caller and to the event log; an error if the lock of the run was lost."""
     if not address:  # in memory
         return on_progress or (lambda stage, done, blocks: None)
     lock.confirm(address)
@@ -79,13 +79,12 @@ def _do(compute: Compute, job: Any, stage: Blocks, block: int) -> dict[str, Any]
 
 
 def digest_of_blocks(compute: Compute, job: Any, stage: Blocks, name: str) -> str:
-    """The digest of an array of the run itself, as readers compute it, made block by block.
+    """The digest of an array of the run itself, as `dlcca.storage.manifest.digest`, made block by block.
 
     A block that does not fit its record is computed again, once. Arrays of the run have the same place in every
     attempt: a storage without conditional puts may have replaced a block by that of a late worker.
     """
-    array = stage.array(name)
-    made = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+    made = new_hash(stage.array(name))
     for block in range(stage.n_blocks):
         try:
             X = stage.read(name, block)
@@ -114,14 +113,14 @@ def collect(
         yield from (function(job, block, *arguments) for block in range(n_blocks))
         return
     sent = job if client is None else given_rows.carried(job)
-    results = scheduler.in_order(_ask, (function, sent, arguments, name), n_blocks, client, wave=WAVE)
+    results = scheduler.in_order(_result, (function, sent, arguments, name), n_blocks, client, wave=WAVE)
     for block, (result, took) in enumerate(results):
         cost.collected(took)
         yield result
         report(name, block + 1, n_blocks)
 
 
-def _ask(
+def _result(
     function: Callable[..., Any], job: Any, arguments: tuple[Any, ...], name: str, block: int
 ) -> tuple[Any, dict[str, Any]]:
     """One result and its cost, on a worker."""
@@ -154,8 +153,8 @@ def watched(client: Any, recorder: Recorder | None, say: Callable[[str], None]) 
     numbers = itertools.count(1)
 
     def report(text: str) -> None:
-        if (number := next(numbers)) <= MOST_SAID:
-            say(text if number < MOST_SAID else f"{text} Further ones are only in the event log.")
+        if (number := next(numbers)) <= MOST_PRINTED:
+            say(text if number < MOST_PRINTED else f"{text} Further ones are only in the event log.")
 
     def on_failure(event: tuple[float, dict[str, Any]]) -> None:
         about = event[1]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from dlcca.engine.planning import Rates
 from dlcca.fitting import pipeline, runner
 from dlcca.fitting.job import Job, Source, identity, requested_landmarks
 from dlcca.fitting.rates import Measured, Trial, fitted
+from dlcca.recordings import input_integrity
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings
 from dlcca.storage.cost import peak_bytes
@@ -41,16 +42,17 @@ def calibrate(
     """
     beside = Path(job.address).parent  # so that the same disk is measured, if the run is on one
     on_disk = beside.is_dir() and not is_remote(job.address)
-    scratch = Path(tempfile.mkdtemp(prefix="dlcca-calibration-", dir=beside if on_disk else None))
-    n = min(job.n, ROWS)
-    try:
+    place, n = beside if on_disk else None, min(job.n, ROWS)
+    with tempfile.TemporaryDirectory(prefix="dlcca-calibration-", dir=place, ignore_cleanup_errors=True) as folder:
+        scratch = Path(folder)
         say("compiling")
         measured_run(_warming(job, scratch / "compiling"))  # into the cache that workers read
         began = time.perf_counter()
         with opened() as client:
             here_s = time.perf_counter() - began
             say("warming")
-            cold_s, warm_s = (_seconds(_warming(job, scratch / name), client) for name in ("cold", "warm"))
+            runs = (measured_run(_warming(job, scratch / name), client) for name in ("cold", "warm"))
+            cold_s, warm_s = (sum(stage.wall_s for stage in found.values()) for found in runs)
             trials = []
             for name, share in (("few", FEW), ("many", MANY), ("few again", FEW)):
                 say(f"measuring {n} rows in {name} blocks")
@@ -58,8 +60,6 @@ def calibrate(
                 trials.append(Trial(some, workers, pipeline.costs(some), measured_run(some, client)))
             few, many, again = trials
             others = bytes_besides_workers(client)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     rates = fitted([_quicker(few, again), many])
     return Rates(rates, start_s=here_s + max(0.0, cold_s - warm_s), client_bytes=others)
 
@@ -71,12 +71,6 @@ def _quicker(trial: Trial, again: Trial) -> Trial:
         best = min(one, again.stages.get(name, one), key=lambda found: found.seconds)
         stages[name] = replace(best, rest_bytes=one.rest_bytes, peak_bytes=one.peak_bytes)
     return replace(trial, stages=stages)
-
-
-def _seconds(job: Job, client: Any) -> float:
-    began = time.perf_counter()
-    measured_run(job, client)
-    return time.perf_counter() - began
 
 
 def _warming(job: Job, folder: Path) -> Job:
@@ -125,70 +119,34 @@ def cut_down(settings: Settings, n: int, most_landmarks: int) -> Settings:
 
 def measured_run(job: Job, client: Any = None) -> dict[str, Measured]:
     """Run a job from its beginning to its seal, and say what each stage took."""
-    watch = _Watch(client)
-    pipeline.run(job, client, watch)
-    watch("finish", 0, 1)
-    runner.finish(job, Choices(job.settings, {}))
-    watch.end()
-    costs = runner.costs(job.address)
-    watch.share("bandwidth", "units", costs)
-    each = {stage.name: tuple(stage.task_seconds()) for stage in runner.begun(job.address)}
+    pipeline.forget(client)
     found = {}
-    for name, (wall_s, rest, peak) in watch.stages.items():
-        cost = costs.get(name)
-        if cost is None or cost["tasks"] == 0:  # done by the client itself
-            cost = {"tasks": 1, "seconds": wall_s}
-        found[name] = Measured(cost["tasks"], cost["seconds"], wall_s, rest, peak, each.get(name, ()))
-    return found
+    for stage in (stage for stage in pipeline.STAGES if stage.is_needed(job)):
+        took = _measured(partial(stage.run, job, client), client)
+        blocks = stage.of(job)
+        if (cost := blocks.cost())["tasks"]:
+            found[stage.name] = Measured(cost["tasks"], cost["seconds"], *took, tuple(blocks.task_seconds()))
+
+    def finish() -> None:
+        input_integrity.confirm(job, client)
+        runner.finish(job, Choices(job.settings, {}))
+
+    took = _measured(finish, client)
+    return {**found, "finish": Measured(1, took[0], *took)}
 
 
-#: Steps whose progress has a name of its own, and whose cost is that of another stage.
-WITHIN = {"lanczos": "spectrum"}
+def _measured(work: Callable[[], None], client: Any) -> tuple[float, float, float]:
+    """The wall time of some work, the memory of the largest worker before it, and its peak within; 0 if not known."""
 
+    def everywhere(function: Callable[[], Any]) -> list[Any]:
+        return [function()] if client is None else list(client.run(function).values())
 
-class _Watch:
-    """Called with progress, it notes when each stage begins and ends, and the memory of the largest worker."""
-
-    def __init__(self, client: Any) -> None:
-        self.stages: dict[str, tuple[float, float, float]] = {}  # wall time, memory before, peak memory
-        self._client = client
-        self._name: str | None = None
-
-    def __call__(self, name: str, done: int, blocks: int) -> None:
-        name = WITHIN.get(name, name)
-        if name == self._name:
-            return
-        self.end()
-        self._name = name
-        self._rest = max(self._everywhere(resident_bytes))
-        self._resets = all(self._everywhere(forget_peak))
-        self._peak_before = max(self._everywhere(peak_bytes))
-        self._began = time.perf_counter()
-
-    def end(self) -> None:
-        """The end of the stage at hand."""
-        if self._name is None:
-            return
-        wall_s = time.perf_counter() - self._began
-        peak = max(self._everywhere(peak_bytes))
-        if not self._resets and peak <= self._peak_before:
-            peak = 0  # of an earlier stage: nothing is known of this one
-        known = self.stages.get(self._name, (0.0, 0.0, 0.0))
-        self.stages[self._name] = (known[0] + wall_s, max(known[1], self._rest), max(known[2], peak))
-        self._name = None
-
-    def share(self, stage: str, other: str, costs: dict[str, dict[str, Any]]) -> None:
-        """Divide the time of a stage with another whose progress had its name, in proportion to their tasks."""
-        if stage not in self.stages or other not in costs:
-            return
-        wall_s, rest, peak = self.stages[stage]
-        both = [costs[name]["seconds"] if name in costs else 0.0 for name in (stage, other)]
-        theirs = wall_s * both[1] / (sum(both) or 1.0)
-        self.stages |= {stage: (wall_s - theirs, rest, peak), other: (theirs, rest, peak)}
-
-    def _everywhere(self, function: Callable[[], Any]) -> list[Any]:
-        """What a function returns on every worker, or here if there are none."""
-        return [function()] if self._client is None else list(self._client.run(function).values())
+    rest, resets, before = max(everywhere(resident_bytes)), all(everywhere(forget_peak)), max(everywhere(peak_bytes))
+    began = time.perf_counter()
+    work()
+    wall_s = time.perf_counter() - began
+    peak = max(everywhere(peak_bytes))
+    return wall_s, rest, peak if resets or peak > before else 0  # else it is of an earlier stage
 
 
 def resident_bytes() -> int:

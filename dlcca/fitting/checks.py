@@ -136,7 +136,7 @@ def refuse(settings: Settings, n: int) -> None:
 def rows_for_halves(
     n: int, dims: Sequence[int], settings: Settings, segments: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None] | None:
-    """Rows of a long recording that stand for its halves, and the unbroken stretch of each; None if they are too few.
+    """Rows of a long recording that represent its halves, and the unbroken stretch of each; None if they are too few.
 
     Windows of time need rows that follow each other: an even number of equally long stretches, evenly over all. Without
     windows any rows will do.

@@ -53,7 +53,7 @@ class FitStore:
             shutil.rmtree(self.address, ignore_errors=True)
 
     def held(self) -> AbstractContextManager[Any]:
-        """Keeps other fits out of a store of the user."""
+        """Locks a store of the user against other fits."""
         return lock.held(self.run, "a fit") if self.kept else nullcontext()
 
     def refuse_unreachable(self, client: Any) -> None:
@@ -77,7 +77,13 @@ class FitStore:
         if (content := files.get(FILE)) is not None:
             known = json.loads(content)
             wanted["seed"] = known["seed"] if seed is None else seed
-            self._refuse_other(known, wanted)
+            there, now = ({**about["options"], "random_state": about["seed"]} for about in (known, wanted))
+            differ = [name for name in now if there.get(name) != now[name]]
+            changed = [f"{name}={there.get(name)!r} there, {now[name]!r} now" for name in differ]
+            changed += ["other views"] * (known["views"] != wanted["views"])
+            if changed:
+                holds = f"store={self.address} holds another fit ({'; '.join(changed)})"
+                raise StaleStage(f"{holds}. Give another store, or remove this one.")
             return int(wanted["seed"])
         if found := files.names(""):
             raise SettingsError(
@@ -86,17 +92,6 @@ class FitStore:
             )
         files.put(FILE, json.dumps(wanted, indent=1).encode())
         return fresh
-
-    def _refuse_other(self, known: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-        there, now = ({**about["options"], "random_state": about["seed"]} for about in (known, wanted))
-        differ = [name for name in now if there.get(name) != now[name]]
-        changed = [f"{name}={there.get(name)!r} there, {now[name]!r} now" for name in differ]
-        changed += ["other views"] * (known["views"] != wanted["views"])
-        if changed:
-            said = "; ".join(changed)
-            raise StaleStage(
-                f"store={self.address} holds another fit ({said}). Give another store, or remove this one."
-            )
 
     def copy(self, view: str, number: int, array: Any, client: Any) -> Source:
         """A Dask array as a Zarr array in this place, written by the workers of ``client`` or by this process."""

@@ -52,14 +52,14 @@ def fit_views(
     return fit_of(job, embed.EMBEDDING.of(job).read("/embedding", 0), runner.quality_of(job, choices), choices)
 
 
-def fit_of(job: Job, embedding: Any, quality: Quality, choices: Choices) -> Fit:
-    """The results of a job whose stages are finished."""
+def fit_of(job: Job, embedding: Any, quality: Quality, choices: Choices, correlations: NDArray | None = None) -> Fit:
+    """The results of a job whose stages are finished; correlations (m, r) where the metrics were given."""
     return Fit(
         model=embed.model_of(job),
         embedding=embedding,
         eigenvalues=spectrum.eigenvalues(job),
         landmarks=landmarks.rows(job),
-        correlations=metric.result(job).correlations,
+        correlations=metric.result(job).correlations if correlations is None else correlations,
         bandwidth=bandwidth.of_model(job),
         quality=quality,
         choices=readout.with_chosen(job, choices),

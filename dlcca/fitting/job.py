@@ -472,7 +472,7 @@ class MemoryJob(Job):
         return self.store.cached(kind, key, make, keep=keep)
 
     def blocks(self, name: str, known_by: str, n_blocks: int) -> MemoryBlocks:  # type: ignore[override]
-        return MemoryBlocks(self.store, name, known_by, n_blocks)
+        return self.store.blocks(name, known_by, n_blocks)
 
 
 def memory_job(

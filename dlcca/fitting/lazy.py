@@ -118,16 +118,9 @@ def mapped(coordinates_of: Coordinates, views: Sequence[Any], q: int) -> Any:
     given = [v for v, X in enumerate(views) if X is not None]
     rows = views[given[0]].chunks[0]
     aligned = [views[v].rechunk((rows, -1)) for v in given]
-    return da.map_blocks(
-        _mapped_block,
-        *aligned,
-        coordinates_of=delayed(coordinates_of, traverse=False),  # one node in the graph, not a copy in every task
-        given=given,
-        K=len(views),
-        chunks=(rows, (q,)),
-        dtype=aligned[0].dtype,
-        meta=aligned[0]._meta,
-    )
+    made_of = delayed(coordinates_of, traverse=False)  # one node in the graph, not a copy in every task
+    known = {"coordinates_of": made_of, "given": given, "K": len(views), "chunks": (rows, (q,))}
+    return da.map_blocks(_mapped_block, *aligned, **known, dtype=aligned[0].dtype, meta=aligned[0]._meta)
 
 
 def _mapped_block(*parts: NDArray, coordinates_of: Coordinates, given: list[int], K: int) -> NDArray:
@@ -189,12 +182,12 @@ def _source(name: str, X: Any, place: FitStore, number: int, client: Any) -> Sou
                 f"view {name!r} cannot be read by all workers ({problem}). Put it where all of them see it."
             )
         return source
-    if _is_local(X):
+    if _is_in(X, "LocalStore"):
         source = _on_disk(name, X)
         if client is None or unreadable(client, source) is None:
             return source
     # Workers see neither the memory nor the disk of this process.
-    return place.copy(name, number, _dask(X, name), None if _is_local(X) or _is_stored_in(X, "MemoryStore") else client)
+    return place.copy(name, number, _dask(X, name), None if _is_in(X, "LocalStore", "MemoryStore") else client)
 
 
 def _bare(X: Any) -> Any:
@@ -207,15 +200,11 @@ def _package(X: Any) -> str:
     return type(X).__module__.split(".")[0]
 
 
-def _is_stored_in(X: Any, kind: str) -> bool:
-    """Whether it is a Zarr array in a store of some class."""
+def _is_in(X: Any, *kinds: str) -> bool:
+    """Whether it is a Zarr array in a store of one of these classes."""
     import zarr
 
-    return isinstance(X, zarr.Array) and isinstance(X.store_path.store, getattr(zarr.storage, kind))
-
-
-def _is_local(X: Any) -> bool:
-    return _is_stored_in(X, "LocalStore")
+    return isinstance(X, zarr.Array) and isinstance(X.store_path.store, tuple(getattr(zarr.storage, k) for k in kinds))
 
 
 def _on_disk(name: str, X: Any) -> Source:
@@ -226,7 +215,8 @@ def _on_disk(name: str, X: Any) -> Source:
 
 def _identity(X: Any) -> list[Any]:
     """Identity of a view before it is read: its name in Dask or its address, its shape and dtype."""
-    where = X.name if _package(X) == "dask" else getattr(X, "address", "") or (X.store_path if _is_local(X) else "")
+    on_disk = X.store_path if _is_in(X, "LocalStore") else ""
+    where = X.name if _package(X) == "dask" else getattr(X, "address", "") or on_disk
     return [str(where), list(X.shape), str(X.dtype)]
 
 
@@ -252,7 +242,7 @@ def _dask(X: Any, name: str) -> Any:
         X = view_array(X, str(X.store_path))
     elif hasattr(X, "store_path"):
         refuse_objects(X.metadata.to_dict(), f"the array {X.store_path}")
-    rows = _Rows(_on_disk(name, X), X.shape, X.dtype, X.ndim) if _is_local(X) else X
+    rows = _Rows(_on_disk(name, X), X.shape, X.dtype, X.ndim) if _is_in(X, "LocalStore") else X
     return da.from_array(rows, chunks=getattr(X, "chunks", "auto"))
 
 
@@ -273,6 +263,6 @@ class _Rows:
     dtype: np.dtype
     ndim: int
 
-    def __getitem__(self, asked: Any) -> NDArray:
-        rows, *rest = asked if isinstance(asked, tuple) else (asked,)
+    def __getitem__(self, key: Any) -> NDArray:
+        rows, *rest = key if isinstance(key, tuple) else (key,)
         return self.source.read(rows)[(slice(None), *rest)]

@@ -29,14 +29,14 @@ from dlcca.fitting.job import Job
 from dlcca.storage import places
 from dlcca.storage.files import atomic_file
 
-#: Work per task that differs by less than this share says nothing of how the cost grows with it.
+#: Growth with the work of a task cannot be measured if that differs by less than this share.
 ALIKE = 0.2
 #: No guess of a speed is further off than this; a cost beyond it does not come from the work that was counted.
 MOST = 10.0
 #: A growth that, as guessed, is less than this share of the cost is lost in the noise of a measurement.
 LOST = 0.15
 #: Tasks of a worker from which its first one can be distinguished.
-TELLING = 3
+FEWEST_TASKS = 3
 
 
 @dataclass(frozen=True)
@@ -62,57 +62,53 @@ class Trial:
 
 
 def fitted(trials: Sequence[Trial]) -> dict[str, StageRate]:
-    """The rate of every stage that was met in the trials, which differ in the rows of their blocks."""
+    """The rate of every measured stage; the trials have as many workers, and differ in the rows of their blocks."""
     names = dict.fromkeys(name for trial in trials for name in trial.stages)
     return {name: _rate(name, [trial for trial in trials if name in trial.stages]) for name in names}
 
 
 def _rate(name: str, trials: Sequence[Trial]) -> StageRate:
-    met = [trial.stages[name] for trial in trials]
-    per_block = all(found.tasks == trial.job.n_blocks for trial, found in zip(trials, met, strict=True))
-    stages = [
+    measured, workers = [trial.stages[name] for trial in trials], trials[0].workers
+    per_block = all(trial.stages[name].tasks == trial.job.n_blocks for trial in trials)
+    counted = [
         next((stage for stage in trial.counted if stage.name == name), None)
-        or planning.uncounted(name, trial.job, max(1, found.tasks), per_block)
-        for trial, found in zip(trials, met, strict=True)
+        or planning.uncounted(name, trial.job, max(1, trial.stages[name].tasks), per_block)
+        for trial in trials
     ]
-    first, workers = met[0], [trial.workers for trial in trials]
-    repeats = first.tasks / stages[0].tasks
-    stages = [planning.repeated(stage, repeats) for stage in stages]
-    work = [stage.work_s / max(1, stage.tasks) for stage in stages]
-    opening_s = _opening(met, workers)
-    each = [_later_task(found, many, opening_s) for found, many in zip(met, workers, strict=True)]
-    fixed, factor = fixed_and_growing(work, each, expected=1.0)
+    first, repeats = measured[0], measured[0].tasks / counted[0].tasks
+    counted = [planning.repeated(stage, repeats) for stage in counted]
+    opening_s = _opening(measured, workers)
+    each = [_later_task(found, workers, opening_s) for found in measured]
+    fixed, factor = fixed_and_growing([stage.work_s / max(1, stage.tasks) for stage in counted], each, expected=1.0)
     waiting = [
-        max(0.0, found.wall_s - opening_s - -(-found.tasks // many) * seconds)
-        for found, many, seconds in zip(met, workers, each, strict=True)
+        max(0.0, found.wall_s - opening_s - -(-found.tasks // workers) * seconds)
+        for found, seconds in zip(measured, each, strict=True)
     ]
-    client_s, client_task_s = fixed_and_growing([found.tasks for found in met], waiting, when_alike="fixed")
-    known = first.rest_bytes > 0
+    client_s, client_task_s = fixed_and_growing([found.tasks for found in measured], waiting, when_alike="fixed")
+    known = first.rest_bytes > 0 and first.peak_bytes > 0
     return StageRate(
-        task_factor=fixed / stages[0].task_s,
+        task_factor=fixed / counted[0].task_s,
         factor=factor,
         opening_s=opening_s,
         client_s=client_s,
         client_task_s=client_task_s,
-        rest_bytes=first.rest_bytes if known else BASE_BYTES,
-        extra_bytes=first.peak_bytes - first.rest_bytes - stages[0].memory if known and first.peak_bytes else 0.0,
+        rest_bytes=first.rest_bytes or BASE_BYTES,
+        extra_bytes=first.peak_bytes - first.rest_bytes - counted[0].memory if known else 0.0,
         repeats=repeats,
         tasks=first.tasks,
         per_block=per_block,
     )
 
 
-def _opening(met: Sequence[Measured], of_workers: Sequence[int]) -> float:
+def _opening(measured: Sequence[Measured], workers: int) -> float:
     """Seconds that the first task of a worker takes beyond its later ones; 0 where it is not known."""
-    known = [
-        (found.each, many) for found, many in zip(met, of_workers, strict=True) if len(found.each) >= TELLING * many
-    ]
-    return min((max(0.0, float(np.mean(each[:many]) - np.median(each[many:]))) for each, many in known), default=0.0)
+    known = [found.each for found in measured if len(found.each) >= FEWEST_TASKS * workers]
+    return min((max(0.0, float(np.mean(each[:workers]) - np.median(each[workers:]))) for each in known), default=0.0)
 
 
 def _later_task(found: Measured, workers: int, opening_s: float) -> float:
     """Seconds of a task that is not the first of its worker."""
-    if len(found.each) >= TELLING * workers:
+    if len(found.each) >= FEWEST_TASKS * workers:
         return float(np.median(found.each[workers:]))
     tasks = max(1, found.tasks)
     return max(0.0, found.seconds - min(workers, tasks) * opening_s) / tasks
@@ -124,7 +120,7 @@ def fixed_and_growing(
     """The parts a and b, neither below 0, of y = a + b x, by least squares of relative errors.
 
     Where all x are alike, y is taken for "growing" (b x) or for "fixed" (a). Where they differ, and yet so little that
-    the ``expected`` b would not show in y, the measurement says nothing of b, and what is expected stands.
+    the ``expected`` b would not show in y, b cannot be measured, and the expected one is returned.
     """
     X, Y = np.asarray(x, float), np.asarray(y, float)
     if not X.max() > (1 + ALIKE) * X.min():
@@ -186,8 +182,8 @@ def settings_that_matter(job: Job) -> dict[str, Any]:
         "links": links.n_links(job),
         "kept": kernel.n_kept(job),
         "used_views": job.fusion.used_views(job.K),
+        **{name: job.options[name] for name in _OPTIONS},
     }
-    known |= {name: job.options[name] for name in _OPTIONS}
     return json.loads(json.dumps(known, default=str))
 
 
@@ -221,7 +217,7 @@ def refuse_occupied(place: Path, inputs: Iterable[str | Path] = ()) -> None:
 
 
 def write(place: Path, found: Calibration) -> None:
-    """Write it whole, or not at all."""
+    """Write the file atomically."""
     content = json.dumps({"format": FORM, "version": VERSION, **asdict(found)}, indent=2)
     with atomic_file(place) as scratch:
         scratch.write_text(content, encoding="utf-8")

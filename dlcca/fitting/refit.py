@@ -1,8 +1,8 @@
-"""Appending rows to a fitted model: the old landmarks are kept, new ones stand where the old do not reach.
+"""Appending rows to a fitted model: the old landmarks are kept, and rows outside their reach get new ones.
 
 With the old rows at hand, everything is fitted to old and new rows together, the metrics of the old landmarks too.
-Without them, the old landmarks keep their metrics and stand for the old rows themselves: the step of the diffusion
-does not depend on how densely rows lie, so that few may stand for many.
+Without them, the old landmarks keep their metrics and represent the old rows: the step of the diffusion does not
+depend on how densely rows lie, so that few may represent many.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.fitting import bandwidth, embed, landmarks, metric, spectrum
-from dlcca.fitting.in_memory import Fit, fit_views
+from dlcca.fitting import embed, landmarks, metric, spectrum
+from dlcca.fitting.in_memory import Fit, fit_of, fit_views
 from dlcca.fitting.job import memory_job
 from dlcca.fitting.neighbors import find_neighbors
 from dlcca.model import Model
@@ -46,13 +46,12 @@ class Known:
     @property
     def window(self) -> int:
         """Rows of a window of time; 1 where neighborhoods are others."""
-        asked = self.settings.neighborhoods
-        if not isinstance(asked.kind, str):
+        if not isinstance(self.settings.neighborhoods.kind, str):
             raise SettingsError(
                 "this model was given its neighborhoods as row numbers, and does not know those of new rows; "
                 "fit old and new rows together, with the neighborhoods of both."
             )
-        return int(asked.window) if asked.kind == "time" else 1
+        return embed.rows_apart(self.settings)
 
 
 def new_landmarks(known: Known, distance: NDArray, read: Any) -> NDArray[np.int64]:
@@ -100,9 +99,9 @@ def settings_together(
     return known.settings.with_options(**given)
 
 
-def _segments(said: NDArray[np.int64] | None, n: int) -> NDArray[np.int64]:
+def _segments(known: NDArray[np.int64] | None, n: int) -> NDArray[np.int64]:
     """The unbroken stretches of n rows: all one, if no others are known."""
-    return np.zeros(n, np.int64) if said is None else said
+    return np.zeros(n, np.int64) if known is None else known
 
 
 def refit_together(known: Known, old: Views, new: Views, seed: int) -> Fit:
@@ -117,7 +116,7 @@ def refit_together(known: Known, old: Views, new: Views, seed: int) -> Fit:
 
 
 def refit_alone(known: Known, new: Views) -> Fit:
-    """A fit to new rows and the old landmarks, which keep their metrics and stand for the old rows."""
+    """A fit to new rows and the old landmarks, which keep their metrics and represent the old rows."""
     m, settings = known.model.n_landmarks, known.settings
     added = new_landmarks(known, known.model.distance(new.present), lambda rows: [X[rows] for X in new.present])
     factors, correlations = known.model.factors, known.correlations
@@ -131,18 +130,10 @@ def refit_alone(known: Known, new: Views) -> Fit:
     job = memory_job(together.present, together.names, settings.with_options(landmarks=rows))
     landmarks.fill(job, rows, [X[rows] for X in together.present])
     metric.fill(job, factors)
-    model, eigenvalues = embed.fitted(job), spectrum.eigenvalues(job)
-    measures = {**known.quality.measures, "leading_eigenvalue": float(eigenvalues[0])}
-    return Fit(
-        model=model,
-        embedding=model.coordinates(together.present).astype(together.present[0].dtype),
-        eigenvalues=eigenvalues,
-        landmarks=rows,
-        correlations=correlations,
-        bandwidth=bandwidth.of_model(job),
-        quality=replace(known.quality, measures=measures),
-        choices=Choices(settings, {}),
-    )
+    embedding = embed.fitted(job).coordinates(together.present).astype(together.present[0].dtype)
+    measures = {**known.quality.measures, "leading_eigenvalue": float(spectrum.eigenvalues(job)[0])}
+    quality = replace(known.quality, measures=measures)
+    return fit_of(job, embedding, quality, Choices(settings, {}), correlations)
 
 
 def aligned(model: Model, before: Model, R: NDArray) -> Model:

@@ -40,7 +40,7 @@ from dlcca.storage.views import is_views, recordings_of
 from dlcca.trust.quality import Quality, assess, with_hint
 from dlcca.views import transposed
 
-#: Takes a sentence for whoever watches the run.
+#: Receives messages for the user.
 Say = Callable[[str], None]
 
 
@@ -95,67 +95,58 @@ def quality_of(job: Job, choices: Choices | None = None) -> Quality:
     return replace(with_hint(quality, transposed(job.n, job.dims)), strength=strength.of_rows(job))
 
 
-def finish(job: Job, choices: Choices, cost: dict[str, Any] | None = None) -> Quality:
+def finish(job: Job, choices: Choices, cost: Mapping[str, Any] | None = None) -> Quality:
     """Write what a finished run holds besides the embedding, and seal it; ``cost`` is what each stage took."""
-    with storing(f"the results in {job.address}"):
-        return _write(job, choices, cost or {})
-
-
-def _write(job: Job, choices: Choices, cost: dict[str, Any]) -> Quality:
     import zarr
 
-    quality, choices = quality_of(job, choices), readout.with_chosen(job, choices)
-    settings = job.settings.with_options(**readout.chosen(job)).to_dict()
-    measures = plain({**quality.measures, "n_common": quality.n_common, "warnings": quality.reasons})
-    clock, rows = job.moments, landmarks.rows(job)
-    put_group(job.address, {})
-    for name in RESULTS:
-        files_at(job.address).remove(name)
-    group = zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
-    group.create_group("quality", attributes=measures)
-    known = {"eigenvalues": spectrum.eigenvalues(job)[1:], "landmarks": rows if clock is None else clock.rows[rows]}
-    correlations = metric.result(job).correlations
-    small = {
-        "time": np.arange(job.n) if clock is None else clock.time,
-        **known,
-        "quality/correlations": correlations,
-        **{f"quality/{name}": X for name, X in quality.local.items()},
-    }
-    if clock is not None:
-        small["reason"] = clock.reason
-    if quality.strength is not None:
-        small["strength"] = quality.strength
-    manifest = {name: write_array(group, name, X) for name, X in small.items()}
-    manifest["embedding"] = digest_of_blocks(embed.finish, job, embed.EMBEDDING.of(job), "/embedding")
-    manifest["quality"] = digest_of_facts(measures)
-    made = recordings_of(job.clock) if job.clock else None  # what the model needs for new recordings
-    arrays = {**known, "correlations": correlations, "bandwidth": np.asarray(bandwidth.of_model(job))}
-    of_model = {
-        "params": settings,
-        "settings": settings,
-        "choices": choices.lines(),
-        "n_common": quality.n_common,
-        "quality": quality.measures,
-        "warnings": quality.reasons,
-        "versions": run_store.versions(),
-        "recordings": None if made is None else made.facts,
-    }
-    arrays |= {} if made is None else made.scaling
-    manifest["model"] = model_store.write(group.create_group("model"), embed.model_of(job), arrays, plain(of_model))
-    facts = {
-        "views": {source.name: d for source, d in zip(job.sources, job.dims, strict=True)},
-        "settings": settings,
-        "choices": choices.lines(),
-        "fingerprint": fingerprint(job.inputs, job.settings.to_dict(), job.seed),
-        "time_unit": "sample" if clock is None else "s",
-        "start": None if clock is None else clock.start,
-        "versions": run_store.versions(),
-        "created": run_store._now(),
-        "cost": cost,
-        "stages": list(cost),
-        "log": event_log.current() is not None,
-    }
-    seal(group, run_store.FORM, {**plain(facts), "manifest": manifest})
+    with storing(f"the results in {job.address}"):
+        quality, choices = quality_of(job, choices), readout.with_chosen(job, choices)
+        settings = job.settings.with_options(**readout.chosen(job)).to_dict()
+        measures = plain({**quality.measures, "n_common": quality.n_common, "warnings": quality.reasons})
+        clock, rows = job.moments, landmarks.rows(job)
+        put_group(job.address, {})
+        for name in RESULTS:
+            files_at(job.address).remove(name)
+        group = zarr.open_group(zarr_store(job.address), mode="a", zarr_format=3)
+        group.create_group("quality", attributes=measures)
+        known = {"eigenvalues": spectrum.eigenvalues(job)[1:], "landmarks": rows if clock is None else clock.rows[rows]}
+        correlations = metric.result(job).correlations
+        small = {
+            "time": np.arange(job.n) if clock is None else clock.time,
+            **known,
+            "quality/correlations": correlations,
+            **{f"quality/{name}": X for name, X in quality.local.items()},
+            "reason": None if clock is None else clock.reason,
+            "strength": quality.strength,
+        }
+        manifest = {name: write_array(group, name, X) for name, X in small.items() if X is not None}
+        manifest["embedding"] = digest_of_blocks(embed.finish, job, embed.EMBEDDING.of(job), "/embedding")
+        manifest["quality"] = digest_of_facts(measures)
+        made = recordings_of(job.clock) if job.clock else None  # what the model needs for new recordings
+        arrays = {**known, "correlations": correlations, "bandwidth": np.asarray(bandwidth.of_model(job))}
+        arrays |= {} if made is None else made.scaling
+        of_both = {"settings": settings, "choices": choices.lines(), "versions": run_store.versions()}
+        of_model = {
+            **of_both,
+            "params": settings,
+            "n_common": quality.n_common,
+            "quality": quality.measures,
+            "warnings": quality.reasons,
+            "recordings": None if made is None else made.facts,
+        }
+        manifest["model"] = model_store.write(group.create_group("model"), embed.model_of(job), arrays, plain(of_model))
+        facts = {
+            **of_both,
+            "views": {source.name: d for source, d in zip(job.sources, job.dims, strict=True)},
+            "fingerprint": fingerprint(job.inputs, job.settings.to_dict(), job.seed),
+            "time_unit": "sample" if clock is None else "s",
+            "start": None if clock is None else clock.start,
+            "created": run_store._now(),
+            "cost": cost or {},
+            "stages": list(cost or {}),
+            "log": event_log.current() is not None,
+        }
+        seal(group, run_store.FORM, {**plain(facts), "manifest": manifest})
     return quality
 
 
@@ -192,11 +183,6 @@ def progress(store: str) -> list[Progress]:
 def costs(store: str) -> dict[str, dict[str, Any]]:
     """What each stage took: seconds of its tasks, how many there were, and the largest memory of a worker."""
     return {stage.name: stage.cost() for stage in begun(store)}
-
-
-def damages(store: str) -> list[str]:
-    """What is wrong with the finished blocks of a run, a line each."""
-    return [problem for stage in begun(store) for problem in stage.check()]
 
 
 def begun(store: str) -> list[Blocks]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks
-from dlcca.engine.stage import fingerprint, progress_of, stages_on_disk
+from dlcca.engine.stage import Arrays, fingerprint, progress_of, stages_on_disk
 from dlcca.engine.work import OnProgress, digest_of_blocks, do_missing
 from dlcca.errors import SettingsError, StaleStage, suggest
 from dlcca.fitting.job import Source, array_sources, cached_clock, dtype_and_rows, identity, opened, places_read
@@ -69,9 +69,9 @@ class TransformJob:
         return {source.name: source for source in self.sources if source is not None}
 
 
-def model_address(said: str) -> str:
-    """The model that is meant: one that was saved, or that of a finished run."""
-    return run_store.model_of(said) if run_store.is_finished(said) else said
+def model_address(store: str) -> str:
+    """The address of a saved model, or of the model of a finished run."""
+    return run_store.model_of(store) if run_store.is_finished(store) else store
 
 
 def prepared(address: str, model: str, sources: Mapping[str, Source], clock: str = "") -> TransformJob:
@@ -101,24 +101,24 @@ def views_of_store(address: str) -> dict[str, Source]:
     return {name: Source(name, f"{address.rstrip('/')}/views/{name}") for name in views.describe(address)["views"]}
 
 
-def named_arrays(said: Sequence[str], names: tuple[str, ...], missing_chunks: str = "refuse") -> dict[str, Source]:
+def named_arrays(files: Sequence[str], names: tuple[str, ...], missing_chunks: str = "refuse") -> dict[str, Source]:
     """Zarr arrays as ``NAME=array.zarr``, or one for each view in the order of the model's.
 
     ``missing_chunks`` says what to do about chunks that they lack: "refuse" or "fill".
     """
-    split = [text.partition("=") for text in said]
+    split = [text.partition("=") for text in files]
     places = {name: place for name, _, place in split if name in names}
     n_named = sum(name in names for name, _, _ in split)
-    if len(places) < n_named == len(said):
-        raise SettingsError(f"a view is named twice in {' '.join(said)}.")
-    if n_named < len(said):
-        if n_named or len(said) != len(names):
+    if len(places) < n_named == len(files):
+        raise SettingsError(f"a view is named twice in {' '.join(files)}.")
+    if n_named < len(files):
+        if n_named or len(files) != len(names):
             wanted = " ".join(f"{name}=..." for name in names)
             raise SettingsError(
-                f"{len(said)} FILEs for a model of {len(names)} arrays ({', '.join(names)}); give {wanted}, or one "
+                f"{len(files)} FILEs for a model of {len(names)} arrays ({', '.join(names)}); give {wanted}, or one "
                 "Zarr array for each, in this order. Only a model of recordings takes recordings."
             )
-        places = dict(zip(names, said, strict=True))
+        places = dict(zip(names, files, strict=True))
     return array_sources(places, dict.fromkeys(names, missing_chunks))
 
 
@@ -130,51 +130,43 @@ def run(job: TransformJob, client: Any = None, on_progress: OnProgress | None = 
         raise StaleStage(f"{job.address} holds other recordings, or those of another model; give another store.")
     with lock.held(job.address, "a transform"):
         if not transformed.is_transformed(job.address):
-            _do(job, client, on_progress)
+            stage = job.stage.prepare(_arrays(job), says=f"the model {job.model}, views {', '.join(job.present)}")
+            inputs.confirm(job, client, on_progress)
+            do_missing(compute, job, stage, client, on_progress)
+            inputs.confirm(job, client, on_progress)  # it may have changed on the way
+            with storing(f"the header of {job.address}"):
+                _seal(job)
         elif inputs.recorded(job.stage) is not None:  # else it was made by an earlier dlcca
             inputs.confirm(job, client, on_progress)
         return transformed.describe(job.address)
 
 
-def _do(job: TransformJob, client: Any, on_progress: OnProgress | None) -> None:
+def _arrays(job: TransformJob) -> Arrays:
     dtypes = {"time": "float64" if job.clock else "int64", "reason": "uint8", "distance": "float64", "outside": "bool"}
-    arrays: dict[str, Any] = {"/embedding": ((job.n, job.q), job.dtype, job.rows)}
-    arrays |= {f"/{name}": ((job.n,), dtype, job.rows) for name, dtype in dtypes.items()}
-    stage = job.stage.prepare(arrays, says=f"the model {job.model}, views {', '.join(job.present)}")
-    inputs.confirm(job, client, on_progress)
-    do_missing(compute, job, stage, client, on_progress)
-    inputs.confirm(job, client, on_progress)  # it may have changed on the way
-    with storing(f"the header of {job.address}"):
-        _seal(job)
+    arrays = {f"/{name}": ((job.n,), dtype, job.rows) for name, dtype in dtypes.items()}
+    return {"/embedding": ((job.n, job.q), job.dtype, job.rows), **arrays}
 
 
 def compute(job: TransformJob, stage: Blocks, block: int) -> None:
     """Coordinates, distances and reasons of a block of moments."""
-    model = _opened(job.model, job.seal)
-    first, last = bounds_of_block(job.n, job.rows, block)
-    views = _read(job, *job.rows_read(block))
-    arrays, at, reason = _valid_rows(job, views, first, last)
+    model, clock = _opened(job.model, job.seal), job.moments
+    (first, last), (low, high) = bounds_of_block(job.n, job.rows, block), job.rows_read(block)
+    arrays = _read(job, low, high)
+    known = inputs.checksums([X for X in arrays if X is not None])
+    if clock is None:
+        finite = np.logical_and.reduce([np.isfinite(X).all(axis=1) for X in arrays if X is not None])
+        at = np.flatnonzero(finite)
+        reason = np.where(finite, Reason.VALID, Reason.MISSING).astype(np.uint8)
+        arrays = [None if X is None else X[at] for X in arrays]
+    else:
+        at, reason = clock.rows[low:high] - first, clock.reason[first:last]
     E, distance = np.full((last - first, job.q), np.nan), np.full(last - first, np.nan)
     if len(at):
         E[at], distance[at] = model.coordinates(arrays), model.distance(arrays)
-    outside, time = distance > 1, np.arange(first, last) if job.moments is None else job.moments.time[first:last]
+    outside, time = distance > 1, np.arange(first, last) if clock is None else clock.time[first:last]
     made = {"embedding": E.astype(job.dtype), "time": time, "reason": reason, "distance": distance, "outside": outside}
-    known = inputs.checksums([X for X in views if X is not None])
     parts = {f"/{name}": (first, X) for name, X in made.items()}
     stage.write(block, parts, {"valid": len(at), "outside": int(outside.sum()), **known})
-
-
-def _valid_rows(
-    job: TransformJob, arrays: list[NDArray | None], first: int, last: int
-) -> tuple[list[NDArray | None], NDArray, NDArray[np.uint8]]:
-    """The views at those of some moments that are valid, which these are, and why the others are not."""
-    clock = job.moments
-    if clock is not None:
-        return arrays, clock.rows[slice(*np.searchsorted(clock.rows, [first, last]))] - first, clock.reason[first:last]
-    finite = np.logical_and.reduce([np.isfinite(X).all(axis=1) for X in arrays if X is not None])
-    at = np.flatnonzero(finite)
-    reason = np.where(finite, Reason.VALID, Reason.MISSING).astype(np.uint8)
-    return [None if X is None else X[at] for X in arrays], at, reason
 
 
 def _read(job: TransformJob, first: int, last: int) -> list[NDArray | None]:

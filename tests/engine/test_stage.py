@@ -63,7 +63,7 @@ def test_a_new_stage_is_planned_run_resumed_and_checked_without_being_listed_els
     np.testing.assert_allclose(added.of(job).read_all("norms"), np.linalg.norm(recordings(2)[0], axis=1))
     assert added.of(job).missing() == []
     assert {stage.name for stage in runner.begun(job.address)} >= {"norms", "metric"}
-    assert runner.damages(job.address) == []
+    assert [problem for stage in runner.begun(job.address) for problem in stage.check()] == []
     before = embedding(job)
     pipeline.run(job)
     np.testing.assert_array_equal(embedding(job), before)

@@ -52,7 +52,7 @@ def test_a_block_of_the_embedding_that_does_not_fit_its_record_is_computed_again
     foreign(store, "embedding", 0)
     runner.run(job, choices)
     np.testing.assert_array_equal(run_store.read(str(store)).embedding, before)
-    assert runner.damages(str(store)) == []
+    assert [problem for stage in runner.begun(str(store)) for problem in stage.check()] == []
 
 
 @pytest.mark.faults
