@@ -12,10 +12,11 @@ from threadpoolctl import threadpool_limits
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.engine.work import OnProgress, do_missing
 from dlcca.errors import SettingsError
-from dlcca.fitting import bandwidth, distances, gram, kernel, lanczos, landmarks
+from dlcca.fitting import bandwidth, gram, kernel, lanczos, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics.kernels import gram_components
 from dlcca.storage import cost
+from dlcca.storage.files import files_at
 from dlcca.trust.quality import CONNECTED
 from dlcca.trust.select_coordinates import SPARE, Chosen, select_coordinates
 
@@ -37,7 +38,8 @@ def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) 
             cost.collected(products.stage.cost())  # of what is removed below
         # Every piece has an eigenvalue of one; of more pieces than were solved for, as many as there are.
         write(job, stage, S, values, int((S > CONNECTED).sum()))
-    lanczos.remove(job)
+    if not job.in_memory:
+        files_at(job.address).remove(f"stages/{lanczos.NAME}")
     if on_progress is not None:
         on_progress(stage.name, 1, 1)
 
@@ -57,7 +59,7 @@ def n_solved(job: Job) -> int:
 
 
 def is_selected(job: Job) -> bool:
-    """Whether eigenfunctions are the coordinates, and harmonics and outliers among them are replaced."""
+    """Whether the coordinates are eigenfunctions, and harmonics and outliers among them are replaced."""
     return job.fusion.has_spare and job.coordinates.are_eigenfunctions
 
 
@@ -67,7 +69,11 @@ def write(job: Job, stage: Blocks, S: NDArray, values: list[NDArray], pieces: in
     ``stray`` is the share of the landmarks outside the largest connected component; None if it is not known.
     """
     q = job.q
-    refuse_rounding(S[: q + 1])
+    found = int((S[: q + 1] > LEAST_EIGENVALUE).sum()) - 1
+    if found < q:  # what is beyond is rounding
+        raise SettingsError(
+            f"n_components={q}, but the kernel has rank {found + 1}: ask for at most {found}, or widen the bandwidth."
+        )
     chosen = Chosen(list(range(q)), 0)
     if is_selected(job):
         known = int((S > LEAST_EIGENVALUE).sum()) - 1
@@ -77,15 +83,6 @@ def write(job: Job, stage: Blocks, S: NDArray, values: list[NDArray], pieces: in
     given = S[[0, *(c + 1 for c in chosen.columns)]]
     facts = {"outliers": chosen.outliers, "pieces": pieces, "stray": stray}
     stage.write(0, {"eigenvalues": (0, given), **kept}, facts)
-
-
-def refuse_rounding(eigenvalues: NDArray) -> None:
-    """An error if more coordinates were requested than the kernel has."""
-    found, q = int((eigenvalues > LEAST_EIGENVALUE).sum()) - 1, len(eigenvalues) - 1
-    if found < q:
-        raise SettingsError(
-            f"n_components={q}, but the kernel has rank {found + 1}: ask for at most {found}, or widen the bandwidth."
-        )
 
 
 def eigenvalues(job: Job) -> NDArray[np.float64]:
@@ -106,30 +103,20 @@ def _arrays(job: Job) -> Arrays:
 
 
 def _cost(job: Job) -> dict[str, float]:
-    if job.options["solver"] == "lanczos":
-        return _lanczos_cost(job)
-    return {"decompositions": (13 + 2 * len(job.kernels)) * float(landmarks.count(job)) ** 3, **gram.read_cost(job)}
-
-
-def _lanczos_cost(job: Job) -> dict[str, float]:
-    """Passes over all samples, with as many vectors as coordinates are wanted; how many passes, the data decides."""
-    passes, groups, vectors = LANCZOS_STEPS * 2 * len(job.kernels), len(gram.groups(job)), job.q + 1
-    m, kept = landmarks.count(job), kernel.n_kept(job)
-    entries, moved = float(job.n) * (kept or m), float(m) * vectors * 8
-    if kept:
-        products, read = 0.0, entries * (4 + job.itemsize)
-        held = min(job.rows, job.n) * kept * 40.0 + min(lanczos.KEPT_BYTES, entries * 12.0 * len(job.kernels))
-    else:
-        products, read = distances.dense_products(job), job.pass_bytes
-        held = job.reading_bytes + distances.model_bytes(job) + 3 * distances.dense_tile(job)
+    m, kernels = landmarks.count(job), len(job.kernels)
+    if job.options["solver"] == "gram":
+        return {"decompositions": (13 + 2 * kernels) * float(m) ** 3, **gram.read_cost(job)}
+    # Passes over all samples, with as many vectors as requested coordinates; how many passes depends on the data.
+    passes, groups, vectors, kept = LANCZOS_STEPS * 2 * kernels, len(gram.groups(job)), job.q + 1, kernel.n_kept(job)
+    entries, moved, read = float(job.n) * (kept or m), float(m) * vectors * 8, kernel.reading_cost(job, 40.0)
     return {
         "tasks": passes * groups,
         "additions": passes * 2 * entries * vectors,
-        "products": passes * products,
-        "reads": passes * (groups * moved + read),
+        "products": passes * read["products"],
+        "reads": passes * (groups * moved + read["reads"] / kernels),
         "writes": passes * groups * moved,
         "fixed": 2 * moved,
-        "memory": 6 * moved + held,
+        "memory": 6 * moved + read["memory"] + (min(lanczos.KEPT_BYTES, entries * 12.0 * kernels) if kept else 0),
     }
 
 
@@ -139,7 +126,6 @@ SPECTRUM = Stage(
     options=["n_components", "normalization", "coordinates"],
     constants=[SPARE],
     arrays=_arrays,
-    says=lambda job: f"{job.q} coordinates",
     cost=_cost,
     drive=_find,
     scratch=[lanczos.NAME],
