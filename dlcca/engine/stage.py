@@ -127,7 +127,7 @@ class Stage:
         """Compute the blocks that are missing."""
         if not self.is_needed(job):
             return
-        blocks = self.of(job).prepare(self.arrays(job), says=self.says(job))
+        blocks = self.of(job).prepare(self.arrays(job), says=job.described(self))
         if self.on_start is not None:
             self.on_start(job, client, on_progress)
         if self.drive is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dlcca.engine.stage import Arrays, Blocks, Stage
+from dlcca.engine.stage import Blocks, Stage
 from dlcca.fitting import bandwidth, distances, gram, landmarks, spectrum
 from dlcca.fitting.job import Job
 from dlcca.model import Model
@@ -67,7 +67,7 @@ def with_chosen(job: Job, choices: Choices) -> Choices:
 
 
 def shapes(job: Job, kind: Diffusion | None = None) -> dict[str, tuple[int, ...]]:
-    """The arrays that the stage leaves, or those that one kind of coordinates needs."""
+    """Shapes of the arrays that the stage leaves, or of those that one kind of coordinates needs."""
     return (kind or job.coordinates).shapes(landmarks.count(job), len(job.kernels), job.q)
 
 
@@ -76,24 +76,15 @@ def facts(job: Job) -> dict[str, Any]:
     return READOUT.of(job).facts(0) if shapes(job) else {}
 
 
-def _arrays(job: Job) -> Arrays:
-    return {name: (shape, "float64", shape[0]) for name, shape in shapes(job).items()}
-
-
-def _cost(job: Job) -> dict[str, float]:
-    return {"products": 8.0 * float(landmarks.count(job)) ** 3, **gram.read_cost(job)}
-
-
 READOUT = Stage(
     "readout",
     compute,
     after=[spectrum.SPECTRUM, gram.GRAM],
     options=["coordinates", "diffusion_time", "n_components"],
     constants=[kind.constants for kind in COORDINATES.values()],
-    arrays=_arrays,
+    arrays=lambda job: {name: (shape, "float64", shape[0]) for name, shape in shapes(job).items()},
     is_needed=lambda job: bool(shapes(job)),
-    says=lambda job: f"{job.options['coordinates']} coordinates, diffusion time {job.options['diffusion_time']}",
-    cost=_cost,
+    cost=lambda job: {"products": 8.0 * float(landmarks.count(job)) ** 3, **gram.read_cost(job)},
     reads="the L x L matrices",
     leaves="what coordinates other than eigenfunctions are read with",
 )
