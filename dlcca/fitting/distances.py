@@ -121,8 +121,7 @@ def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) 
     if not stage.missing():
         return
     if job.in_memory:
-        drafts = [of_view(job, v) for v in range(job.K)]
-        found = [choose_bandwidth(draft.distances(job.block(0)), "median") for draft in drafts]
+        found = [choose_bandwidth(of_view(job, v).distances(job.block(0)), "median") for v in range(job.K)]
     else:
         found = quantiles(job, view_distances, job.K, 0.5, client, on_progress, dense=True)
     refuse_flat(found, job)

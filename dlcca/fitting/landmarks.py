@@ -25,12 +25,8 @@ GROUP = 8192
 
 def count(job: Job) -> int:
     """How many landmarks there are, or will be: those requested, or as many as there are distinct samples."""
-    key = LANDMARKS.fingerprint(job)
-    found = job.find("landmarks", key)
-    if found is not None:
-        return found
-    stage = LANDMARKS.of(job)
-    if not stage.is_finished(0):
+    stage, key = LANDMARKS.of(job), LANDMARKS.fingerprint(job)
+    if job.find("landmarks", key) is None and not stage.is_finished(0):
         return requested_landmarks(job.options)
     return job.cached("landmarks", key, make=lambda: int(stage.facts(0)["count"]))
 
