@@ -60,7 +60,7 @@ class Stage:
     is_needed: Callable[[Any], bool] = lambda job: True
     """Whether a job has this stage."""
     says: Callable[[Any], str] = lambda job: ""
-    """What it depends on, in words, for the message on a stale stage."""
+    """What it depends on, in words, for the message on a stale stage; "" for the values of its options."""
     cost: Callable[[Any], dict[str, Any]] | None = None
     """What it will take, by the names of `StagePlan`: for `dlcca plan`. Tasks are given where they are not blocks."""
     drive: Callable[[Any, Blocks, Any, OnProgress | None], None] | None = None
@@ -124,7 +124,7 @@ class Stage:
         """Compute the blocks that are missing."""
         if not self.is_needed(job):
             return
-        blocks = self.of(job).prepare(self.arrays(job), says=self.says(job))
+        blocks = self.of(job).prepare(self.arrays(job), says=job.described(self))
         if self.on_start is not None:
             self.on_start(job, client, on_progress)
         if self.drive is not None:

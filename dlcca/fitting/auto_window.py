@@ -58,10 +58,8 @@ def auto_window(arrays: Sequence[NDArray], segments: NDArray, embed: Embed) -> t
     curve = ", ".join(f"{width}: {score:.2f}" for width, score in found.items())
     best = max(found.values())
     if best <= 0:
-        return (
-            usual,
-            f"the usual length; for none of them does each view alone predict the first coordinate (R² {curve})",
-        )
+        why = "the usual length; for none of them does each view alone predict the first coordinate"
+        return usual, f"{why} (R² {curve})"
     enough = 1 - TIMES_UNEXPLAINED * (1 - best) - BESIDES
     shortest = next(width for width, score in found.items() if score >= enough)
     return shortest, f"the shortest whose first coordinate each view alone predicts nearly best (R² {curve})"

@@ -1,8 +1,6 @@
-"""The axes along which each view's links are nearest, from the landmarks; read by every task that seeks links."""
+"""The axes along which links are nearest in each view, from the landmarks; read by every task that searches links."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import landmarks
@@ -16,20 +14,12 @@ def is_needed(job: Job) -> bool:
     return bool(by_distance and int(job.options["n_links"]) < landmarks.count(job))
 
 
-def _narrow(job: Job) -> list[tuple[int, int]]:
-    """The views that have axes, with their channels."""
-    return [(v, d) for v, d in enumerate(job.dims) if d <= MOST_CHANNELS]
-
-
 def compute(job: Job, stage: Blocks, block: int) -> None:
-    parts: dict[str, Any] = {}
-    changing = []
-    for v, _d in _narrow(job):
-        found = equalized(landmarks.points(job, g)[v] for g in range(landmarks.n_groups(job)))
-        if found is not None:
-            changing.append(v)
-            parts |= {f"centre_{v}": (0, found.centre), f"turn_{v}": (0, found.turn)}
-    stage.write(block, parts, {"views": changing})
+    groups = range(landmarks.n_groups(job))
+    found = [equalized(landmarks.points(job, g)[v] for g in groups) for v in range(job.K)]
+    known = {v: axes for v, axes in enumerate(found) if axes is not None}
+    parts = {f"centre_{v}": (0, axes.centre) for v, axes in known.items()}
+    stage.write(block, parts | {f"turn_{v}": (0, axes.turn) for v, axes in known.items()}, {"views": list(known)})
 
 
 def of(job: Job) -> list[Axes | None]:
@@ -46,10 +36,9 @@ def of(job: Job) -> list[Axes | None]:
 
 
 def _arrays(job: Job) -> Arrays:
-    arrays: dict[str, Any] = {}
-    for v, d in _narrow(job):
-        arrays |= {f"centre_{v}": ((d,), "float64", d), f"turn_{v}": ((d, d), "float64", d)}
-    return arrays
+    narrow = [(v, d) for v, d in enumerate(job.dims) if d <= MOST_CHANNELS]
+    centres = {f"centre_{v}": ((d,), "float64", d) for v, d in narrow}
+    return {**centres, **{f"turn_{v}": ((d, d), "float64", d) for v, d in narrow}}
 
 
 def _cost(job: Job) -> dict[str, float]:
@@ -70,7 +59,6 @@ AXES = Stage(
     constants=["equalized", LEAST_SPREAD, MOST_CHANNELS],
     arrays=_arrays,
     is_needed=is_needed,
-    says=lambda job: f"axes of {landmarks.count(job)} landmarks",
     cost=_cost,
     reads="the landmarks",
     leaves="the equalized axes of each view, where links are by distance",

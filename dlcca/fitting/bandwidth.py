@@ -18,11 +18,8 @@ from dlcca.numerics.kernels import QUANTILES, choose_bandwidth, kth_smallest, lo
 
 def kernel_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
     """Distances of a block in each kernel, some rows at a time."""
-    if job.is_sparse:
-        for v in job.kernels:
-            yield v, kernel.KERNEL.of(job).read(f"distances_{v}", block)
-    else:
-        yield from ((0, D) for D in kernel.dense_tiles(job, block))
+    for v in job.kernels:
+        yield from ((v, D) for _links, D in kernel.tiles(job, block, v))
 
 
 def neighbor_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
@@ -31,26 +28,23 @@ def neighbor_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
 
 
 def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
-    if stage.missing():
-        stage.write(0, {}, {"sigma": _bandwidths(job, client, on_progress)})
-
-
-def _bandwidths(job: Job, client: Any, on_progress: OnProgress | None) -> list[float]:
-    said = job.options["bandwidth"]
-    if not isinstance(said, str):
-        return [float(said) for _ in job.kernels]
-    if job.in_memory:
-        stage = kernel.KERNEL.of(job)
-        sigma = [choose_bandwidth(stage.read_all(f"distances_{v}"), said) for v in job.kernels]
+    if not stage.missing():
+        return
+    rule, sigma = job.options["bandwidth"], []
+    if not isinstance(rule, str):
+        sigma = [float(rule) for _ in job.kernels]
+    elif job.in_memory:
+        kept = kernel.KERNEL.of(job)
+        sigma = [choose_bandwidth(kept.read_all(f"distances_{v}"), rule) for v in job.kernels]
+    else:
+        counted = neighbor_distances if rule == "neighbor" else kernel_distances
+        share, many = QUANTILES["median" if rule == "slope" else rule], len(job.kernels)
+        sigma = distances.quantiles(job, counted, many, share, client, on_progress, dense=not job.is_sparse)
+        if rule == "slope":
+            sigma = _steepest(job, sigma, client, on_progress)
+    if isinstance(rule, str):
         distances.refuse_flat(sigma, job)
-        return sigma
-    looked_at = neighbor_distances if said == "neighbor" else kernel_distances
-    share, many = QUANTILES["median" if said == "slope" else said], len(job.kernels)
-    sigma = distances.quantiles(job, looked_at, many, share, client, on_progress, dense=not job.is_sparse)
-    if said == "slope":
-        sigma = _steepest(job, sigma, client, on_progress)
-    distances.refuse_flat(sigma, job)
-    return sigma
+    stage.write(0, {}, {"sigma": sigma})
 
 
 def _steepest(job: Job, medians: list[float], client: Any, on_progress: OnProgress | None) -> list[float]:
@@ -72,8 +66,8 @@ def log_sums_of(job: Job, block: int, grids: list[NDArray]) -> NDArray[np.float6
 
 
 def _cost(job: Job) -> dict[str, float]:
-    said, kept = job.options["bandwidth"], kernel.n_kept(job)
-    passes = distances.passes(job, dense=not job.is_sparse) + (said == "slope") if isinstance(said, str) else 0
+    rule, kept = job.options["bandwidth"], kernel.n_kept(job)
+    passes = distances.passes(job, dense=not job.is_sparse) + (rule == "slope") if isinstance(rule, str) else 0
     if not kept:
         return distances.passes_cost(job, passes)
     entries = float(job.n) * kept * len(job.kernels)
@@ -100,7 +94,6 @@ BANDWIDTH = Stage(
     "bandwidth",
     after=[kernel.KERNEL, distances.UNITS],
     options=["bandwidth"],
-    says=lambda job: f"bandwidth {job.options['bandwidth']}",
     cost=_cost,
     drive=_find,
     reads="a block of distances",

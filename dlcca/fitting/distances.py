@@ -93,7 +93,7 @@ def quantiles(
 def count(
     job: Job, block: int, distances: Distances, wanted: dict[int, tuple[int, list[Prefix]]]
 ) -> dict[tuple[int, Prefix], Digits]:
-    """The digits of a block's distances that are wanted: by the set of distances, and by their first digits."""
+    """The requested digits of a block's distances: by the set of distances, and by their first digits."""
     return added(
         {(which, prefix): found for prefix, found in count_digits(beyond_rounding(D), *wanted[which]).items()}
         for which, D in distances(job, block)
@@ -121,8 +121,7 @@ def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) 
     if not stage.missing():
         return
     if job.in_memory:
-        drafts = [of_view(job, v) for v in range(job.K)]
-        found = [choose_bandwidth(draft.distances(job.block(0)), "median") for draft in drafts]
+        found = [choose_bandwidth(of_view(job, v).distances(job.block(0)), "median") for v in range(job.K)]
     else:
         found = quantiles(job, view_distances, job.K, 0.5, client, on_progress, dense=True)
     refuse_flat(found, job)
@@ -173,7 +172,6 @@ UNITS = Stage(
     after=[metric.METRIC],
     options=["fusion"],
     is_needed=lambda job: job.fusion.needs_units,
-    says=lambda job: "median distances",
     cost=lambda job: passes_cost(job, passes(job, dense=True) if job.fusion.needs_units else 0),
     drive=_find,
     reads="a block of samples",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dlcca.engine.planning import FILE_SELECTIONS
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks
-from dlcca.engine.stage import Arrays, Blocks, Stage
+from dlcca.engine.stage import Blocks, Stage
 from dlcca.fitting import bandwidth, distances, kernel, landmarks, readout, spectrum
 from dlcca.fitting.job import Job
 from dlcca.model import Model
@@ -49,8 +49,8 @@ def examined_rows(job: Job) -> int:
 
 def rows_apart(settings: Settings) -> int:
     """Rows nearer than this to a landmark are too similar to it to measure how far new rows may lie."""
-    asked = settings.neighborhoods
-    return int(asked.window) if isinstance(asked.kind, str) and asked.kind == "time" else 1
+    kind = settings.neighborhoods.kind
+    return int(settings.neighborhoods.window) if isinstance(kind, str) and kind == "time" else 1
 
 
 def _nearest(job: Job, block: int) -> NDArray[np.float64]:
@@ -65,7 +65,7 @@ def _nearest(job: Job, block: int) -> NDArray[np.float64]:
 
 
 def reaches(job: Job) -> NDArray[np.float64]:
-    """How far the landmarks reach in every view, (K,); 0 in one that is not used."""
+    """The coverage radius of the landmarks in every view, (K,); 0 in one that is not used."""
     found, points = COORDINATES.of(job).read_all("nearest"), distances.model(job).points
     used = job.fusion.used_views(job.K)
     return np.array([coverage_radius(found[:, v], points[v]) if v in used else 0.0 for v in range(job.K)])
@@ -75,7 +75,7 @@ def kernel_rows(job: Job, block: int) -> Iterator[list[Kernel]]:
     """Rows of every kernel, up to a factor of each row, of some samples of a block at a time."""
     sigmas, m = bandwidth.sigmas(job), landmarks.count(job)
     if not job.is_sparse:
-        yield from ([relative_rows(D, sigmas[0])] for D in kernel.dense_tiles(job, block))
+        yield from ([relative_rows(D, sigmas[0])] for _links, D in kernel.tiles(job, block))
         return
     kernels = [(*kernel.rows(job, v, block), sigma) for v, sigma in zip(job.kernels, sigmas, strict=True)]
     for first in range(0, len(kernels[0][0]), TILE_ROWS):
@@ -139,38 +139,24 @@ def _raw(job: Job, first: int, last: int) -> NDArray:
     return E
 
 
-def _raw_arrays(job: Job) -> Arrays:
-    some = examined_rows(job)
-    return {
-        "raw": ((job.n, job.q), "float64", job.rows),
-        "nearest": ((job.n_blocks * some, job.K), "float64", some),
-    }
-
-
 def _coordinates_cost(job: Job) -> dict[str, float]:
-    n, m, q, s = job.n, landmarks.count(job), job.q, kernel.n_kept(job)
-    used, kernels, b = job.fusion.used_views(job.K), len(job.kernels), min(job.rows, job.n)
+    n, m, q, s = float(job.n), landmarks.count(job), job.q, kernel.n_kept(job)
+    used, read = job.fusion.used_views(job.K), kernel.reading_cost(job, 50.0, tiles=2)
     # Distances, in double precision, from which the coverage radius is measured.
-    looked_at = float(job.n_blocks * examined_rows(job)) * m
-    held = job.reading_bytes + 2 * distances.dense_tile(job)
+    examined = float(job.n_blocks * examined_rows(job)) * m
+    model = distances.model_bytes(job) if s else 0
     return {
-        "selections": float(n) * (5 * s or m) * kernels + 3.0 * looked_at * len(used),
-        "products": 4.0 * looked_at * sum(job.dims[v] for v in used) + (0 if s else distances.dense_products(job)),
-        "reads": n * s * float(4 + job.itemsize) * kernels if s else job.pass_bytes,
+        "selections": n * (5 * s or m) * len(job.kernels) + 3.0 * examined * len(used),
+        "products": 4.0 * examined * sum(job.dims[v] for v in used) + read["products"],
+        "reads": read["reads"],
         "writes": n * q * 8.0,
-        "memory": (b * s * 50.0 if s else held) + distances.model_bytes(job) + b * q * 40.0,
+        "memory": read["memory"] + model + min(job.rows, n) * q * 40.0,
     }
-
-
-def _signs_cost(job: Job) -> dict[str, float]:
-    blocks = job.n_blocks
-    return {"selections": FILE_SELECTIONS * blocks, "memory": blocks * job.q * 256.0}
 
 
 def _embedding_cost(job: Job) -> dict[str, float]:
-    q = job.q
-    held = min(job.rows, job.n) * q * 32.0
-    return {"reads": float(job.n) * q * 8, "writes": float(job.n) * q * job.itemsize, "memory": held}
+    entries = float(job.n) * job.q
+    return {"reads": entries * 8, "writes": entries * job.itemsize, "memory": min(job.rows, job.n) * job.q * 32.0}
 
 
 COORDINATES = Stage(
@@ -179,8 +165,10 @@ COORDINATES = Stage(
     after=[spectrum.SPECTRUM, readout.READOUT],
     constants=[LEAST_LOOKED_AT],
     n_blocks=lambda job: job.n_blocks,
-    arrays=_raw_arrays,
-    says=lambda job: f"{job.q} coordinates",
+    arrays=lambda job: {
+        "raw": ((job.n, job.q), "float64", job.rows),
+        "nearest": ((job.n_blocks * examined_rows(job), job.K), "float64", examined_rows(job)),
+    },
     cost=_coordinates_cost,
     reads="a block of samples",
     leaves="its coordinates, before sign and scale are known",
@@ -190,8 +178,7 @@ SIGNS = Stage(
     "signs",
     combine,
     after=[COORDINATES],
-    says=lambda job: f"{job.q} coordinates",
-    cost=_signs_cost,
+    cost=lambda job: {"selections": FILE_SELECTIONS * job.n_blocks, "memory": job.n_blocks * job.q * 256.0},
     reads="all records of `coordinates`",
     leaves="sign and scale of each coordinate",
 )
@@ -201,7 +188,6 @@ EMBEDDING = Stage(
     after=[SIGNS],
     n_blocks=lambda job: count_of_blocks(job.n_moments, job.rows),
     arrays=lambda job: {"/embedding": ((job.n_moments, job.q), job.dtype, job.rows)},
-    says=lambda job: f"{job.q} coordinates",
     cost=_embedding_cost,
     reads="a block of coordinates",
     leaves="the embedding",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.fitting import bandwidth, distances, kernel, landmarks
+from dlcca.fitting import bandwidth, kernel, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics.fusion import Degrees
 from dlcca.numerics.kernels import add_gram, inverse_root, kernel_rows, relative_rows
@@ -34,30 +35,36 @@ def add_group(job: Job, stage: Blocks, group: int) -> None:
     m = landmarks.count(job)
     grams = {pair: np.zeros((m, m)) for pair in pairs(job)}
     columns = [np.zeros(m) for _ in job.kernels]
-    add = _add_sparse if job.is_sparse else _add_dense
     for block in groups(job)[group]:
-        add(job, block, grams, columns)
+        for rows in zip(*(normalized_rows(job, block, v) for v in job.kernels), strict=True):
+            for total, (links, R) in zip(columns, rows, strict=True):
+                total += _sums(R, links, m)
+            for (u, v), G in grams.items():
+                (links_u, A), (links_v, B) = rows[u], rows[v]
+                if links_u is None or links_v is None:
+                    G += A.T @ B
+                else:
+                    add_gram(G, links_u, A, links_v, B)
     parts: dict[str, tuple[int, NDArray]] = {f"gram_{u}_{v}": (group * m, G) for (u, v), G in grams.items()}
     parts |= {f"columns_{v}": (group, c[None]) for v, c in enumerate(columns)}
     stage.write(group, parts, {})
 
 
-def _add_sparse(job: Job, block: int, grams: dict[tuple[int, int], NDArray], columns: list[NDArray]) -> None:
-    known = []
-    for v, sigma in enumerate(bandwidth.sigmas(job)):
-        links, D = kernel.rows(job, v, block)
-        known.append((links, normalized(job, D, sigma, links)))
-        columns[v] += np.bincount(links.ravel(), weights=known[v][1].ravel(), minlength=len(columns[v]))
-    for (u, v), G in grams.items():
-        add_gram(G, *known[u], *known[v])
+#: Landmarks that the entries of kernel rows are linked to; None for all of them.
+Links = NDArray[np.int32] | None
 
 
-def _add_dense(job: Job, block: int, grams: dict[tuple[int, int], NDArray], columns: list[NDArray]) -> None:
-    sigma = bandwidth.sigmas(job)[0]
-    for D in kernel.dense_tiles(job, block):
-        R = normalized(job, D, sigma)
-        columns[0] += R.sum(axis=0)
-        grams[0, 0] += R.T @ R
+def _sums(W: NDArray, links: Links, m: int) -> NDArray:
+    """Column sums (m,) of kernel rows."""
+    if links is None:
+        return W.sum(axis=0, dtype=np.float64)
+    return np.bincount(links.ravel(), weights=W.ravel(), minlength=m)
+
+
+def normalized_rows(job: Job, block: int, v: int) -> Iterator[tuple[Links, NDArray[np.float64]]]:
+    """The rows of `kernel.tiles`, normalized."""
+    sigma = bandwidth.sigmas(job)[v]
+    return ((links, normalized(job, D, sigma, links)) for links, D in kernel.tiles(job, block, v))
 
 
 def normalized(job: Job, D: NDArray, sigma: float, links: NDArray | None = None) -> NDArray[np.float64]:
@@ -83,13 +90,8 @@ def is_literal(job: Job) -> bool:
 def add_columns(job: Job, stage: Blocks, block: int) -> None:
     """Column sums of a block of the kernel."""
     sigma, total = bandwidth.sigmas(job)[0], np.zeros(landmarks.count(job))
-    if job.is_sparse:
-        links, D = kernel.rows(job, 0, block)
-        W = kernel_rows(D, sigma).astype(np.float64)
-        total += np.bincount(links.ravel(), weights=W.ravel(), minlength=len(total))
-    else:
-        for D in kernel.dense_tiles(job, block):
-            total += kernel_rows(D, sigma).sum(axis=0, dtype=np.float64)
+    for links, D in kernel.tiles(job, block):
+        total += _sums(kernel_rows(D, sigma), links, len(total))
     stage.write(block, {"columns": (block, total[None])}, {})
 
 
@@ -113,14 +115,14 @@ def weights(job: Job) -> list[NDArray[np.float64]]:
 
 def totals(job: Job) -> tuple[dict[tuple[int, int], NDArray], Degrees]:
     """Sums of all groups in their order: the matrices of the scaled kernels, and the scales."""
-    many, parts = GRAM.of(job), range(GRAM.of(job).n_blocks)
-    columns = [np.asarray(sum(many.read(f"columns_{v}", g)[0] for g in parts)) for v in job.kernels]
-    known = degrees(job, columns)
-    grams, roots = {}, known.roots
-    for u, v in pairs(job):
-        total = np.asarray(sum(many.read(f"gram_{u}_{v}", g) for g in parts))
-        grams[u, v] = total * roots[u][:, None] * roots[v]
-    return grams, known
+    stage = GRAM.of(job)
+
+    def total(name: str) -> NDArray:
+        return np.asarray(sum(stage.read(name, g) for g in range(stage.n_blocks)))
+
+    known = degrees(job, [total(f"columns_{v}")[0] for v in job.kernels])
+    roots = known.roots
+    return {(u, v): total(f"gram_{u}_{v}") * roots[u][:, None] * roots[v] for u, v in pairs(job)}, known
 
 
 def _arrays(job: Job) -> Arrays:
@@ -131,15 +133,15 @@ def _arrays(job: Job) -> Arrays:
 
 def _cost(job: Job) -> dict[str, float]:
     m, s, many = landmarks.count(job), kernel.n_kept(job), len(pairs(job))
-    n, one = float(job.n), float(m) * m * 8
-    if s:
-        counts = {"additions": n * s * s * many, "reads": n * s * (4 + job.itemsize) * len(job.kernels)}
-        held = min(job.rows, job.n) * s * 20.0 * len(job.kernels)
-    else:
-        counts = {"products": 2.0 * n * m * m + distances.dense_products(job), "reads": job.pass_bytes}
-        held = job.reading_bytes + distances.model_bytes(job) + 3 * distances.dense_tile(job)
-    moved = {"writes": len(groups(job)) * many * one, "fixed": many * one}
-    return {**counts, **moved, "memory": (many + 1) * one + held}
+    n, one, read = float(job.n), float(m) * m * 8, kernel.reading_cost(job, 20.0 * len(job.kernels))
+    return {
+        "additions": n * s * s * many,
+        "products": read["products"] + (0.0 if s else 2.0 * n * m * m),
+        "reads": read["reads"],
+        "writes": len(groups(job)) * many * one,
+        "fixed": many * one,
+        "memory": (many + 1) * one + read["memory"],
+    }
 
 
 def read_cost(job: Job) -> dict[str, float]:
@@ -157,7 +159,6 @@ COLUMNS = Stage(
     n_blocks=lambda job: job.n_blocks,
     arrays=lambda job: {"columns": ((job.n_blocks, landmarks.count(job)), "float64", 1)},
     is_needed=is_literal,
-    says=lambda job: f"{landmarks.count(job)} landmarks",
     reads="a block of samples",
     leaves="column sums of the kernel, for the normalization of the paper",
 )
@@ -170,7 +171,6 @@ GRAM = Stage(
     n_blocks=lambda job: len(groups(job)),
     arrays=_arrays,
     is_needed=lambda job: job.options["solver"] == "gram",
-    says=lambda job: f"{landmarks.count(job)} landmarks",
     cost=_cost,
     reads="some blocks of samples",
     leaves="their part of the L x L matrices, for the solver `gram`",

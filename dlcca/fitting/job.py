@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from dlcca.engine import given_rows
 from dlcca.engine.memory_store import MemoryBlocks, MemoryStore
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_decoded, rows_of_block
-from dlcca.engine.stage import fingerprint
+from dlcca.engine.stage import Stage, fingerprint
 from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
 from dlcca.numerics import windows
 from dlcca.numerics.coordinates import COORDINATES, Diffusion
@@ -54,13 +55,10 @@ class Source:
         return f"{self.address}/{self.path}".rstrip("/")
 
     def check_complete(self) -> str:
-        """Refuse an array that lacks chunks; if these are accepted, a note that counts them, else "".
-
-        Views made of recordings have all their chunks, and report a lost one when it is read.
-        """
+        """Refuse an array that lacks chunks; if these are accepted, a note that counts them, else ""."""
         array = self.open()
         if isinstance(array, ViewArray):
-            return ""
+            return ""  # views made of recordings have all their chunks, and report a lost one when it is read
         return check_complete(f"view {self.name!r}", self.place, array, self.missing_chunks)
 
     def open(self) -> Any:
@@ -70,7 +68,7 @@ class Source:
             array = zarr.open_array(zarr_store(self.address), path=self.path, mode="r")
         except Exception as error:
             if is_remote(self.address) and failure_reason(error) is None:
-                files_at(self.address).get("zarr.json")  # says so if it is the bucket that is missing
+                files_at(self.address).get("zarr.json")  # an error of its own if the bucket is missing
             if (reason := failure_reason(error)) is None:
                 refuse_objects_at(self.address, self.path)
             where = f"{self.address} {self.path}".rstrip()
@@ -89,10 +87,10 @@ class Source:
             raise
         except Exception as error:
             first, last = (rows.start, rows.stop - 1) if isinstance(rows, slice) else (rows.min(), rows.max())
-            said = f"view {self.name!r} cannot be read in rows {first} to {last}:"
+            message = f"view {self.name!r} cannot be read in rows {first} to {last}:"
             if (reason := failure_reason(error)) is not None:
-                raise StorageError(f"{said} {reason}.") from error
-            raise DataError(f"{said} {error}") from error
+                raise StorageError(f"{message} {reason}.") from error
+            raise DataError(f"{message} {error}") from error
 
 
 def rows_with_window(rows: NDArray[np.int64], segments: NDArray, width: int) -> NDArray[np.int64]:
@@ -110,8 +108,12 @@ def rows_with_window(rows: NDArray[np.int64], segments: NDArray, width: int) -> 
 
 def array_sources(views: Mapping[str, str], missing_chunks: Mapping[str, str]) -> dict[str, Source]:
     """Zarr arrays by the names of their views; ``missing_chunks`` has the same names."""
-    missing = {name: missing_chunks.get(name, "refuse") for name in views}
-    return {name: Source(name, address, missing_chunks=missing[name]) for name, address in views.items()}
+    return {name: Source(name, at, missing_chunks=missing_chunks.get(name, "refuse")) for name, at in views.items()}
+
+
+#: Where the blocks of the first two stages are; `dlcca.fitting.scan`, which imports this module, has the whole stages.
+SCAN = Stage("scan", n_blocks=lambda job: job.n_blocks)
+MOMENTS = Stage("moments", after=[SCAN])
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ class Job:
 
     @property
     def moments(self) -> Clock | None:
-        """The moments that rows stand for, where the views were made of recordings."""
+        """The time of each row, where the views were made of recordings."""
         return cached_clock(self.clock, self.inputs) if self.clock else None
 
     @property
@@ -161,7 +163,7 @@ class Job:
 
     @property
     def q(self) -> int:
-        """Coordinates that are wanted."""
+        """Requested coordinates."""
         return int(self.options["n_components"])
 
     @property
@@ -213,23 +215,14 @@ class Job:
             first, last = self.bounds(block)
             part = X[first - start : last - start]
             # One that differs is read again: the views may have been scanned again since this process read it.
-            known = (_checksums(self.moments_of_views, again=again) for again in (False, True))
+            known = (_checksums(MOMENTS.of(self), again=again) for again in (False, True))
             if all(expected is not None and crc32c(part) != expected[block][v] for expected in known):
                 raise inputs.changed(self.first_read, self.sources[v].name, first, last)
 
     @property
     def first_read(self) -> Blocks:
         """Blocks of stage `scan`, which reads every block first and keeps its checksums."""
-        return self.blocks("scan", self._fingerprint("scan"), self.n_blocks)
-
-    @property
-    def moments_of_views(self) -> Blocks:
-        """Blocks of stage `moments`: what `scan` found of all blocks, in one record."""
-        return self.blocks("moments", self._fingerprint("moments", self._fingerprint("scan")), 1)
-
-    def _fingerprint(self, stage: str, *below: str) -> str:
-        """That of a stage which looks at no options: see `dlcca.engine.stage`, whose stages import this module."""
-        return fingerprint(self.inputs, self.rows, stage, [], [], list(below))
+        return SCAN.of(self)
 
     @property
     def present(self) -> dict[str, Source]:
@@ -243,11 +236,11 @@ class Job:
         return [np.asarray(source.read(slice(first, last)), dtype=self.dtype) for source in self.sources]
 
     def find(self, kind: str, *key: Hashable) -> Any:
-        """What this process has cached for the job under a kind and a key; None if nothing."""
+        """The cached value of this job of a kind and a key; None if there is none."""
         return cache.find((kind, self.address, *key))
 
     def cached(self, kind: str, *key: Hashable, make: Callable[[], T], keep: int | None = None) -> T:
-        """The cached value, made if it is not there. With ``keep``, only so many values of a kind are kept."""
+        """The cached value, computed if there is none; with ``keep``, only so many values of a kind are kept."""
         return cache.get((kind, self.address, *key), make, keep=keep)
 
     def blocks(self, name: str, known_by: str, n_blocks: int) -> Blocks:
@@ -279,18 +272,30 @@ class Job:
 
     @property
     def reading_bytes(self) -> float:
-        """What a task holds that reads a block of the views: the block, and a chunk on its way to it, packed or not."""
+        """Memory of a task that reads a block of the views: the block, and a chunk, compressed and not."""
         return self.block_bytes + 2.0 * min(self.chunk_rows, self.n) * max(self.dims) * self.itemsize
 
     def touched_bytes(self, some: int) -> float:
-        """Bytes that storage unpacks to give some rows here and there: a chunk for each, or all of them."""
+        """Bytes that storage unpacks to read some scattered rows: a chunk for each, or all of them."""
         chunks = min(some, -(-self.n // self.chunk_rows))
         return float(chunks) * min(self.chunk_rows, self.n) * self.width * self.itemsize
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
-        """Those of the stages that have been computed: see `dlcca.engine.stage`."""
+        """Fingerprints of stages that have been computed: see `dlcca.engine.stage`."""
         return {}
+
+    def described(self, stage: Stage) -> str:
+        """What a stage depends on, for the message on a stale stage."""
+        values = {name: value if np.ndim(value) == 0 else "given" for name, value in self._options_of(stage).items()}
+        known = ", ".join(f"{name} {value}" for name, value in values.items())
+        return stage.says(self) or known or f"{self.n} samples of {self.K} views"
+
+    def _options_of(self, stage: Stage) -> dict[str, Any]:
+        """The options of a stage; if it has none, those of the stages before it."""
+        options = {"seed": self.seed, **self.options}
+        of_earlier = (self._options_of(earlier) for earlier in stage.after)
+        return {name: options[name] for name in stage.options} or reduce(or_, of_earlier, {})
 
     @cached_property
     def options(self) -> dict[str, Any]:
@@ -359,14 +364,14 @@ def refuse_sizes(options: dict[str, Any], n: int, dims: Sequence[int] = ()) -> N
         width = "window" if kind == "time" else "n_neighbors"
         if options[width] == "auto":
             raise SettingsError(
-                "window='auto' is chosen by rows of the views, which were not looked at. Are they not made yet? "
+                "window='auto' is chosen by rows of the views, which were not read. Are they not made yet? "
                 "Then dlcca ingest run.toml first, or give a number of samples."
             )
         sizes[width] = int(options[width])
     for option, asked in sizes.items():
         if asked > n:
-            said = f"{option}={asked}, but the views have {n} samples; ask for at most {n}."
-            raise SettingsError(f"{said} {transposed(n, dims)}".rstrip())
+            message = f"{option}={asked}, but the views have {n} samples; ask for at most {n}."
+            raise SettingsError(f"{message} {transposed(n, dims)}".rstrip())
 
 
 def refuse_few_landmarks(m: int, q: int) -> None:
@@ -375,7 +380,7 @@ def refuse_few_landmarks(m: int, q: int) -> None:
 
 
 def given_landmarks(wanted: Any, n: int) -> NDArray[np.int64]:
-    """Row numbers that the user gave, if they are such."""
+    """Row numbers that the user gave, checked."""
     rows = np.asarray(wanted)
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
         raise SettingsError(f"landmarks is an array {rows.shape} of {rows.dtype}; row numbers (L,) are needed.")
@@ -396,7 +401,7 @@ def check_rows(option: str, rows: NDArray, n: int) -> None:
 
 
 def opened(sources: tuple[Source, ...], fewest: int = 2) -> dict[str, Any]:
-    """The views by their names, if they are such: arrays of real numbers, of equal lengths, with enough samples."""
+    """The views by name, checked: arrays of real numbers, of equal lengths, with enough samples."""
     if not sources:
         raise DataError("no views were given; name at least one Zarr array.")
     arrays = {source.name: source.open() for source in sources}
@@ -452,15 +457,11 @@ class MemoryJob(Job):
     """K arrays (n, d_v). A job with other settings that has the same store shares the stages that do not differ."""
 
     arrays: Sequence[NDArray] = ()
-    stretches: NDArray[np.int64] | None = None  # (n,) numbers of the unbroken stretches
+    segments: NDArray[np.int64] | None = None  # (n,) numbers of the unbroken stretches
     store: MemoryStore = field(default_factory=MemoryStore)
     allow_degenerate: bool = False
 
     in_memory = True
-
-    @property
-    def segments(self) -> NDArray[np.int64] | None:
-        return self.stretches
 
     def read(self, v: int, rows: Any) -> NDArray:
         return self.arrays[v][rows]
@@ -485,18 +486,7 @@ def memory_job(
     allow_degenerate: bool = False,
 ) -> MemoryJob:
     """The job of arrays (n, d_v) that have been checked, with settings that hold no "auto"."""
-    n = len(arrays[0])
-    return MemoryJob(
-        address="",
-        sources=tuple(Source(name, "") for name in names),
-        settings=given_rows.as_arrays(settings),
-        seed=seed,
-        n=n,
-        dims=tuple(X.shape[1] for X in arrays),
-        dtype=str(np.result_type(*arrays)),
-        rows=n,
-        inputs="",
-        arrays=tuple(arrays),
-        stretches=segments,
-        allow_degenerate=allow_degenerate,
-    )
+    n, sources, settings = len(arrays[0]), tuple(Source(name, "") for name in names), given_rows.as_arrays(settings)
+    dims, dtype = tuple(X.shape[1] for X in arrays), str(np.result_type(*arrays))
+    kept: dict[str, Any] = {"arrays": tuple(arrays), "segments": segments, "allow_degenerate": allow_degenerate}
+    return MemoryJob("", sources, settings, seed, n, dims, dtype, rows=n, inputs="", **kept)

@@ -1,4 +1,4 @@
-"""Distances under the local metrics, block by block: kept where rows are sparse, made again where they are dense.
+"""Distances under the local metrics, block by block: kept where rows are sparse, computed anew where they are dense.
 
 A sparse row is small and its links were costly to find, so both are kept. A dense row is as wide as there are
 landmarks: reading it back from a disk would take longer than the products that make it. In memory it is kept.
@@ -20,9 +20,7 @@ from dlcca.numerics.topk import closest_links
 
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
-    first, _last = job.bounds(block)
-    views = job.block(block)
-    draft = distances.model(job)
+    first, views, draft = job.bounds(block)[0], job.block(block), distances.model(job)
     parts: dict[str, tuple[int, NDArray]] = {}
     if job.fusion.per_view:
         for v, X in enumerate(views):
@@ -39,19 +37,20 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
 
 def rows(job: Job, kernel: int, block: int) -> tuple[NDArray[np.int32], NDArray]:
     """Links and distances (b, s) of a block of a sparse kernel."""
-    stage = KERNEL.of(job)
-    links = link_stage.LINKS.of(job) if job.fusion.per_view else stage
-    return links.read(f"links_{kernel}", block), stage.read(f"distances_{kernel}", block)
+    links = link_stage.LINKS if job.fusion.per_view else KERNEL
+    return links.of(job).read(f"links_{kernel}", block), KERNEL.of(job).read(f"distances_{kernel}", block)
 
 
-def dense_tiles(job: Job, block: int) -> Iterator[NDArray]:
-    """Dense fused distances of a block, some rows at a time."""
-    if not job.in_memory:
-        yield from distances.tiles(distances.model(job), job.block(block))
-        return
-    D = KERNEL.of(job).read("distances_0", block)
-    rows = distances.tile_rows(D.shape[1])
-    yield from (D[first : first + rows] for first in range(0, len(D), rows))
+def tiles(job: Job, block: int, kernel: int = 0) -> Iterator[tuple[NDArray[np.int32] | None, NDArray]]:
+    """Links and distances of a block: all rows of a sparse kernel; some at a time, without links, of a dense one."""
+    if job.is_sparse:
+        yield rows(job, kernel, block)
+    elif job.in_memory:
+        D = KERNEL.of(job).read("distances_0", block)
+        size = distances.tile_rows(D.shape[1])
+        yield from ((None, D[first : first + size]) for first in range(0, len(D), size))
+    else:
+        yield from ((None, D) for D in distances.tiles(distances.model(job), job.block(block)))
 
 
 def _arrays(job: Job) -> Arrays:
@@ -69,22 +68,27 @@ def n_kept(job: Job) -> int:
     return link_stage.n_links(job) or min(int(job.options["n_links"]), landmarks.count(job))
 
 
+def reading_cost(job: Job, entry_bytes: float, tiles: int = 3) -> dict[str, float]:
+    """Reading all rows once: kept ones, of which a task holds so many bytes per entry, or dense ones, made in tiles."""
+    s = float(n_kept(job))
+    if s:
+        reads = job.n * s * (4 + job.itemsize) * len(job.kernels)
+        return {"products": 0.0, "reads": reads, "memory": min(job.rows, job.n) * s * entry_bytes}
+    held = job.reading_bytes + distances.model_bytes(job) + tiles * distances.dense_tile(job)
+    return {"products": distances.dense_products(job), "reads": job.pass_bytes, "memory": held}
+
+
 def _cost(job: Job) -> dict[str, float]:
-    n, s, kernels = job.n, n_kept(job), len(job.kernels)
+    n, s, kernels, links_given = job.n, n_kept(job), len(job.kernels), job.fusion.per_view
+    link_bytes = n * s * 4.0 * kernels
+    of_given = 4.0 * n * s * metric.rank(job) * job.width  # gathered rows halve the rate
     held = job.reading_bytes + min(job.rows, n) * s * (12.0 + 2.0 * job.itemsize * kernels) + distances.model_bytes(job)
-    if job.fusion.per_view:
-        return {
-            "products": 4.0 * n * s * metric.rank(job) * job.width,  # gathered rows halve the rate
-            "reads": job.pass_bytes + n * s * 4.0 * kernels,
-            "writes": n * s * float(job.itemsize) * kernels,
-            "memory": held,
-        }
     return {
-        "products": distances.dense_products(job),
-        "selections": 10.0 * n * landmarks.count(job),
-        "reads": job.pass_bytes,
-        "writes": n * s * (job.itemsize + 4.0) * kernels,
-        "memory": held + distances.dense_tile(job),
+        "products": of_given if links_given else distances.dense_products(job),
+        "selections": 0.0 if links_given else 10.0 * n * landmarks.count(job),
+        "reads": job.pass_bytes + (link_bytes if links_given else 0),
+        "writes": n * s * float(job.itemsize) * kernels + (0 if links_given else link_bytes),
+        "memory": held + (0 if links_given else distances.dense_tile(job)),
     }
 
 
@@ -96,7 +100,6 @@ KERNEL = Stage(
     n_blocks=lambda job: job.n_blocks,
     arrays=_arrays,
     is_needed=lambda job: job.in_memory or job.is_sparse,
-    says=lambda job: f"{job.options['fusion']} fusion, {job.options['n_links']} links",
     cost=_cost,
     reads="a block of samples",
     leaves="distances to the linked landmarks under their metrics, for sparse kernels",

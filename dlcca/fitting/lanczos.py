@@ -6,8 +6,8 @@
     run.zarr/stages/lanczos/00017-2/    a pass of product 17 under way: the vectors, and the sums of groups of blocks
 
 Lanczos itself runs where the job was started; only blocks of vectors (m, b) go to the workers and come back, through
-the store. It has no chance in it. So after a kill it is begun anew and asks for the same products, which are read and
-not computed. All of this is removed once the spectrum is known.
+the store. It is deterministic: after a kill it is begun anew and needs the same products, which are read and not
+computed. All of this is removed once the spectrum is known.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from dlcca.engine.stage import Blocks, fingerprint
 from dlcca.engine.work import OnProgress, do_missing
 from dlcca.errors import DamagedBlock, StaleStage
-from dlcca.fitting import bandwidth, distances, gram, kernel, landmarks
+from dlcca.fitting import bandwidth, gram, kernel, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics import eigensolvers
+from dlcca.numerics.kernels import sparse_rows
 from dlcca.storage import cache, cost
 from dlcca.storage.files import files_at
 
@@ -69,10 +70,10 @@ class Products:
         With ``roots``, the scales :math:`C^{-1/2}` of their columns, it is that of the balanced kernels A.
         """
         number, self.count = self.count, self.count + 1
-        asked = [*path, hashlib.sha256(np.ascontiguousarray(V).data).hexdigest()]
-        found = self._found(number, asked, V.shape[1])
+        inputs = [*path, hashlib.sha256(np.ascontiguousarray(V).data).hexdigest()]
+        found = self._found(number, inputs, V.shape[1])
         if found is None:
-            found = self._computed(number, asked, path, V, roots)
+            found = self._computed(number, inputs, path, V, roots)
         if self.on_progress is not None:
             self.on_progress(self.name, self.count, self.count + 1)  # how many more there are is not known
         return found
@@ -81,33 +82,33 @@ class Products:
         """Per kernel, the sums (m,) of its columns: rows sum to one, R 1 = 1, so that Rᵀ(R 1) are these sums."""
         return [self.along([v, v], np.ones((self.m, 1)))[:, 0] for v in self.job.kernels]
 
-    def _found(self, number: int, asked: list[Any], b: int) -> NDArray | None:
+    def _found(self, number: int, inputs: list[Any], b: int) -> NDArray | None:
         """The product as an earlier run has left it; None if it was of other vectors or is damaged."""
         if number not in self.known:
             return None
         try:
             kept = self.stage.read("products", number)[:, :b]
-            return kept if self.stage.facts(number)["asked"] == asked else None
+            return kept if self.stage.facts(number)["inputs"] == inputs else None
         except DamagedBlock:
             return None
 
     def _computed(
-        self, number: int, asked: list[Any], path: Sequence[int], V: NDArray, roots: list[NDArray] | None
+        self, number: int, inputs: list[Any], path: Sequence[int], V: NDArray, roots: list[NDArray] | None
     ) -> NDArray:
         scales = [np.ones((self.m, 1))] * self.job.K if roots is None else [root[:, None] for root in roots]
-        # A pass is in a place of its own, where no belated task of another one can write.
+        # A pass has a folder of its own, where no late task of another one can write.
         names, many = (f"{self.name}/{number:05d}-{i}" for i in range(len(path) - 1)), 1 + len(gram.groups(self.job))
-        passes = [_blocks(self.job, name, [asked, i], many) for i, name in enumerate(names)]
+        passes = [_blocks(self.job, name, [inputs, i], many) for i, name in enumerate(names)]
         for (u, v), stage in zip(pairwise(path), passes, strict=True):
             V = scales[v] * self._through((u, v), scales[u] * V, stage)
         padded = np.pad(V, ((0, 0), (0, self.width - V.shape[1])))
-        self.stage.write(number, {"products": (number * self.m, padded)}, {"asked": asked})
+        self.stage.write(number, {"products": (number * self.m, padded)}, {"inputs": inputs})
         for stage in passes:
             stage.remove()
         return V
 
     def _through(self, kernels: tuple[int, int], V: NDArray, stage: Blocks) -> NDArray:
-        """One pass over the samples; what is left of an earlier try is used if it is whole, and else done again."""
+        """One pass over the samples; what an earlier run has left is used if it is intact, else removed."""
         try:
             return self._pass(kernels, V, stage)
         except DamagedBlock:
@@ -142,7 +143,7 @@ def _blocks(job: Job, name: str, depends: list[Any], n_blocks: int) -> Blocks:
 
 
 def _prepared(stage: Blocks, arrays: dict[str, Any]) -> Blocks:
-    """The stage; what other settings have left there is of no use to anyone."""
+    """The stage; what other settings have left there is removed."""
     try:
         return stage.prepare(arrays, says="products")
     except (StaleStage, DamagedBlock):
@@ -159,8 +160,7 @@ def add_group(job: Job, stage: Blocks, block: int) -> None:
         if job.is_sparse:
             total += _rows(job, v, samples).T @ (_rows(job, u, samples) @ V)
         else:
-            for D in kernel.dense_tiles(job, samples):
-                R = gram.normalized(job, D, bandwidth.sigmas(job)[0])
+            for _links, R in gram.normalized_rows(job, samples, 0):
                 total += R.T @ (R @ V)
     stage.write(block, {"blocks": (block * m, total)}, {})
 
@@ -171,30 +171,24 @@ def _rows(job: Job, v: int, samples: int) -> sp.csr_array:
     if (found := job.find(ROWS, *key)) is not None:
         return found
     links, D = kernel.rows(job, v, samples)
-    R = gram.normalized(job, D, bandwidth.sigmas(job)[v], links).ravel()
-    columns, starts = links.astype(np.int32).ravel(), np.arange(0, links.size + 1, links.shape[1], dtype=np.int32)
-    found = sp.csr_array((R, columns, starts), shape=(len(links), landmarks.count(job)))
-    if job.in_memory or cache.size_of(ROWS) + R.nbytes + columns.nbytes + starts.nbytes <= KEPT_BYTES:
+    found = sparse_rows(gram.normalized(job, D, bandwidth.sigmas(job)[v], links), links, landmarks.count(job))
+    size = sum(part.nbytes for part in (found.data, found.indices, found.indptr))
+    if job.in_memory or cache.size_of(ROWS) + size <= KEPT_BYTES:
         job.cached(ROWS, *key, make=lambda: found)
     return found
 
 
 def passes_cost(job: Job, passes: int, vectors: int) -> dict[str, float]:
     """What passes over all samples take, for the plan, each with so many vectors."""
-    groups, m, kept = len(gram.groups(job)), landmarks.count(job), kernel.n_kept(job)
-    entries, moved = float(job.n) * (kept or m), float(m) * vectors * 8
-    if kept:
-        products, read = 0.0, entries * (4 + job.itemsize)
-        held = min(job.rows, job.n) * kept * 40.0 + min(KEPT_BYTES, entries * 12.0 * len(job.kernels))
-    else:
-        products, read = distances.dense_products(job), job.pass_bytes
-        held = job.reading_bytes + distances.model_bytes(job) + 3 * distances.dense_tile(job)
+    groups, kernels, kept = len(gram.groups(job)), len(job.kernels), kernel.n_kept(job)
+    entries, moved = float(job.n) * (kept or landmarks.count(job)), float(landmarks.count(job)) * vectors * 8
+    read = kernel.reading_cost(job, 40.0)
     return {
         "tasks": passes * groups,
         "additions": passes * 2 * entries * vectors,
-        "products": passes * products,
-        "reads": passes * (groups * moved + read),
+        "products": passes * read["products"],
+        "reads": passes * (groups * moved + read["reads"] / kernels),
         "writes": passes * groups * moved,
         "fixed": 2 * moved,
-        "memory": 6 * moved + held,
+        "memory": 6 * moved + read["memory"] + (min(KEPT_BYTES, entries * 12.0 * kernels) if kept else 0),
     }

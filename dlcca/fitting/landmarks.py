@@ -1,7 +1,7 @@
 """Which samples are landmarks, and where they lie in every view.
 
-There may be as many landmarks as samples. So whatever is known of them is kept in groups of `GROUP`, and a task reads
-the groups that it needs; only their row numbers (8 bytes each) are ever read together.
+There may be as many landmarks as samples. So their arrays are kept in groups of `GROUP`, and a task reads the groups
+that it needs; only their row numbers (8 bytes each) are ever read together.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.stage import Arrays, Blocks, Stage
+from dlcca.engine.stage import Blocks, Stage
 from dlcca.errors import SettingsError
 from dlcca.fitting import scan
 from dlcca.fitting.job import Job, given_landmarks, refuse_few_landmarks, requested_landmarks
@@ -25,12 +25,8 @@ GROUP = 8192
 
 def count(job: Job) -> int:
     """How many landmarks there are, or will be: those requested, or as many as there are distinct samples."""
-    key = LANDMARKS.fingerprint(job)
-    found = job.find("landmarks", key)
-    if found is not None:
-        return found
-    stage = LANDMARKS.of(job)
-    if not stage.is_finished(0):
+    stage, key = LANDMARKS.of(job), LANDMARKS.fingerprint(job)
+    if job.find("landmarks", key) is None and not stage.is_finished(0):
         return requested_landmarks(job.options)
     return job.cached("landmarks", key, make=lambda: int(stage.facts(0)["count"]))
 
@@ -51,11 +47,10 @@ def by_group(some: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64]]]:
 
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
-    found = scan.result(job)
-
     def joint(rows: NDArray) -> NDArray:
         return np.hstack([(job.read(v, rows) - found.means[v]) / found.spreads[v] for v in range(job.K)])
 
+    found = scan.result(job)
     rows = job.rows_with_full_window(pick_landmarks(job.n, job.settings, np.random.default_rng(job.seed), joint))
     refuse_few_landmarks(len(rows), job.q)
     stage.write(block, {"rows": (0, rows)}, {"count": len(rows)})
@@ -102,23 +97,13 @@ def gather(job: Job, stage: Blocks, g: int) -> None:
 def points(job: Job, g: int | None = None) -> list[NDArray]:
     """The landmarks (m, d_v) in every view: of a group, or all."""
     stage = POINTS.of(job)
-    if g is None:
-        return [stage.read_all(f"points_{v}") for v in range(job.K)]
-    return [stage.read(f"points_{v}", g) for v in range(job.K)]
+    names = [f"points_{v}" for v in range(job.K)]
+    return [stage.read_all(name) if g is None else stage.read(name, g) for name in names]
 
 
 def rows(job: Job) -> NDArray[np.int64]:
     """The row numbers of the landmarks."""
     return LANDMARKS.of(job).read("rows", 0)
-
-
-def _says(job: Job) -> str:
-    return f"{requested_landmarks(job.options)} landmarks, {job.options['landmark_rule']}, seed {job.seed}"
-
-
-def _rows_array(job: Job) -> Arrays:
-    m = requested_landmarks(job.options)
-    return {"rows": ((m,), "int64", m)}
 
 
 def _landmarks_cost(job: Job) -> dict[str, float]:
@@ -152,8 +137,7 @@ LANDMARKS = Stage(
     compute,
     after=[scan.MOMENTS],
     options=["landmarks", "landmark_rule", "seed"],
-    arrays=_rows_array,
-    says=_says,
+    arrays=lambda job: {"rows": ((m := requested_landmarks(job.options),), "int64", m)},
     cost=_landmarks_cost,
     reads="20 000 random samples",
     leaves="row numbers of the landmarks",
@@ -165,7 +149,6 @@ POINTS = Stage(
     constants=[GROUP],
     n_blocks=n_groups,
     arrays=lambda job: {f"points_{v}": ((count(job), d), job.dtype, GROUP) for v, d in enumerate(job.dims)},
-    says=_says,
     cost=_points_cost,
     reads="a group of 8192 landmarks",
     leaves="their values in every view",

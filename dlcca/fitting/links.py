@@ -1,14 +1,14 @@
-"""Each sample's links, and, where all pairs are looked at, each block's part in the landmarks' neighbours.
+"""Each sample's links, and, where all pairs are compared, each block's part in the landmarks' neighbours.
 
-By products, landmarks are taken a group at a time, and what a group gives is written before the next is looked at.
+By products, landmarks are taken a group at a time, and the results of a group are written before the next is compared.
 Neighbours are near in the channels of all views together, links along the equalized axes of each. Where an index is
-quicker, it gives the links here, and the neighbours in `shards`. Where neighbours are searched in a random subset of
+quicker, it finds the links here, and the neighbours in `shards`. Where neighbours are searched in a random subset of
 the rows, the block's rows of the subset are kept for that search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -27,11 +27,11 @@ from dlcca.settings.auto import search_by
 Part = tuple[str, tuple[int, NDArray]]
 #: Distances to landmarks that are made at a time.
 TILE_ENTRIES = 1 << 20
-#: Distances that an index looks at for each neighbour that it finds, and samples of which it is made.
+#: Distances that an index computes for each neighbour that it finds, and samples of which it is made.
 INDEX_STEPS, SHARD_ROWS = 64.0, 1 << 17
 #: Second number of the seed of the subset, so that it is independent of other random choices.
 SUBSET_STREAM = 1
-#: Samples of a block whose links, found by an approximate index, are held against all landmarks.
+#: Samples of a block whose links, found by an approximate index, are compared with all landmarks.
 CHECKED = 16
 
 
@@ -44,15 +44,15 @@ def n_links(job: Job) -> int:
 
 
 def n_neighbors(job: Job) -> int:
-    """Neighbours sought for each landmark; 0 where they are a window of time."""
+    """Neighbours searched for each landmark; 0 where they are a window of time."""
     kind = job.options["neighborhoods"]  # may be an array of rows
     return int(job.options["n_neighbors"]) if isinstance(kind, str) and kind == "knn" else 0
 
 
 def subset_size(job: Job) -> int:
     """Random rows among which neighbours are searched; 0 where they are searched among all rows, or not at all."""
-    asked = job.options["neighbor_rows"]
-    return 0 if not n_neighbors(job) or isinstance(asked, str) or int(asked) >= job.n else int(asked)
+    rows = job.options["neighbor_rows"]
+    return 0 if not n_neighbors(job) or isinstance(rows, str) or int(rows) >= job.n else int(rows)
 
 
 def subset_rows(job: Job) -> NDArray[np.int64]:
@@ -67,8 +67,8 @@ def subset_rows(job: Job) -> NDArray[np.int64]:
 
 
 def subset_part(job: Job, block: int) -> NDArray[np.int64]:
-    """The rows of a block, counted from its first, that are in the subset."""
-    rows, (first, last) = subset_rows(job), job.bounds(block)
+    """The rows of a block, counted from its first, that are in the subset and are written."""
+    rows, (first, last) = subset_rows(job) if keeps_subset(job) else np.empty(0, np.int64), job.bounds(block)
     return rows[np.searchsorted(rows, first) : np.searchsorted(rows, last)] - first
 
 
@@ -97,12 +97,12 @@ def is_needed(job: Job) -> bool:
 
 
 def neighbors_by(job: Job) -> str:
-    """How the landmarks' neighbours are sought: by "products", "tree" or "pynndescent"."""
+    """How the landmarks' neighbours are searched: by "products", "tree" or "pynndescent"."""
     return search_by(job.options["neighbor_index"], landmarks.count(job), job.dims)
 
 
 def links_by(job: Job) -> str:
-    """How links are sought: as neighbours are, but for landmarks so few that all are looked at."""
+    """How links are searched: as neighbours are, but for landmarks so few that all are compared."""
     how = neighbors_by(job)
     many = landmarks.count(job) > landmarks.GROUP and job.options["kernel"] == "sparse"
     return how if many else "products"
@@ -110,12 +110,9 @@ def links_by(job: Job) -> str:
 
 def parts_of_neighbors(job: Job, parts: int) -> dict[str, Any]:
     """Arrays for so many parts of the neighbours of every group, each part in a chunk of its own."""
-    arrays: dict[str, Any] = {}
-    for g in range(landmarks.n_groups(job)):
-        first, last = landmarks.group(job, g)
-        shape = (parts * (last - first), n_neighbors(job))
-        arrays |= {f"distances_{g}": (shape, "float64", last - first), f"rows_{g}": (shape, "int64", last - first)}
-    return arrays
+    sizes = [len(range(*landmarks.group(job, g))) for g in range(landmarks.n_groups(job))]
+    k, kinds = n_neighbors(job), {"distances": "float64", "rows": "int64"}
+    return {f"{name}_{g}": ((parts * m, k), kinds[name], m) for g, m in enumerate(sizes) for name in kinds}
 
 
 def part_of_neighbors(g: int, part: int, nearest: Nearest) -> Iterator[Part]:
@@ -125,30 +122,22 @@ def part_of_neighbors(g: int, part: int, nearest: Nearest) -> Iterator[Part]:
 
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
-    first, how = job.bounds(block)[0], links_by(job)
-    here = subset_part(job, block) if keeps_subset(job) else np.empty(0, np.int64)
-    if not n_links(job) and not is_searched_here(job):
-        stage.write(block, _subset(job, block, [job.read(v, first + here) for v in range(job.K)]), {})
-        return
-    views = job.block(block)
-    subset = _subset(job, block, [X[here] for X in views])
-    if how == "products":
-        stage.write(block, chain(subset, _by_products(job, block, views, first)), {})
-        return
-    links = [indexes.links(job, v, X, n_links(job), how) for v, X in enumerate(views)]
-    facts = {"recall": _recall(job, views, links)} if how == "pynndescent" else {}
-    stage.write(block, [*subset, *_numbered(links, first)], facts)
-
-
-def _subset(job: Job, block: int, views: list[NDArray]) -> list[Part]:
-    """The rows of the subset, of one block."""
-    if not len(views[0]):
-        return []
-    return [(f"subset_{v}", (block * _most_of_block(job), X)) for v, X in enumerate(views)]
+    (first, last), how, here = job.bounds(block), links_by(job), subset_part(job, block)
+    is_whole, facts = n_links(job) > 0 or is_searched_here(job), {}
+    views = [job.read(v, slice(first, last) if is_whole else first + here) for v in range(job.K)]
+    subset = [X[here] if is_whole else X for X in views] if len(here) else []
+    parts: Iterable[Part] = [(f"subset_{v}", (block * _most_of_block(job), X)) for v, X in enumerate(subset)]
+    if is_whole and how == "products":
+        parts = chain(parts, _by_products(job, block, views, first))
+    elif is_whole:
+        links = [indexes.links(job, v, X, n_links(job), how) for v, X in enumerate(views)]
+        parts = chain(parts, _numbered(links, first))
+        facts = {"recall": _recall(job, views, links)} if how == "pynndescent" else {}
+    stage.write(block, parts, facts)
 
 
 def _by_products(job: Job, block: int, views: list[NDArray], first: int) -> Iterator[Part]:
-    """Neighbours of a group at a time; the links last, when all groups have been looked at."""
+    """Neighbours of a group at a time; the links last, when all groups have been compared."""
     s, k = n_links(job), n_neighbors(job) if is_searched_here(job) else 0
     spreads, few, groups = scan.result(job).spreads, few_pairs(job), range(landmarks.n_groups(job))
     turned = _along(job, views) if s else []
@@ -172,12 +161,12 @@ def _by_products(job: Job, block: int, views: list[NDArray], first: int) -> Iter
 
 
 def _along(job: Job, views: list[NDArray]) -> list[NDArray]:
-    """Samples or landmarks as links see them."""
+    """Samples or landmarks along the axes of the links."""
     return [project(X, here) for X, here in zip(views, axes.of(job), strict=True)]
 
 
 def few_pairs(job: Job) -> int:
-    """Small fits do without numba, whose import takes longer than they do."""
+    """Small fits do not use numba, whose import takes longer than they do."""
     return FEW_PAIRS if job.in_memory else 0
 
 
@@ -199,7 +188,7 @@ def _recall(job: Job, views: list[NDArray], links: list[NDArray]) -> float:
 
 
 def link_recall(job: Job) -> float | None:
-    """Share of the true links among those found; None where all landmarks were looked at."""
+    """Share of the true links among those found; None where all landmarks were compared."""
     if not n_links(job) or links_by(job) != "pynndescent":
         return None
     stage = LINKS.of(job)
@@ -207,31 +196,28 @@ def link_recall(job: Job) -> float | None:
 
 
 def _arrays(job: Job) -> Arrays:
-    arrays: dict[str, Any] = {}
-    if s := n_links(job):
-        arrays |= {f"links_{v}": ((job.n, s), "int32", job.rows) for v in range(job.K)}
-    if is_searched_here(job):
-        arrays |= parts_of_neighbors(job, job.n_blocks)
-    if keeps_subset(job):
-        most = _most_of_block(job)
-        arrays |= {f"subset_{v}": ((job.n_blocks * most, d), job.dtype, most) for v, d in enumerate(job.dims)}
-    return arrays
+    s, most = n_links(job), _most_of_block(job) if keeps_subset(job) else 0
+    links = {f"links_{v}": ((job.n, s), "int32", job.rows) for v in range(job.K if s else 0)}
+    parts = parts_of_neighbors(job, job.n_blocks) if is_searched_here(job) else {}
+    rows = job.n_blocks * most
+    subset = {f"subset_{v}": ((rows, d), job.dtype, most) for v, d in enumerate(job.dims) if most}
+    return {**links, **parts, **subset}
 
 
 def _cost(job: Job) -> dict[str, float]:
     n, m, s, K = job.n, landmarks.count(job), n_links(job), job.K
-    by_products, sought = links_by(job) == "products", n_neighbors(job) if is_searched_here(job) else 0
+    by_products, searched = links_by(job) == "products", n_neighbors(job) if is_searched_here(job) else 0
     group, b = landmarks.rows_of_group(job), min(job.rows, n)
     turned = job.block_bytes if s else 0  # along the axes of the links
     tiles = min(b * group, TILE_ENTRIES) * job.itemsize * K if by_products else m * job.width * 16.0
     return {
         # Neighbours and links are near in different axes, and have products of their own.
-        "products": 2.0 * n * m * job.width * (bool(s) + bool(sought)) if by_products else 0,
+        "products": 2.0 * n * m * job.width * (bool(s) + bool(searched)) if by_products else 0,
         "selections": float(n) * K * (m if by_products else s * INDEX_STEPS),
         "reads": job.pass_bytes,
-        "writes": n * s * 4.0 * K + job.n_blocks * m * sought * 16.0,
-        "fixed": m * sought * 16.0,
-        "memory": job.reading_bytes + b * s * 4.0 * (K + 2) + group * sought * 64.0 + tiles + turned,
+        "writes": n * s * 4.0 * K + job.n_blocks * m * searched * 16.0,
+        "fixed": m * searched * 16.0,
+        "memory": job.reading_bytes + b * s * 4.0 * (K + 2) + group * searched * 64.0 + tiles + turned,
     }
 
 
@@ -244,10 +230,6 @@ LINKS = Stage(
     n_blocks=lambda job: job.n_blocks,
     arrays=_arrays,
     is_needed=is_needed,
-    says=lambda job: (
-        f"{n_links(job)} links, {n_neighbors(job)} neighbours, {landmarks.count(job)} landmarks, "
-        f"{job.options['neighbor_index']}"
-    ),
     cost=_cost,
     before=lambda job, client: indexes.warm(client, links_by(job)),
     afterwards=lambda job, client: indexes.forget(client) if links_by(job) != "products" else None,

@@ -124,10 +124,6 @@ METRIC = Stage(
     constants=[LANDMARKS, neighborhood_rows.MANY_TASKS, neighborhood_rows.TASK_BYTES],
     n_blocks=neighborhood_rows.tasks,
     arrays=_arrays,
-    says=lambda job: (
-        f"{job.options['metric']} of {neighborhood_rows.width(job)} neighbours, ridge {job.options['ridge']}, "
-        f"rank {rank(job)}"
-    ),
     cost=_cost,
     reads="the neighborhoods of some landmarks",
     leaves="their local metrics, and tests of what is common there",

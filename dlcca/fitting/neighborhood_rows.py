@@ -1,7 +1,7 @@
 """The samples of all neighborhoods: where a task that fits metrics reads them.
 
 Neighbours of a landmark lie anywhere, so that a task of the metric stage reads every block in which it has some. Where
-few samples are anybody's neighbours, they are copied first, in one pass over the recording, and the tasks read the
+few samples are in any neighborhood, they are copied first, in one pass over the recording, and the tasks read the
 copy; where most are, a copy would be as long as the recording, and tasks read that. `survey` counts, and decides by
 the rows that are read and written in all::
 
@@ -41,31 +41,31 @@ def per_task(job: Job) -> int:
 
 
 def survey(job: Job, stage: Blocks, block: int) -> None:
-    """Mark every sample that is somebody's neighbour, a bit each, and decide whether they are copied."""
-    asked = np.zeros(job.n_blocks * job.rows, dtype=bool)
+    """Mark every sample that is in some neighborhood, a bit each, and decide whether they are copied."""
+    used = np.zeros(job.n_blocks * job.rows, dtype=bool)
     size, direct = per_task(job), 0
     for g in range(landmarks.n_groups(job)):
         rows = neighbors.neighbors(job, g)
-        asked[rows.ravel()] = True
+        used[rows.ravel()] = True
         for first in range(0, len(rows), size):
             blocks = np.unique(rows[first : first + size] // job.rows)
             direct += sum(last - first for first, last in map(job.bounds, blocks.tolist()))
-    of_blocks, members = asked.reshape(job.n_blocks, job.rows), int(asked.sum())
+    of_blocks, members = used.reshape(job.n_blocks, job.rows), int(used.sum())
     copied = job.n + members + tasks(job) * members < direct
     facts = {"members": members, "most": int(of_blocks.sum(axis=1).max()), "copied": copied}
     stage.write(block, {"bits": (0, np.packbits(of_blocks, axis=1))}, facts)
 
 
-def _asked_of(block: int, bits: NDArray[np.uint8]) -> NDArray[np.int64]:
+def _rows_of(block: int, bits: NDArray[np.uint8]) -> NDArray[np.int64]:
     """The rows of a block, counted from its first, that are in some neighborhood."""
     return np.flatnonzero(np.unpackbits(bits[block]))
 
 
 def gather(job: Job, stage: Blocks, block: int) -> None:
-    wanted = _asked_of(block, SURVEY.of(job).read("bits", 0))
+    rows = _rows_of(block, SURVEY.of(job).read("bits", 0))
     place = block * int(SURVEY.of(job).facts(0)["most"])
-    views = job.block(block) if len(wanted) else []
-    stage.write(block, {f"values_{v}": (place, X[wanted]) for v, X in enumerate(views)}, {})
+    views = job.block(block) if len(rows) else []
+    stage.write(block, {f"values_{v}": (place, X[rows]) for v, X in enumerate(views)}, {})
 
 
 def gathered(job: Job, rows: NDArray[np.int64]) -> tuple[Sequence[NDArray], NDArray[np.int64]]:
@@ -81,7 +81,7 @@ def gathered(job: Job, rows: NDArray[np.int64]) -> tuple[Sequence[NDArray], NDAr
 def values(job: Job, rows: NDArray[np.int64]) -> list[NDArray]:
     """The views (len(rows), d_v) at rows of neighborhoods, each row given once and in rising order.
 
-    Blocks are read one after another, and only the rows asked for are kept.
+    Blocks are read one after another, and only the requested rows are kept.
     """
     bits = SURVEY.of(job).read("bits", 0) if SURVEY.of(job).facts(0)["copied"] else None
     found: list[list[NDArray]] = [[] for _ in job.dims]
@@ -89,7 +89,7 @@ def values(job: Job, rows: NDArray[np.int64]) -> list[NDArray]:
         first, last = job.bounds(block)
         at = rows[(rows >= first) & (rows < last)] - first
         if bits is not None:
-            at = np.searchsorted(_asked_of(block, bits), at)
+            at = np.searchsorted(_rows_of(block, bits), at)
         for v, parts in enumerate(found):
             X = job.read(v, slice(first, last)) if bits is None else MEMBERS.of(job).read(f"values_{v}", block)
             parts.append(X[at])
@@ -106,8 +106,8 @@ def _is_counted(job: Job) -> bool:
 
 
 def _survey_cost(job: Job) -> dict[str, float]:
-    asked = float(landmarks.count(job)) * width(job)
-    return {"selections": 8 * asked, "reads": 8 * asked, "memory": 1.3 * job.n + 24 * asked}
+    entries = float(landmarks.count(job)) * width(job)
+    return {"selections": 8 * entries, "reads": 8 * entries, "memory": 1.3 * job.n + 24 * entries}
 
 
 def _members_cost(job: Job) -> dict[str, float]:
@@ -147,7 +147,6 @@ SURVEY = Stage(
     after=[neighbors.NEIGHBORHOODS],
     arrays=lambda job: {"bits": ((job.n_blocks, -(-job.rows // 8)), "uint8", job.n_blocks)},
     is_needed=_is_counted,
-    says=neighbors.says,
     cost=_survey_cost,
     reads="all neighborhoods",
     leaves="which rows are in some neighborhood, and whether a copy of them saves reading",
@@ -159,7 +158,6 @@ MEMBERS = Stage(
     n_blocks=lambda job: job.n_blocks,
     arrays=_values,
     is_needed=lambda job: _is_counted(job) and bool(SURVEY.of(job).facts(0)["copied"]),
-    says=neighbors.says,
     cost=_members_cost,
     reads="a block of samples",
     leaves="a copy of the rows in some neighborhood",

@@ -1,4 +1,4 @@
-"""The neighborhood of every landmark, and how much of the truth an approximate search found.
+"""The neighborhood of every landmark, and the recall of an approximate search.
 
 Where all pairs are compared, the stage of links leaves each block's part of the neighbours. Where indexes are faster, a
 task makes one of a shard of samples and queries it for the landmarks: pynndescent for all of them, because an index
@@ -10,7 +10,7 @@ is total (by distance, then by row), so that any grouping gives the same to the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -29,7 +29,7 @@ from dlcca.settings.fit import Settings
 
 
 def gather_subset(job: Job, stage: Blocks, block: int) -> None:
-    """Put the rows of the subset together, so that later tasks open one file and not one for each block."""
+    """Concatenate the rows of the subset, so that later tasks open one file and not one for each block."""
     parts, counts = links.LINKS.of(job), [len(links.subset_part(job, b)) for b in range(job.n_blocks)]
     for_views = ([parts.read(f"subset_{v}", b)[:c] for b, c in enumerate(counts) if c] for v in range(job.K))
     stage.write(block, {f"values_{v}": (0, np.concatenate(X)) for v, X in enumerate(for_views)}, {})
@@ -42,11 +42,6 @@ def subset_views(job: Job) -> list[NDArray]:
     return [SUBSET.of(job).read(f"values_{v}", 0) for v in range(job.K)]
 
 
-def _subset_arrays(job: Job) -> Arrays:
-    size = links.subset_size(job)
-    return {f"values_{v}": ((size, d), job.dtype, size) for v, d in enumerate(job.dims)}
-
-
 def _subset_cost(job: Job) -> dict[str, float]:
     moved = float(links.subset_size(job)) * job.width * job.itemsize
     return {"reads": moved, "writes": moved, "memory": 2 * moved}
@@ -56,17 +51,14 @@ SUBSET = Stage(
     "subset",
     gather_subset,
     after=[links.LINKS],
-    arrays=_subset_arrays,
+    arrays=lambda job: {
+        f"values_{v}": ((s := links.subset_size(job), d), job.dtype, s) for v, d in enumerate(job.dims)
+    },
     is_needed=links.keeps_subset,
-    says=lambda job: f"{job.options['neighbor_rows']} rows, seed {job.seed}",
     cost=_subset_cost,
     reads="the parts of all blocks",
     leaves="the random rows among which neighbours are searched",
 )
-
-
-def is_queried(job: Job) -> bool:
-    return links.searches_all(job) and links.neighbors_by(job) != "products"
 
 
 def n_shards(job: Job) -> int:
@@ -74,7 +66,7 @@ def n_shards(job: Job) -> int:
 
 
 def _tasks_of_shard(job: Job) -> int:
-    """Each for one group of landmarks, or one for all of them."""
+    """Tasks that query the index of a shard: each for one group of landmarks, or one for all of them."""
     return landmarks.n_groups(job) if links.neighbors_by(job) == "tree" else 1
 
 
@@ -91,7 +83,7 @@ def _tasks(job: Job) -> int:
 
 
 def _query_cost(job: Job) -> dict[str, float]:
-    """Indexes of samples that are asked for the neighbours of every landmark."""
+    """Indexes of samples that are queried for the neighbours of every landmark."""
     k, m, shard = links.n_neighbors(job), landmarks.count(job), min(job.n, links.SHARD_ROWS)
     return {
         "selections": float(job.n + m) * k * links.INDEX_STEPS,
@@ -109,10 +101,7 @@ INDEX_QUERIES = Stage(
     constants=[landmarks.GROUP, indexes.TREE_ROWS],
     n_blocks=_tasks,
     arrays=lambda job: links.parts_of_neighbors(job, n_shards(job)),
-    is_needed=is_queried,
-    says=lambda job: (
-        f"{links.n_neighbors(job)} neighbours of {landmarks.count(job)} landmarks by {links.neighbors_by(job)}"
-    ),
+    is_needed=lambda job: links.searches_all(job) and links.neighbors_by(job) != "products",
     cost=_query_cost,
     before=lambda job, client: indexes.warm(client, links.neighbors_by(job)),
     afterwards=lambda job, client: indexes.forget(client),
@@ -140,7 +129,7 @@ def is_merged(job: Job) -> bool:
 def merge(job: Job, stage: Blocks, block: int) -> None:
     span, g = divmod(block, landmarks.n_groups(job))
     parts = range(span * SPAN, min(n_parts(job), (span + 1) * SPAN))
-    stage.write(block, links.part_of_neighbors(g, span, _together(_part(job, part, g) for part in parts)), {})
+    stage.write(block, links.part_of_neighbors(g, span, _together(_parts(job, g, parts))), {})
 
 
 def nearest(job: Job, g: int) -> Nearest:
@@ -148,9 +137,8 @@ def nearest(job: Job, g: int) -> Nearest:
     if links.subset_size(job):
         return _in_subset(job, landmarks.points(job, g), links.neighbors_by(job))
     if n_spans(job) == 1:
-        return _together(_part(job, part, g) for part in range(n_parts(job)))
-    blocks = (span * landmarks.n_groups(job) + g for span in range(n_spans(job)))
-    return _together(_read_part(MERGED.of(job), block, g) for block in blocks)
+        return _together(_parts(job, g, range(n_parts(job))))
+    return _together(_read(MERGED.of(job), g, (span * landmarks.n_groups(job) + g for span in range(n_spans(job)))))
 
 
 def _in_subset(job: Job, points: Sequence[NDArray], how: str) -> Nearest:
@@ -164,34 +152,28 @@ def _in_subset(job: Job, points: Sequence[NDArray], how: str) -> Nearest:
     return Nearest(found.distances, rows[found.rows])
 
 
-def _part(job: Job, part: int, g: int) -> Nearest:
-    if links.neighbors_by(job) == "products":
-        return _read_part(links.LINKS.of(job), part, g)
-    many = _tasks_of_shard(job)
-    return _read_part(INDEX_QUERIES.of(job), part * many + g % many, g)
+def _parts(job: Job, g: int, parts: Iterable[int]) -> Iterator[Nearest]:
+    """The neighbours of a group in some blocks or shards."""
+    stage, many = links.LINKS if links.neighbors_by(job) == "products" else INDEX_QUERIES, _tasks_of_shard(job)
+    return _read(stage.of(job), g, (part * many + g % many for part in parts))
 
 
-def _read_part(stage: Blocks, block: int, g: int) -> Nearest:
-    return Nearest(stage.read(f"distances_{g}", block), stage.read(f"rows_{g}", block))
+def _read(stage: Blocks, g: int, blocks: Iterable[int]) -> Iterator[Nearest]:
+    return (Nearest(stage.read(f"distances_{g}", block), stage.read(f"rows_{g}", block)) for block in blocks)
 
 
-def _together(parts: Iterable[Nearest]) -> Nearest:
-    rest = iter(parts)  # one in memory at a time
-    first = next(rest)
+def _together(parts: Iterator[Nearest]) -> Nearest:
+    """The nearest of all parts, of which one is in memory at a time."""
+    first = next(parts)
     found = Nearest(first.distances.copy(), first.rows.copy())  # parts in memory are read-only
-    for part in rest:
+    for part in parts:
         add(found, part)
     return found
 
 
-def _parts_counted(job: Job) -> int:
-    """Parts of each landmark's neighbours: of blocks, or of shards."""
-    return job.n_blocks if links.neighbors_by(job) == "products" else -(-job.n // links.SHARD_ROWS)
-
-
 def _merge_cost(job: Job) -> dict[str, float]:
     moved = float(landmarks.count(job)) * links.n_neighbors(job) * 16
-    return {"reads": _parts_counted(job) * moved, "writes": moved, "memory": 6 * moved / landmarks.n_groups(job)}
+    return {"reads": n_parts(job) * moved, "writes": moved, "memory": 6 * moved / landmarks.n_groups(job)}
 
 
 MERGED = Stage(
@@ -202,7 +184,6 @@ MERGED = Stage(
     n_blocks=lambda job: n_spans(job) * landmarks.n_groups(job),
     arrays=lambda job: links.parts_of_neighbors(job, n_spans(job)),
     is_needed=is_merged,
-    says=lambda job: f"{n_parts(job)} parts",
     cost=_merge_cost,
     reads="the parts of 32 blocks",
     leaves="their neighbours of a group of landmarks, merged, where there are many blocks",
@@ -221,12 +202,6 @@ def width(job: Job) -> int:
     return int(job.options["window"] if kind == "time" else job.options["n_neighbors"])
 
 
-def says(job: Job) -> str:
-    kind = job.options["neighborhoods"]
-    among = f" of {job.options['neighbor_rows']} rows" if links.subset_size(job) else ""
-    return f"{kind if isinstance(kind, str) else 'given'}, {width(job)} samples{among}, {job.options['neighbor_index']}"
-
-
 def settle(job: Job, stage: Blocks, g: int) -> None:
     (first, last), kind = landmarks.group(job, g), job.options["neighborhoods"]
     parts = {}
@@ -241,7 +216,7 @@ def settle(job: Job, stage: Blocks, g: int) -> None:
 
 
 def given_neighbors(kind: Any, m: int, n: int) -> NDArray[np.int64]:
-    """Neighborhoods that the user gave, if they are such."""
+    """Neighborhoods that the user gave, checked."""
     rows = np.asarray(kind)
     if rows.ndim != 2 or rows.dtype.kind not in "iu" or len(rows) != m or rows.shape[1] < 2:
         raise SettingsError(
@@ -270,7 +245,7 @@ def find_neighbors(
 
 
 def _measure(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
-    """Hold the neighbours of some landmarks against all samples, and keep the share that was found."""
+    """Compare the neighbours of some landmarks with an exact search, and keep the share that was found."""
     if not stage.missing():
         return
     some = checked_landmarks(landmarks.count(job))
@@ -283,7 +258,7 @@ def _measure(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | Non
 
 
 def exact_part(job: Job, block: int, some: NDArray[np.int64]) -> Nearest:
-    """A block's part in the neighbours of a few landmarks; in float64, so that it is the truth."""
+    """A block's part in the neighbours of a few landmarks, exact: in float64."""
     points, spreads = _some_points(job, some), scan.result(job).spreads
     nearest = Nearest.none(len(some), links.n_neighbors(job))
     views = [X.astype(np.float64) for X in job.block(block)]
@@ -310,7 +285,7 @@ def _arrays(job: Job) -> Arrays:
 
 def _cost(job: Job) -> dict[str, float]:
     m, subset = landmarks.count(job), links.subset_size(job)
-    parts, pairs = n_spans(job) if is_merged(job) else _parts_counted(job), float(subset) * m
+    parts, pairs = n_spans(job) if is_merged(job) else n_parts(job), float(subset) * m
     return {
         "products": 2 * pairs * job.width,
         "selections": pairs,
@@ -328,17 +303,14 @@ NEIGHBORHOODS = Stage(
     constants=[landmarks.GROUP],
     n_blocks=landmarks.n_groups,
     arrays=_arrays,
-    says=says,
     cost=_cost,
     reads="all parts of a group of landmarks",
     leaves="row numbers of its neighborhoods",
 )
-#: How much of the truth an approximate search found, at some landmarks.
 RECALL = Stage(
     "recall",
     after=[NEIGHBORHOODS],
     is_needed=is_approximate,
-    says=says,
     drive=_measure,
     reads="a block of samples",
     leaves="the share of true neighbours that an approximate search found",

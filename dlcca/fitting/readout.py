@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dlcca.engine.stage import Arrays, Blocks, Stage
+from dlcca.engine.stage import Blocks, Stage
 from dlcca.engine.work import OnProgress, do_missing
 from dlcca.fitting import bandwidth, distances, gram, lanczos, landmarks, spectrum
 from dlcca.fitting.job import Job
@@ -122,17 +122,13 @@ def with_chosen(job: Job, choices: Choices) -> Choices:
 
 
 def shapes(job: Job, kind: Diffusion | None = None) -> dict[str, tuple[int, ...]]:
-    """The arrays that the stage leaves, or those that one kind of coordinates needs."""
+    """Shapes of the arrays that the stage leaves, or of those that one kind of coordinates needs."""
     return (kind or job.coordinates).shapes(landmarks.count(job), len(job.kernels), job.q)
 
 
 def facts(job: Job) -> dict[str, Any]:
     """What was found in the fit; under "chosen" the values of options that were "auto"."""
     return READOUT.of(job).facts(0) if shapes(job) else {}
-
-
-def _arrays(job: Job) -> Arrays:
-    return {name: (shape, "float64", shape[0]) for name, shape in shapes(job).items()}
 
 
 def _cost(job: Job) -> dict[str, float]:
@@ -151,9 +147,8 @@ READOUT = Stage(
     after=[spectrum.SPECTRUM, gram.GRAM],
     options=["coordinates", "diffusion_time", "n_components"],
     constants=[kind.constants for kind in COORDINATES.values()],
-    arrays=_arrays,
+    arrays=lambda job: {name: (shape, "float64", shape[0]) for name, shape in shapes(job).items()},
     is_needed=lambda job: bool(shapes(job)),
-    says=lambda job: f"{job.options['coordinates']} coordinates, diffusion time {job.options['diffusion_time']}",
     cost=_cost,
     drive=_find,
     scratch=[NAME],

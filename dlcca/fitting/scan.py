@@ -13,7 +13,7 @@ from dlcca.errors import DataError
 from dlcca.fitting.job import Job
 from dlcca.numerics.streaming import Moments, combined
 from dlcca.recordings import input_integrity
-from dlcca.views import LEAST_CHANGE, check_change, check_largest, in_range
+from dlcca.views import LEAST_CHANGE, check_change, check_largest
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,10 @@ def result(job: Job) -> Scan:
 def compute(job: Job, stage: Blocks, block: int) -> None:
     views = job.block(block)
     for source, X in zip(job.sources, views, strict=True):
-        _refuse_gaps(X, source.name, job.bounds(block)[0], block)
+        try:
+            check_largest(X, source.name, X.dtype, first=job.bounds(block)[0])
+        except DataError as error:
+            raise DataError(f"{error} (block {block})") from None
     moments = [Moments.of(X) for X in views]
     known = {} if job.in_memory else input_integrity.checksums(views)  # by which a later change of them is found
     means, squares = [m.mean.tolist() for m in moments], [m.squares.tolist() for m in moments]
@@ -58,24 +61,10 @@ def combine(job: Job, stage: Blocks, block: int) -> None:
     stage.write(block, {}, {"means": means, "spreads": spreads, input_integrity.CHECKSUMS: checksums})
 
 
-def _refuse_gaps(X: NDArray, name: str, first: int, block: int) -> None:
-    if in_range(X):
-        return
-    bad = ~np.isfinite(X)
-    if bad.any():
-        row, channel = (int(i) for i in np.argwhere(bad)[0])
-        raise DataError(
-            f"view {name!r} holds {X[row, channel]} in row {first + row}, channel {channel} (block {block}; "
-            f"{int(bad.any(axis=1).sum())} rows of the block are touched); all must be finite."
-        )
-    check_largest(X, name, X.dtype, first=first)
-
-
 SCAN = Stage(
     "scan",
     compute,
     n_blocks=lambda job: job.n_blocks,
-    says=lambda job: f"{job.n} samples of {job.K} views",
     cost=lambda job: {"reads": job.pass_bytes, "memory": job.reading_bytes + 1.5 * job.block_bytes},
     on_start=lambda job, *watching: None if job.in_memory else input_integrity.confirm(job, *watching),
     reads="a block of samples",
@@ -86,7 +75,6 @@ MOMENTS = Stage(
     "moments",
     combine,
     after=[SCAN],
-    says=lambda job: f"{job.n} samples of {job.K} views",
     cost=lambda job: {"selections": FILE_SELECTIONS * job.n_blocks, "memory": job.n_blocks * job.width * 64.0},
     reads="all records of `scan`",
     leaves="means and spreads of the views",

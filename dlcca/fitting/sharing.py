@@ -31,7 +31,7 @@ TESTS, RADIUS, CONDITION = "tests", "radius", "condition"
 
 
 class _View:
-    """Rows of a view that are read when they are asked for."""
+    """Rows of a view that are read when they are indexed."""
 
     def __init__(self, job: Job, v: int) -> None:
         self.job, self.v, self.shape = job, v, (job.n, job.dims[v])
@@ -52,7 +52,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
 
 
 def _given(job: Job) -> NDArray[np.int64] | None:
-    """Of neighborhoods that the user gave as many as are looked at; None for others."""
+    """Of neighborhoods that the user gave, as many as are tested; None for others."""
     if isinstance(job.options["neighborhoods"], str):
         return None
     m = landmarks.count(job)
@@ -111,15 +111,15 @@ def strength(job: Job, known: NDArray) -> NDArray[np.float64]:
 
 def _cost(job: Job) -> dict[str, float]:
     """Shifted views: nearest neighbours of a few samples among some stretches, anew for each shift; or windows."""
-    sought, k = links.n_neighbors(job) > 0, neighborhood_rows.width(job)
-    shifts, looked_at, stretches = 39.0 if sought else 1.0, 64, min(job.n, 20_000)
-    rows, pairs = stretches if sought else 512 * k, shifts * looked_at * stretches if sought else 0.0
+    searched, k = links.n_neighbors(job) > 0, neighborhood_rows.width(job)
+    shifts, samples, stretches = 39.0 if searched else 1.0, 64, min(job.n, 20_000)
+    rows, pairs = stretches if searched else 512 * k, shifts * samples * stretches if searched else 0.0
     return {
         "products": 2.0 * pairs * sum(min(d, 24) for d in job.dims),
         "selections": 4.0 * pairs,
         "decompositions": shifts * 64 * sum(20.0 * min(k, d) ** 3 for d in job.dims),
         "reads": min(float(rows), float(job.n)) * job.width * job.itemsize,
-        "memory": rows * job.width * 3.0 * 8 + looked_at * stretches * 4.0 * (job.K + 1),
+        "memory": rows * job.width * 3.0 * 8 + samples * stretches * 4.0 * (job.K + 1),
     }
 
 
@@ -128,7 +128,6 @@ CHANCE = Stage(
     compute,
     after=[neighbors.NEIGHBORHOODS],
     is_needed=lambda job: job.K > 1,
-    says=neighbors.says,
     cost=_cost,
     reads="samples here and there",
     leaves="what the views would share by chance",

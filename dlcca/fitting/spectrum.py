@@ -53,7 +53,7 @@ def n_solved(job: Job) -> int:
 
 
 def is_selected(job: Job) -> bool:
-    """Whether eigenfunctions are the coordinates, and harmonics and outliers among them are replaced."""
+    """Whether the coordinates are eigenfunctions, and harmonics and outliers among them are replaced."""
     return job.fusion.has_spare and job.coordinates.are_eigenfunctions
 
 
@@ -63,7 +63,11 @@ def write(job: Job, stage: Blocks, S: NDArray, values: list[NDArray], pieces: in
     ``stray`` is the share of the landmarks outside the largest connected component; None if it is not known.
     """
     q = job.q
-    refuse_rounding(S[: q + 1])
+    found = int((S[: q + 1] > LEAST_EIGENVALUE).sum()) - 1
+    if found < q:  # what is beyond is rounding
+        raise SettingsError(
+            f"n_components={q}, but the kernel has rank {found + 1}: ask for at most {found}, or widen the bandwidth."
+        )
     chosen = Chosen(list(range(q)), 0)
     if is_selected(job):
         known = int((S > LEAST_EIGENVALUE).sum()) - 1
@@ -73,15 +77,6 @@ def write(job: Job, stage: Blocks, S: NDArray, values: list[NDArray], pieces: in
     given = S[[0, *(c + 1 for c in chosen.columns)]]
     facts = {"outliers": chosen.outliers, "pieces": pieces, "stray": stray}
     stage.write(0, {"eigenvalues": (0, given), **kept}, facts)
-
-
-def refuse_rounding(eigenvalues: NDArray) -> None:
-    """An error if more coordinates were requested than the kernel has."""
-    found, q = int((eigenvalues > LEAST_EIGENVALUE).sum()) - 1, len(eigenvalues) - 1
-    if found < q:
-        raise SettingsError(
-            f"n_components={q}, but the kernel has rank {found + 1}: ask for at most {found}, or widen the bandwidth."
-        )
 
 
 def eigenvalues(job: Job) -> NDArray[np.float64]:
@@ -103,7 +98,7 @@ def _arrays(job: Job) -> Arrays:
 
 def _cost(job: Job) -> dict[str, float]:
     if job.options["solver"] == "lanczos":
-        # As many vectors as coordinates are wanted; how many passes, the data decides.
+        # As many vectors as requested coordinates; how many passes depends on the data.
         return lanczos.passes_cost(job, LANCZOS_STEPS * 2 * len(job.kernels), job.q + 1)
     return {"decompositions": (13 + 2 * len(job.kernels)) * float(landmarks.count(job)) ** 3, **gram.read_cost(job)}
 
@@ -114,7 +109,6 @@ SPECTRUM = Stage(
     options=["n_components", "normalization", "coordinates"],
     constants=[SPARE],
     arrays=_arrays,
-    says=lambda job: f"{job.q} coordinates",
     cost=_cost,
     drive=_find,
     scratch=[lanczos.NAME],

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.stage import Blocks, Stage
-from dlcca.fitting import bandwidth, distances, embed, kernel, landmarks, links, metric, neighbors, sharing
+from dlcca.fitting import bandwidth, embed, kernel, landmarks, links, metric, sharing
 from dlcca.fitting.job import Job
 from dlcca.numerics.kernels import extend
 
@@ -51,14 +51,9 @@ def of_rows(job: Job) -> NDArray[np.float64] | None:
 
 
 def _cost(job: Job) -> dict[str, float]:
-    kept = kernel.n_kept(job)
-    entries = float(job.n) * len(job.kernels) * (kept or landmarks.count(job))
-    return {
-        "selections": 2 * entries,
-        "reads": entries * (4 + job.itemsize) if kept else job.pass_bytes,
-        "writes": job.n * 8.0,
-        "memory": entries / job.n_blocks * 25.0 if kept else job.reading_bytes + 2 * distances.dense_tile(job),
-    }
+    entries = float(job.n) * len(job.kernels) * (kernel.n_kept(job) or landmarks.count(job))
+    read = kernel.reading_cost(job, 25.0 * len(job.kernels), tiles=2)
+    return {**read, "selections": 2 * entries, "writes": job.n * 8.0}
 
 
 STRENGTH = Stage(
@@ -68,7 +63,6 @@ STRENGTH = Stage(
     n_blocks=lambda job: job.n_blocks,
     arrays=lambda job: {"rows": ((job.n,), "float64", job.rows)},
     is_needed=is_needed,
-    says=neighbors.says,
     cost=_cost,
     reads="a block of the kernel",
     leaves="how much the views share in each row, where neighbours were searched in a subset",
