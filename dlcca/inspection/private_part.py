@@ -13,9 +13,8 @@ from dlcca.estimator import LocalCCA, in_step
 from dlcca.model import Model
 from dlcca.numerics.coordinates import signs
 from dlcca.numerics.distances import linked_distances
-from dlcca.numerics.eigensolvers import gram
 from dlcca.numerics.fusion import Degrees, Fusion
-from dlcca.numerics.kernels import balanced, choose_bandwidth, extend, relative_rows, sparse_rows
+from dlcca.numerics.kernels import balanced, choose_bandwidth, extend, gram, relative_rows, sparse_rows
 from dlcca.numerics.neighbors import joint_neighbors
 from dlcca.numerics.topk import nearest_links
 from dlcca.trust.lags import spread

@@ -34,9 +34,8 @@ Solved = tuple[NDArray, list[NDArray], list[NDArray]]
 
 
 def gram_pairs(K: int) -> list[tuple[int, int]]:
-    """The pairs (u, v), u <= v, of views whose :math:`A_u^T A_v` the solution takes."""
-    own_and_next = [*((v, v) for v in range(K)), *pairwise(range(K))]
-    return own_and_next + [(0, v) for v in range(2, K)]
+    """The pairs (u, v), u <= v, of K kernels whose :math:`A_u^T A_v` the solution takes."""
+    return [*((v, v) for v in range(K)), *pairwise(range(K)), *((0, v) for v in range(2, K))]
 
 
 def solve_grams(grams: Grams, q: int, n: int) -> Solved:
@@ -81,14 +80,7 @@ def solve_walks(walk: Walk, K: int, m: int, q: int, n: int, most_steps: int = MO
 
     It is self-adjoint in the inner product of G, in which :math:`c^T G c = 1` says that Ψ has length one. A step of
     Lanczos takes 2K products :math:`A_v^T A_u`: one with G, K - 1 to the last view, one there, and K - 1 back. The
-    readings at the end take 2K more.
-
-    Parameters
-    ----------
-    walk : multiplies a block of vectors along a path of views
-    K, m : views, and landmarks of the first
-    q, n : coordinates wanted, samples
-    most_steps : blocks after which Lanczos gives up
+    readings at the end take 2K more. There are K views, m landmarks of the first, q coordinates and n samples.
     """
     way = list(range(K))
     squares, c = largest_eigenpairs(
@@ -152,7 +144,7 @@ class Fusion:
 
     def gram_pairs(self, K: int) -> list[tuple[int, int]]:
         """The kernels whose products (m, m) `from_grams` takes, two by two."""
-        return [(0, 0)]
+        return gram_pairs(len(self.kernels(K)))
 
     def from_grams(self, grams: Grams, q: int, degrees: Degrees) -> Solution:
         r"""Solve for q coordinates from the products of the kernels, whose columns have been scaled by the roots.
@@ -220,21 +212,17 @@ class Alternating(Fusion):
     def kernel_units(self, units: NDArray, sigmas: Sequence[float]) -> NDArray[np.float64]:
         return np.array(sigmas)
 
-    def gram_pairs(self, K: int) -> list[tuple[int, int]]:
-        return gram_pairs(K)
-
     def from_grams(self, grams: Grams, q: int, degrees: Degrees) -> Solution:
-        return self._values(solve_grams(grams, q, degrees.n), degrees)
+        return _view_values(*solve_grams(grams, q, degrees.n), degrees)
 
     def from_walk(self, walk: Walk, q: int, degrees: Degrees) -> Solution:
         K, m = len(degrees.columns), len(degrees.columns[0])
-        return self._values(solve_walks(walk, K, m, q, degrees.n), degrees)
+        return _view_values(*solve_walks(walk, K, m, q, degrees.n), degrees)
 
-    @staticmethod
-    def _values(solved: Solved, degrees: Degrees) -> Solution:
-        S, *views = solved
-        known = zip(*views, degrees.columns, strict=True)
-        return S, [t * inverse_root(C)[:, None] / np.where(size > 0, size, 1) for t, size, C in known]
+
+def _view_values(S: NDArray, onto: list[NDArray], sizes: list[NDArray], degrees: Degrees) -> Solution:
+    known = zip(onto, sizes, degrees.columns, strict=True)
+    return S, [t * inverse_root(C)[:, None] / np.where(size > 0, size, 1) for t, size, C in known]
 
 
 #: By the name in settings.

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.numerics.distances import squared_distances
-from dlcca.numerics.topk import Nearest, Rows, edges_of, rank, scales, smallest, stacked
+from dlcca.numerics.topk import Nearest, Rows, edges_of, jointly_nearest, rank, scales, stacked
 
 #: Samples of a box that is not divided any more: fewer make more boxes, more make more distances.
 LEAF = 16
@@ -49,26 +48,13 @@ def joint_space(views: Sequence[NDArray]) -> list[NDArray]:
 
 
 def joint_neighbors(views: Sequence[NDArray], landmarks: Rows, k: int, *, block: int = 256) -> Rows:
-    """The k samples nearest to each landmark in the joint space, itself included.
+    """The k rows (m, k) nearest to each landmark in the joint space, nearest first, itself included.
 
-    Each view is divided by its spread; the distance of two samples is the largest of their distances in the views.
-
-    Parameters
-    ----------
-    views : K arrays (n, d_v)
-    landmarks : (m,) row numbers
-    k : neighbours, at most n
-    block : landmarks handled at a time; bounds the memory, never changes the result
-
-    Returns
-    -------
-    rows : (m, k), nearest first
+    Each of the K views (n, d_v) is divided by its spread; the distance of two samples is the largest of their distances
+    in the views. ``landmarks`` (m,) are rows; ``block`` of them are handled at a time, which bounds the memory.
     """
     scaled = joint_space(views)
-    batches = (landmarks[first : first + block] for first in range(0, len(landmarks), block))
-    return np.concatenate(
-        [smallest(np.maximum.reduce([squared_distances(X[some], X) for X in scaled]), k) for some in batches]
-    )
+    return jointly_nearest([X[landmarks] for X in scaled], scaled, k, block=block)[0]
 
 
 @dataclass(frozen=True)

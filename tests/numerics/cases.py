@@ -7,9 +7,8 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from dlcca.numerics.eigensolvers import gram
 from dlcca.numerics.fusion import FUSIONS, Degrees
-from dlcca.numerics.kernels import balanced, inverse_root, row_scaled
+from dlcca.numerics.kernels import balanced, gram, inverse_root, row_scaled
 from dlcca.numerics.neighbors import Index, Tree, checked_landmarks, joint_neighbors, recall, shards, spread
 from dlcca.numerics.topk import Nearest, add, rank, stacked
 
