@@ -14,7 +14,7 @@ import numpy as np
 HALVINGS = 10
 #: Entries of a stack, among which one is the least.
 HEIGHT = 8
-#: Landmarks that are compared at a time before any of them is looked at alone.
+#: Landmarks that are compared at a time before any of them is examined alone.
 STRETCH = 64
 #: Samples of a landmark that are put side by side at a time; they stay in the cache.
 SIDE_BY_SIDE = 512
@@ -251,7 +251,7 @@ def search_boxes(P, X, rows, edges, scale, stretches, low, high, first, distance
             if far_bound < near_bound:
                 near, far, near_bound, far_bound = far, near, far_bound, near_bound
             waiting[count], bounds[count] = far, far_bound
-            waiting[count + 1], bounds[count + 1] = near, near_bound  # looked at first
+            waiting[count + 1], bounds[count + 1] = near, near_bound  # the next one
             count += 2
 
 

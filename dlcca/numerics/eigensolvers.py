@@ -31,7 +31,7 @@ TOLERANCE = 1e-13
 NOISE = 1e-14
 #: Blocks are at least so wide: a pass over the data costs nearly the same for few vectors, and wide blocks take fewer.
 LEAST_WIDTH, MOST_WIDTH = 8, 64
-#: Memory of the basis, V and G V together; and the blocks that it holds besides the pairs wanted, whatever they take:
+#: Memory of the basis, V and G V together; and the blocks that it holds besides the pairs, whatever they take:
 #: with 5 of them restarts took five times the steps, with 10 twice, with 20 hardly more than without.
 BASIS_BYTES, LEAST_BLOCKS = 1 << 30, 8
 MOST_STEPS = 500

@@ -15,15 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import SettingsError
-from dlcca.numerics.eigensolvers import (
-    GRAM_STEPS,
-    MOST_STEPS,
-    SMALL,
-    largest_eigenpairs,
-    largest_of_all,
-    largest_pairs,
-    square_root,
-)
+from dlcca.numerics import eigensolvers
 from dlcca.numerics.kernels import Grams, inverse_root
 
 #: A product along a path of views: ((u, v, w), V) -> :math:`A_w^T A_v\, A_v^T A_u\, V`, from (m_u, b) to (m_w, b).
@@ -47,9 +39,9 @@ def solve_grams(grams: Grams, q: int, n: int) -> Solved:
             V = grams[u, v].T @ V if (u, v) in grams else grams[v, u] @ V
         return V
 
-    if m > SMALL:
+    if m > eigensolvers.SMALL:
         with suppress(SettingsError):  # it did not converge: eigenvalues too close to each other
-            return solve_walks(walk, K, m, q, n, most_steps=GRAM_STEPS)
+            return solve_walks(walk, K, m, q, n, most_steps=eigensolvers.GRAM_STEPS)
     return _solve_whole(grams, K, q, n)
 
 
@@ -59,9 +51,9 @@ def _solve_whole(grams: Grams, K: int, q: int, n: int) -> Solved:
     for v in range(1, K - 1):
         chain = chain @ grams[v, v + 1]
     # With A_1ᵀA_1 = B Bᵀ the squares of the singular values are the eigenvalues of Bᵀ T (A_KᵀA_K) Tᵀ B, T the chain.
-    B, B_inverse = square_root(grams[0, 0])
+    B, B_inverse = eigensolvers.square_root(grams[0, 0])
     T = B.T @ chain
-    squares, U = largest_of_all(T @ grams[K - 1, K - 1] @ T.T, q + 1)
+    squares, U = eigensolvers.largest_of_all(T @ grams[K - 1, K - 1] @ T.T, q + 1)
     S = np.sqrt(np.maximum(squares, 0))
     # Ψ = A_1 c has orthonormal columns, because cᵀ(A_1ᵀA_1)c = UᵀU.
     c = B_inverse @ U[:, 1:]
@@ -70,7 +62,7 @@ def _solve_whole(grams: Grams, K: int, q: int, n: int) -> Solved:
     return S, onto, sizes
 
 
-def solve_walks(walk: Walk, K: int, m: int, q: int, n: int, most_steps: int = MOST_STEPS) -> Solved:
+def solve_walks(walk: Walk, K: int, m: int, q: int, n: int, most_steps: int = eigensolvers.MOST_STEPS) -> Solved:
     r"""What `solve_grams` returns, from products of the same matrices with blocks of vectors.
 
     With :math:`\Psi = A_1 c`, the eigenproblem :math:`K_1 \cdots K_K K_K \cdots K_1 \Psi = S^2 \Psi` of n-vectors is
@@ -83,7 +75,7 @@ def solve_walks(walk: Walk, K: int, m: int, q: int, n: int, most_steps: int = MO
     readings at the end take 2K more. There are K views, m landmarks of the first, q coordinates and n samples.
     """
     way = list(range(K))
-    squares, c = largest_eigenpairs(
+    squares, c = eigensolvers.largest_eigenpairs(
         lambda V: walk([*way, *way[::-1]], V), m, q + 1, weigh=lambda V: walk([0, 0], V), most_steps=most_steps
     )
     onto = [walk([0, v], c[:, 1:]) for v in way]
@@ -154,12 +146,12 @@ class Fusion:
         :math:`\psi = A u / \sqrt\lambda`. The coordinates are :math:`\psi_l / \psi_0`. The leading eigenvalue is 1 to
         rounding, which is a check of all that came before.
         """
-        S, vectors = largest_pairs(grams[0, 0], q + 1)
+        S, vectors = eigensolvers.largest_pairs(grams[0, 0], q + 1)
         return S, [_single_values(S, vectors, degrees)]
 
     def from_walk(self, walk: Walk, q: int, degrees: Degrees) -> Solution:
         """The same from products with blocks of vectors only, by Lanczos."""
-        S, vectors = largest_eigenpairs(lambda V: walk([0, 0], V), len(degrees.columns[0]), q + 1)
+        S, vectors = eigensolvers.largest_eigenpairs(lambda V: walk([0, 0], V), len(degrees.columns[0]), q + 1)
         return S, [_single_values(S, vectors, degrees)]
 
 

@@ -42,25 +42,15 @@ def balanced(W: Kernel) -> tuple[Kernel, NDArray]:
     From W (n, m), dense or sparse, of which a factor of a row drops out: A (n, m) in float64, and the diagonal C (m,),
     which is zero for a landmark that no sample is linked to.
     """
-    W = W.astype(np.float64)
-    R = row_scaled(W, 1 / np.asarray(W.sum(axis=1)).ravel())
+    R = row_shares(W.astype(np.float64))
     C = np.asarray(R.sum(axis=0)).ravel()
-    return column_scaled(R, inverse_root(C)), C
+    scale = inverse_root(C)
+    return R @ sp.diags_array(scale).tocsr() if sp.issparse(R) else R * scale, C
 
 
 def inverse_root(x: NDArray) -> NDArray[np.float64]:
     """1/√x, and 0 where x is 0."""
     return np.divide(1.0, np.sqrt(x), out=np.zeros(x.shape), where=x > 0)
-
-
-def row_scaled(W: Kernel, scale: NDArray) -> Kernel:
-    """Each row of W times a number of its own."""
-    return sp.diags_array(scale).tocsr() @ W if sp.issparse(W) else W * scale[:, None]
-
-
-def column_scaled(W: Kernel, scale: NDArray) -> Kernel:
-    """Each column of W times a number of its own."""
-    return W @ sp.diags_array(scale).tocsr() if sp.issparse(W) else W * scale
 
 
 def sparse_rows(W: NDArray, links: NDArray, m: int) -> sp.csr_array:

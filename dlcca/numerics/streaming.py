@@ -114,7 +114,7 @@ def _occurring(counts: NDArray[np.int64]) -> Digits:
 
 
 def added(parts: Iterable[Mapping[Key, Digits]]) -> dict[Key, Digits]:
-    """Counts of several blocks together, under whatever keys; one block is in memory at a time."""
+    """Counts of several blocks together, under any keys; one block is in memory at a time."""
     totals: dict[Key, NDArray[np.int64]] = {}
     for part in parts:
         for key, found in part.items():
@@ -125,13 +125,10 @@ def added(parts: Iterable[Mapping[Key, Digits]]) -> dict[Key, Digits]:
 
 
 class Search:
-    """A quantile of all positive numbers, narrowed pass by pass; several may share their passes.
+    """The quantile of a ``share`` of all positive numbers, narrowed pass by pass; several may share their passes.
 
-    Parameters
-    ----------
-    share : 0 to 1
-    passes : `levels` of the dtype for an exact result; one fewer leaves a relative error of 2^-8 (float32) or 2^-37
-        (float64), two fewer 2^-21 (float64)
+    There are `levels` passes for an exact result; one fewer leaves a relative error of 2^-8 (float32) or 2^-37
+    (float64), two fewer 2^-21 (float64).
     """
 
     def __init__(self, share: float, dtype: np.dtype, passes: int) -> None:
@@ -146,7 +143,7 @@ class Search:
         return sorted({prefix for prefix, _ in self._found.values()}) or [0]
 
     def narrow(self, counts: Mapping[Prefix, Digits]) -> None:
-        """Take in what a pass over all numbers has counted (see `count_digits`)."""
+        """Use the counts of a pass over all numbers (see `count_digits`)."""
         if self.level == 0:
             total = int(counts[0].counts.sum())
             self._at = (total - 1) * self.share
@@ -185,20 +182,15 @@ SORTED, SORTED_LEAST = 16_384, 1024
 FOLDED, FOLDED_RANKS = 256, 4096
 #: Quartiles of a normal distribution lie this many standard deviations apart.
 QUARTILES_APART = 1.3489795003921634
-#: Values of each channel at evenly spaced ranks (ranks, c), and how many numbers they stand for (c,).
+#: Values of each channel at evenly spaced ranks (ranks, c), and of how many numbers they are (c,).
 Summary = tuple[NDArray, NDArray[np.int64]]
 
 
 def summary(X: NDArray, blocks: int = 1, values_of: Callable[[NDArray], NDArray] = np.asarray) -> Summary:
-    """Values (RANKS, c) of each channel at evenly spaced ranks, and how many finite numbers (c,) they stand for.
+    """Values (RANKS, c) of each channel at evenly spaced ranks, and of how many finite numbers (c,) they are.
 
-    Values rise; they are NaN for a channel without any number.
-
-    Parameters
-    ----------
-    X : (n, c); what is not finite is left out
-    blocks : how many there are of this size: the fewer, the more of its numbers are used
-    values_of : turns the rows of X that are used into their numbers
+    Values rise; they are NaN for a channel without any number. What is not finite of X (n, c) is left out. The fewer
+    ``blocks`` of this size there are, the more of its rows are used; ``values_of`` turns these into their numbers.
     """
     n = len(X)
     every = max(1, n // max(SORTED_LEAST, SORTED // max(blocks, 1)))
