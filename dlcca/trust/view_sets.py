@@ -27,7 +27,6 @@ class Together:
     """Common components of a set of views at m landmarks."""
 
     count: NDArray[np.int64]  # (m,) components
-    p: Floats  # (m, s) p-value of each step
     variates: Floats  # (m, k, s) of length one for significant components, else zero
 
 
@@ -55,7 +54,7 @@ def _counted(tried: Sequence[tuple[Floats, Floats]], samples: float, level: floa
     count, variates = n_significant(p, level), tried[-1][1][:, :, :s]
     size = np.linalg.norm(variates, axis=1, keepdims=True)
     kept = (np.arange(s) < count[:, None])[:, None, :] & (size > 0)
-    return Together(count, p, np.where(kept, variates / np.where(size > 0, size, 1), 0))
+    return Together(count, np.where(kept, variates / np.where(size > 0, size, 1), 0))
 
 
 def agreed(views: Sequence[Basis]) -> tuple[Floats, Floats]:
@@ -111,8 +110,8 @@ def rest_test(bases: Bases, n: int, K: int, v: int, *, count: int = SURROGATES, 
         variates, least = agreed([made[u] for u in others])
         return float((np.maximum(least**2 - edge, 0) * carried(variates, made[v])).sum(axis=1).mean())
 
-    shifts = random_shifts(n, 2, count, np.random.default_rng(0))[:, 1]
-    return Compared(statistic(0), np.array([statistic(int(shift)) for shift in shifts]))
+    shifts = random_shifts(n, 2, count, np.random.default_rng(0))[:, 1].tolist()
+    return Compared(statistic(0), np.array([*map(statistic, shifts)]))
 
 
 def _edge(bases: Bases, n: int, K: int, others: Sequence[int]) -> float:
@@ -142,9 +141,8 @@ def adjusted(tests: Sequence[Compared]) -> list[float]:
 
 def _among_others(x: Floats) -> Floats:
     """Each value standardised by the mean and the standard deviation of the others."""
-    n = len(x)
-    mean = (x.sum() - x) / (n - 1)
-    spread = [np.delete(x, i).std(ddof=1) for i in range(n)]
+    mean = (x.sum() - x) / (len(x) - 1)
+    spread = [np.delete(x, i).std(ddof=1) for i in range(len(x))]
     return (x - mean) / np.maximum(spread, 1e-300)
 
 
