@@ -72,10 +72,7 @@ class Tree:
     rows: NDArray[np.int64]  # (b,) the number of each
     edges: NDArray[np.int64]  # (K + 1,) channels of the views
     scale: NDArray[np.float64]  # (K,)
-    stretches: NDArray[np.int64]  # (boxes, 2) first sample of a box, and the one after its last
-    low: NDArray[np.float64]  # (boxes, d)
-    high: NDArray[np.float64]  # (boxes, d)
-    first: NDArray[np.int64]  # (boxes,) lowest number of a box
+    boxes: tuple[NDArray, ...]  # of each its first sample and the one after its last, bounds (d,), and lowest number
 
     @classmethod
     def of(cls, views: Sequence[NDArray], spreads: Sequence[float], first_row: int = 0) -> Tree:
@@ -85,8 +82,8 @@ class Tree:
         X, edges, scale = stacked(views).astype(np.float64), edges_of(views), scales(spreads)
         levels = max(0, int(np.ceil(np.log2(max(1, len(X)) / LEAF))))
         width = np.sqrt(np.repeat(scale, np.diff(edges)))  # of a channel, in units of the joint distance
-        order, stretches, low, high, first = compiled.divide_boxes(X, width, levels)
-        return cls(X[order], first_row + order, edges, scale, stretches, low, high, first_row + first)
+        order, *boxes, first = compiled.divide_boxes(X, width, levels)
+        return cls(X[order], first_row + order, edges, scale, (*boxes, first_row + first))
 
     def nearest(self, points: Sequence[NDArray], k: int) -> Nearest:
         """The k samples nearest to each of m points, K arrays (m, d_v); ties go to the lower number."""
@@ -94,10 +91,8 @@ class Tree:
 
         P = stacked(points).astype(np.float64)
         found = Nearest.none(len(P), k)
-        compiled.search_boxes(
-            P, self.X, self.rows, self.edges, self.scale, self.stretches, self.low, self.high, self.first,
-            found.distances, found.rows,
-        )  # fmt: skip
+        tree = self.X, self.rows, self.edges, self.scale, *self.boxes
+        compiled.search_boxes(P, *tree, found.distances, found.rows)
         return found
 
 

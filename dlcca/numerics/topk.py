@@ -98,14 +98,10 @@ def links_and_neighbors(
 ) -> list[NDArray[np.int32]]:
     """Links of a block of samples in every view, K arrays (b, n_links), and its part in the landmarks' neighborhoods.
 
-    Parameters
-    ----------
-    views, points : K arrays (b, d_v), a block of samples, and (m, d_v), the landmarks
-    spreads : K, unit of the views' distances in the joint space
-    n_links : nearest landmarks of a sample in each view, nearest first; 0 for none
-    first_row : row number of the block's first sample
-    nearest : updated in place with the block's samples, by the largest of the views' distances; None for no search
-    few_pairs : up to so many pairs of a sample and a landmark NumPy sorts distances, without importing numba
+    Of K ``views`` (b, d_v), the block, and ``points`` (m, d_v), the landmarks. The links are the nearest landmarks of a
+    sample, nearest first. ``nearest``, if given, is updated in place with the samples, numbered from ``first_row``, by
+    the largest of the views' distances in units of their ``spreads``. Up to ``few_pairs`` pairs of a sample and a
+    landmark NumPy sorts distances, without importing numba.
     """
     k = nearest.rows.shape[1] if nearest is not None else 0
     few = len(views[0]) * len(points[0]) <= few_pairs
