@@ -19,7 +19,7 @@ from dlcca.trust.components import Basis, basis, leading, n_directions
 from dlcca.trust.quality import LEVEL, Common
 from dlcca.trust.sharing import FEWEST_SURROGATES, at_landmarks, bases_of, chance_from, common_of
 from dlcca.trust.surrogates import Bases, Compared, compared_of
-from dlcca.trust.view_sets import adjusted, beyond_chance, exactly, in_common, rest_test
+from dlcca.trust.view_sets import adjusted, beyond_chance, exactly, in_common, rest_test, unit
 from dlcca.views import checked
 
 #: Landmarks that are examined, spread over all.
@@ -267,9 +267,7 @@ def _carried(examined: _Examined, model: LocalCCA, bases: list[Basis]) -> NDArra
     """How much of each coordinate's change within the neighborhoods goes with each view: (q, K)."""
     near = examined.neighbors(tuple(range(len(examined.arrays))))
     E = model.model_.coordinates([X[near.ravel()] for X in examined.arrays]).reshape(*near.shape, -1)
-    E = E - E.mean(axis=1, keepdims=True)
-    size = np.linalg.norm(E, axis=1, keepdims=True)
-    E = np.divide(E, size, out=np.zeros_like(E), where=size > 0)
+    E = unit(E - E.mean(axis=1, keepdims=True))
     return np.column_stack([np.clip(np.median(beyond_chance(E, view), axis=0), 0, 1) for view in bases])
 
 

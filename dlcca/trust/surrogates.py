@@ -107,12 +107,10 @@ def random_shifts(n: int, K: int, count: int, rng: np.random.Generator) -> NDArr
         edges = np.linspace(least, n - least + 1, min(count, n - 2 * least + 1) + 1).astype(np.int64)
         drawn = rng.integers(edges[:-1], edges[1:])
         return np.column_stack([np.zeros_like(drawn), drawn])
-    made = np.empty((count, K), np.int64)
-    for b in range(count):
-        spare = n - K * least
-        ends = np.sort(rng.integers(0, spare + 1, K - 1))
-        places = np.concatenate([[0], ends]) + least * np.arange(K)
-        made[b, 0], made[b, 1:] = 0, rng.permutation(places[1:])
+    made = np.zeros((count, K), np.int64)
+    for row in made:
+        ends = np.sort(rng.integers(0, n - K * least + 1, K - 1))
+        row[1:] = rng.permutation(ends + least * np.arange(1, K))
     return made
 
 
@@ -242,11 +240,8 @@ def random_speeds(K: int, count: int, rng: np.random.Generator) -> Floats:
         up, down = (rng.uniform(edges[:-1], edges[1:]) for edges in sides)
         return np.exp(np.column_stack([np.zeros(count), np.concatenate([up, -down])]))
     least = min(least, most / (2 * K))
-    made = np.empty((count, K))
-    for b in range(count):
-        spare = np.sort(rng.uniform(0, most - (K - 1) * least, K))
-        made[b] = rng.permutation(spare + least * np.arange(K))
-    return np.exp(made)
+    ends = (np.sort(rng.uniform(0, most - (K - 1) * least, K)) for _ in range(count))
+    return np.exp([rng.permutation(some + least * np.arange(K)) for some in ends])
 
 
 def _white_with_past(Z: Floats) -> Floats:

@@ -51,10 +51,9 @@ def _counted(tried: Sequence[tuple[Floats, Floats]], samples: float, level: floa
     """The largest p-value of several sequences, and the variates of the last."""
     s = min(made.shape[2] for made, _ in tried)
     p = np.max([chance(made[0, :, :s], made[1, :, :s], made[2, :, :s], samples) for made, _ in tried], axis=0)
-    count, variates = n_significant(p, level), tried[-1][1][:, :, :s]
-    size = np.linalg.norm(variates, axis=1, keepdims=True)
-    kept = (np.arange(s) < count[:, None])[:, None, :] & (size > 0)
-    return Together(count, np.where(kept, variates / np.where(size > 0, size, 1), 0))
+    count = n_significant(p, level)
+    kept = (np.arange(s) < count[:, None])[:, None, :]
+    return Together(count, np.where(kept, unit(tried[-1][1][:, :, :s]), 0))
 
 
 def agreed(views: Sequence[Basis]) -> tuple[Floats, Floats]:
@@ -68,14 +67,15 @@ def agreed(views: Sequence[Basis]) -> tuple[Floats, Floats]:
     _, V = np.linalg.eigh(np.swapaxes(Z, 1, 2) @ Z)
     V = V[:, :, : -min(sizes) - 1 : -1]
     parts = [
-        _unit(view.columns @ V[:, first:last])
+        unit(view.columns @ V[:, first:last])
         for view, (first, last) in zip(views, pairwise(np.cumsum([0, *sizes])), strict=True)
     ]
     least = np.min([np.einsum("mkr,mkr->mr", a, b) for a, b in combinations(parts, 2)], axis=0)
-    return _unit(np.sum(parts, axis=0)), np.maximum(least, 0)
+    return unit(np.sum(parts, axis=0)), np.maximum(least, 0)
 
 
-def _unit(x: Floats) -> Floats:
+def unit(x: Floats) -> Floats:
+    """Columns (m, k, r) at length one; zero for those that are."""
     size = np.linalg.norm(x, axis=1, keepdims=True)
     return np.divide(x, size, out=np.zeros_like(x), where=size > 1e-12)
 
