@@ -72,7 +72,7 @@ class Tree:
     rows: NDArray[np.int64]  # (b,) the number of each
     edges: NDArray[np.int64]  # (K + 1,) channels of the views
     scale: NDArray[np.float64]  # (K,)
-    boxes: tuple[NDArray, ...]  # of each its first sample and the one after its last, bounds (d,), and lowest number
+    boxes: tuple[NDArray, NDArray, NDArray, NDArray]  # first and last samples, lower and upper bounds, lowest numbers
 
     @classmethod
     def of(cls, views: Sequence[NDArray], spreads: Sequence[float], first_row: int = 0) -> Tree:
@@ -82,8 +82,8 @@ class Tree:
         X, edges, scale = stacked(views).astype(np.float64), edges_of(views), scales(spreads)
         levels = max(0, int(np.ceil(np.log2(max(1, len(X)) / LEAF))))
         width = np.sqrt(np.repeat(scale, np.diff(edges)))  # of a channel, in units of the joint distance
-        order, *boxes, first = compiled.divide_boxes(X, width, levels)
-        return cls(X[order], first_row + order, edges, scale, (*boxes, first_row + first))
+        order, ends, low, high, first = compiled.divide_boxes(X, width, levels)
+        return cls(X[order], first_row + order, edges, scale, (ends, low, high, first_row + first))
 
     def nearest(self, points: Sequence[NDArray], k: int) -> Nearest:
         """The k samples nearest to each of m points, K arrays (m, d_v); ties go to the lower number."""
