@@ -145,7 +145,7 @@ LINES = Rule(
     lambda value: isinstance(value, tuple) and all(isinstance(line, str) and "\n" not in line for line in value),
     "a list of single lines is needed, as ['module load python'].",
     {"type": "array", "items": {"type": "string", "not": {"pattern": "\n"}}},
-    lambda value: _tuple(value),
+    _tuple,
 )
 FLAG = Rule(lambda value: isinstance(value, bool), "true or false is needed.", {"type": "boolean"})
 POSITIVE = number(above=0)
