@@ -37,7 +37,7 @@ from dlcca.storage.files import files_at, zarr_store
 from dlcca.storage.formats import plain, seal, write_array
 from dlcca.storage.manifest import ZARR_JSON, digest_of_facts, new_attempt, put_group
 from dlcca.storage.views import is_views, recordings_of
-from dlcca.trust.quality import Quality, assess, with_hint
+from dlcca.trust.quality import Quality, assess
 from dlcca.views import transposed
 
 #: Receives messages for the user.
@@ -91,8 +91,9 @@ def quality_of(job: Job, choices: Choices | None = None) -> Quality:
         common=sharing.common(job, metric.METRIC.of(job)),
         checks=checks.result(job),
         one_is_meant=choices is None or "metric" not in choices.reasons,
+        hint=transposed(job.n, job.dims),
     )
-    return replace(with_hint(quality, transposed(job.n, job.dims)), strength=strength.of_rows(job))
+    return replace(quality, strength=strength.of_rows(job))
 
 
 def finish(job: Job, choices: Choices, cost: Mapping[str, Any] | None = None) -> Quality:

@@ -15,14 +15,7 @@ from dlcca.fitting import landmarks, links, neighborhood_rows, neighbors
 from dlcca.fitting.job import Job
 from dlcca.trust.components import n_directions
 from dlcca.trust.quality import Chance, Common
-from dlcca.trust.sharing import (
-    AtLandmarks,
-    at_landmarks,
-    between_landmarks,
-    chance_of,
-    common_of,
-    strength_in_neighborhoods,
-)
+from dlcca.trust.sharing import at_landmarks, chance_of, common_of, strength_of_rows
 from dlcca.trust.significance import Tested
 from dlcca.trust.surrogates import WINDOW_SAMPLES
 
@@ -75,10 +68,10 @@ def tested(job: Job, views: Sequence[NDArray], rows: NDArray[np.int64], ranks: N
     """Their parts at some landmarks, from rows (m, k) of views."""
     if job.K < 2:
         return {}
-    found = at_landmarks(views, rows, ranks)
-    steps = [np.moveaxis(x, 0, 1) for x in (found.test.statistic, found.test.freedom, found.test.penalty)]
-    whole = [x.T[:, :, None] for x in (found.test.top, found.test.shared)]
-    return {TESTS: np.concatenate([*steps, *whole], axis=2), RADIUS: found.radius, CONDITION: found.condition}
+    test, radius, condition = at_landmarks(views, rows, ranks)
+    steps = [np.moveaxis(x, 0, 1) for x in (test.statistic, test.freedom, test.penalty)]
+    whole = [x.T[:, :, None] for x in (test.top, test.shared)]
+    return {TESTS: np.concatenate([*steps, *whole], axis=2), RADIUS: radius, CONDITION: condition}
 
 
 def _steps(job: Job) -> int:
@@ -94,8 +87,7 @@ def common(job: Job, metrics: Blocks) -> Common | None:
         return None
     tests, s = np.moveaxis(metrics.read_all(TESTS), 1, 0), _steps(job)
     test = Tested(tests[:, :, :s], tests[:, :, s : 2 * s], tests[:, :, 2 * s : 3 * s], tests[:, :, -2], tests[:, :, -1])
-    found = AtLandmarks(test, metrics.read_all(RADIUS), metrics.read_all(CONDITION))
-    return common_of(Chance(**CHANCE.of(job).facts(0)), found)
+    return common_of(Chance(**CHANCE.of(job).facts(0)), test, metrics.read_all(RADIUS), metrics.read_all(CONDITION))
 
 
 def strength(job: Job, known: NDArray) -> NDArray[np.float64]:
@@ -103,10 +95,8 @@ def strength(job: Job, known: NDArray) -> NDArray[np.float64]:
 
     For a row in none it is interpolated between the landmarks before and after it.
     """
-    groups = range(landmarks.n_groups(job))
-    rows = (neighbors.neighbors(job, g) for g in groups)
-    parts = (known[slice(*landmarks.group(job, g))] for g in groups)
-    return between_landmarks(strength_in_neighborhoods(job.n, rows, parts), landmarks.rows(job), known)
+    rows = (neighbors.neighbors(job, g) for g in range(landmarks.n_groups(job)))
+    return strength_of_rows(job.n, rows, landmarks.rows(job), known)
 
 
 def _cost(job: Job) -> dict[str, float]:

@@ -13,21 +13,20 @@ from dlcca.estimator import LocalCCA, in_step
 from dlcca.model import Model
 from dlcca.numerics.coordinates import signs
 from dlcca.numerics.distances import linked_distances
-from dlcca.numerics.eigensolvers import gram
 from dlcca.numerics.fusion import Degrees, Fusion
-from dlcca.numerics.kernels import balanced, choose_bandwidth, extend, relative_rows, sparse_rows
+from dlcca.numerics.kernels import balanced, choose_bandwidth, extend, gram, relative_rows, sparse_rows
 from dlcca.numerics.neighbors import joint_neighbors
 from dlcca.numerics.topk import nearest_links
 from dlcca.trust.lags import spread
 from dlcca.trust.private import common_variates, spread_apart, standardised, standards, unmoved
-from dlcca.views import Views, checked
+from dlcca.views import checked
 
 #: Rows that the private part is learned from, at most; leading components of the view that its functions depend on.
 MOST_ROWS, MOST_DIRECTIONS = 50_000, 16
 #: Neighbours of a landmark in the view: at least so many, and so many times the rows that there are for each landmark,
 #: because functions given at landmarks are rough on a smaller scale.
 NEIGHBORS, FOR_EACH_LANDMARK = 48, 24
-#: Functions of the view among which private ones are sought, and places at which their spread is looked at.
+#: Functions of the view among which private ones are sought, and places at which their spread is measured.
 FUNCTIONS, PLACES = 100, 200
 #: Coordinates of whose change more than this share goes with what is common are not private.
 MOST_SHARED = 0.3
@@ -75,7 +74,9 @@ def private(model: LocalCCA, views: Any, of: Any, *, n_components: int = 2) -> P
     """
     aligned, rows, _ = in_step(model, views)
     aligned = checked(aligned)
-    name = _name_of(of, aligned)
+    name = aligned.names[of] if isinstance(of, int | np.integer) and 0 <= of < len(aligned.names) else of
+    if name not in aligned.names:
+        raise SettingsError(f"of={of!r} is no view of the model; {suggest(str(of), aligned.names)}")
     if model.n_common_ == 0:
         raise DataError(
             f"the model found nothing common, so all of view {name!r} is private; embed it alone: "
@@ -107,14 +108,6 @@ def private(model: LocalCCA, views: Any, of: Any, *, n_components: int = 2) -> P
     mean, root = standards(Phi @ c, Z, Z[at])
     part = PrivatePart(name, np.empty(0), shared, model, functions, origin, directions, Z[at], mean, root)
     return replace(part, embedding=part.transform(views))
-
-
-def _name_of(of: Any, views: Views) -> str:
-    if isinstance(of, int | np.integer) and 0 <= of < len(views.names):
-        return views.names[of]
-    if of not in views.names:
-        raise SettingsError(f"of={of!r} is no view of the model; {suggest(str(of), views.names)}")
-    return str(of)
 
 
 def _functions_of(P: NDArray, at: NDArray[np.int64], q: int, model: LocalCCA) -> tuple[Model, NDArray]:

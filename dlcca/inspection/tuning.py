@@ -31,9 +31,9 @@ from dlcca.settings.runfile import RunFile
 from dlcca.trust.lags import paired, settled_lags
 from dlcca.views import Views, check_varies, checked, named
 
-#: Rows that are looked at, at most: nearest neighbours are searched among all of them.
+#: Rows that are read, at most: nearest neighbours are searched among all of them.
 MOST_ROWS = 20_000
-#: Rows of a stretch, where not all are looked at: of nearest neighbours, and of windows of time.
+#: Rows of a stretch, where not all are read: of nearest neighbours, and of windows of time.
 STRETCH, WINDOWED_STRETCH = 10, 2000
 #: The fewest rows that can be halved.
 FEWEST_ROWS = 64
@@ -86,7 +86,7 @@ class Tuned:
     curves: dict[str, Curve]  # by option
     rule: str  # the criterion, in words
     by_chance: float  # what views that share nothing reach with the chosen options
-    rows: int  # that were looked at
+    rows: int  # that were read
     of_rows: int
     trials: int  # pairs of fits to halves
     cost: float  # about, in fits of the size that is tuned for
@@ -97,14 +97,9 @@ class Tuned:
 
     def __str__(self) -> str:
         curves = self.curves.values()
-        return "\n".join(
-            [
-                f"Options were tried on {self.rows} of {self.of_rows} rows, which cost about {self.cost:.1f} fits.",
-                f"The criterion: {self.rule}",
-                *(line for curve in curves for line in curve.lines()),
-                *(f"{curve.option} = {curve.chosen!r}: {curve.reason}" for curve in curves),
-            ]
-        )
+        lines = [f"Options were tried on {self.rows} of {self.of_rows} rows, which cost about {self.cost:.1f} fits."]
+        lines += [f"The criterion: {self.rule}", *(line for curve in curves for line in curve.lines())]
+        return "\n".join([*lines, *(f"{curve.option} = {curve.chosen!r}: {curve.reason}" for curve in curves)])
 
     def plot(self, option: str, ax: Any = None) -> Any:
         """The curve of one option on matplotlib axes, which are returned."""
@@ -113,12 +108,10 @@ class Tuned:
 
             ax = plt.subplots()[1]
         curve = self.curves[option]
-        labels = [str(value) for value in curve.candidates]
+        labels, at = [str(value) for value in curve.candidates], curve.candidates.index(curve.chosen)
         ax.plot(labels, curve.criterion, "o-", color="0.4")
-        at = curve.candidates.index(curve.chosen)
         ax.plot(labels[at : at + 1], curve.criterion[at : at + 1], "o", color="C3", label="chosen")
-        ax.set_xlabel(option)
-        ax.set_ylabel("criterion")
+        ax.set(xlabel=option, ylabel="criterion")
         ax.legend()
         return ax
 
@@ -128,13 +121,13 @@ def tune(views: Any, *, start: Any = None, random_state: Any = 0) -> Tuned:
 
     The kind of neighborhoods is kept, because it says what "common" means, and so is every option that is not tuned.
     One option after the other is tried, by fits with few landmarks to halves of the rows: the defaults, what ``start``
-    has, and values around them. A default is left only for what is clearly better. It costs about as much as two to
-    five fits.
+    has, and values around them. A default is replaced only by what is clearly better. The cost is about two to five
+    fits.
 
     Parameters
     ----------
     views : as for `LocalCCA.fit`; of arrays on disk, and of more than 20 000 rows, stretches spread over them are read
-    start : a `LocalCCA`, `Settings` or a dict of options to begin with; the defaults if not said
+    start : a `LocalCCA`, `Settings` or a dict of options to begin with; the defaults if not given
     random_state : seed of the halves
 
     Returns
@@ -149,10 +142,10 @@ def tune(views: Any, *, start: Any = None, random_state: Any = 0) -> Tuned:
     n = min((np.shape(X)[0] for X in given.values()), default=0)
     rows = rows_to_read(n, settings)
     if len(rows) < n:  # else all are given, because views of different lengths are refused
-        of_rows = {
+        by_row = {
             name: getattr(X, "oindex", getattr(X, "iloc", X)) for name, X in given.items()
         }  # Zarr, tables, others
-        given = {name: np.asarray(X[rows]) for name, X in of_rows.items()}
+        given = {name: np.asarray(X[rows]) for name, X in by_row.items()}
     return tune_sample(given, unbroken([rows], getattr(views, "segments", None)), n, settings, random_state)
 
 
@@ -173,16 +166,8 @@ def tune_sample(views: Any, segments: NDArray[np.int64], n: int, start: Settings
     chosen = {name: curve.chosen for name, curve in curves.items()}
     by_chance, seconds = trials.by_chance(chosen), time.process_time() - began
     kept = {name: value for name, value in start.options().items() if name not in ("window", "n_neighbors")}
-    return Tuned(
-        options={**kept, **chosen, **_matched(trials, chosen, n)},
-        curves=curves,
-        rule=trials.RULE,
-        by_chance=by_chance,
-        rows=sample.n,
-        of_rows=n,
-        trials=trials.count,
-        cost=seconds / trials.fit_seconds(chosen),
-    )
+    options, cost = {**kept, **chosen, **_matched(trials, chosen, n)}, seconds / trials.fit_seconds(chosen)
+    return Tuned(options, curves, trials.RULE, by_chance, sample.n, n, trials.count, cost)
 
 
 def rows_to_read(n: int, settings: Settings) -> NDArray[np.int64]:
@@ -211,7 +196,7 @@ def _search_by_state(
     usual, *others = tried["n_neighbors"]
     tried["n_neighbors"] = (min(usual, views.n // 2), *(k for k in others if k <= views.n // 4))
     trials = StateTrials(views, start.with_options(window=8), n, max(tried["n_neighbors"]), rng)
-    margins = {name: margin_of(FUSION_MARGIN if name == "fusion" else STATE_MARGIN, views.n) for name in tried}
+    margins = dict.fromkeys(tried, margin_of(STATE_MARGIN, views.n)) | {"fusion": margin_of(FUSION_MARGIN, views.n)}
     return trials, descent(tried, trials.criterion, margins)
 
 
@@ -237,9 +222,8 @@ def margin_of(margin: float, n: int) -> float:
 def _candidates(usual: Mapping[str, tuple[Any, ...]], start: Settings) -> dict[str, tuple[Any, ...]]:
     """The default of every option first, then others, and what the user began with."""
     begun = start.options()
-    return {
-        name: values if begun[name] in (*values, "auto") else (*values, begun[name]) for name, values in usual.items()
-    }
+    added = {name: () if begun[name] in (*values, "auto") else (begun[name],) for name, values in usual.items()}
+    return {name: (*values, *added[name]) for name, values in usual.items()}
 
 
 def descent(
@@ -290,14 +274,13 @@ def with_options(text: str, options: Mapping[str, Any], store: str | None = None
         section, key = OPTIONS[name]
         wanted.setdefault(section, {})[key] = value
         made = _with_line(made, section, f"{key} = {_toml(value)}")
-    written: dict[str, Any] = {}
     with suppress(tomllib.TOMLDecodeError):
-        written = tomllib.loads(made)
-    if written != wanted:  # as of a section that is written in one line
-        said = ", ".join(f"[{OPTIONS[name][0]}] {OPTIONS[name][1]} = {_toml(v)}" for name, v in options.items())
-        said += "" if store is None else f", [store] path = {store!r}"
-        raise SettingsError(f"the settings of this run file cannot be changed line by line; write into it {said}.")
-    return made
+        if tomllib.loads(made) == wanted:
+            return made
+    # A section that is written in one line, for example.
+    said = ", ".join(f"[{OPTIONS[name][0]}] {OPTIONS[name][1]} = {_toml(v)}" for name, v in options.items())
+    said += "" if store is None else f", [store] path = {store!r}"
+    raise SettingsError(f"the settings of this run file cannot be changed line by line; write into it {said}.")
 
 
 def _with_line(text: str, section: str, line: str) -> str:

@@ -39,7 +39,7 @@ STATE_LANDMARKS, TIME_LANDMARKS = 300, 100
 MOST_SHOWN = 1000
 #: Rows of a half that its kernel has, and rows at which coordinates are compared.
 KERNEL_ROWS, ROWS = 1000, 1500
-#: Stretches that rows are dealt out in: to halves, and to be held out. Many, because rows may be sorted.
+#: Stretches by which rows are assigned to halves, and held out. Many, because rows may be sorted.
 BLOCKS, FOLDS = 100, 5
 #: Neighbours in a view by which coordinates are guessed.
 NEAR = 10
@@ -61,13 +61,10 @@ class _Half:
 
 
 class Trials:
-    """Fits to two halves of the rows.
-
-    ``settings`` say what is not tried, and ``n`` how many rows the fit will have for which options are sought.
-    """
+    """Fits to two halves of the rows, with ``settings`` for what is not tried, for a fit to ``n`` rows."""
 
     #: Local decompositions by which a fit tests whether two views share anything, beside those at its landmarks.
-    JUDGED = WINDOW_SAMPLES
+    TESTED = WINDOW_SAMPLES
 
     def __init__(self, views: Views, settings: Settings, n: int, halves: list[_Half]) -> None:
         self.views, self.settings, self.n, self.halves = views, settings, n, halves
@@ -115,15 +112,14 @@ class Trials:
 
         Local decompositions of every two views are also what the test for a common variable takes.
         """
-        settings = self.settled(options)
+        settings, views = self.settled(options), len(self.views.present)
         m, few = self.n_landmarks(settings), len(self.halves[0].landmarks)
-        K = len(FUSIONS[settings.kernel.fusion].kernels(len(self.views.present)))
+        K = len(FUSIONS[settings.kernel.fusion].kernels(views))
         links = min(int(settings.kernel.n_links), m) if settings.kernel.kind == "sparse" else m
         seen = min(KERNEL_ROWS, self.halves[0].views.n) + len(self.arrays[0])
         solving = gram_seconds(seen, few, max(2, round(links * few / m)), K)
         entries = max(0.0, self._kernel_s / 2 - solving) * (m / few) * max(1.0, 2 * self.n / seen)
-        pairs = comb(len(self.views.present), 2)
-        metrics = m + (m + self.JUDGED) * pairs
+        metrics = m + (m + self.TESTED) * comb(views, 2)
         return self._metric_s * metrics / (2 * few) + entries + gram_seconds(self.n, m, links, K)
 
     def n_landmarks(self, settings: Settings) -> int:
@@ -132,9 +128,9 @@ class Trials:
 
     def metric(self, h: int, settings: Settings) -> LocalMetric:
         """The local metrics of a half, made once for all kernels."""
-        half = self.halves[h]
-        k = min(half.neighbors.shape[1], int(settings.neighborhoods.n_neighbors))
-        k = half.neighbors.shape[1] if settings.neighborhoods.kind == "time" else k
+        half, neighborhoods = self.halves[h], settings.neighborhoods
+        k = half.neighbors.shape[1]
+        k = k if neighborhoods.kind == "time" else min(k, int(neighborhoods.n_neighbors))
         key = (h, k, float(settings.metric.ridge))
         if key not in self._metrics:
             self._metrics[key] = fit_metric(half.views.present, half.neighbors[:, :k], settings)
@@ -148,7 +144,7 @@ class StateTrials(Trials):
     of rows are shuffled, each view in another order, with the same fusion: these share nothing.
     """
 
-    JUDGED = KNN_SAMPLES * SURROGATES // 4  # those of surrogates take about a quarter of a metric
+    TESTED = KNN_SAMPLES * SURROGATES // 4  # those of surrogates take about a quarter of a metric
     #: The criterion in words.
     RULE = (
         "the share of each coordinate that fits to both halves of the rows agree on, times its R² predicted from one "
@@ -238,7 +234,7 @@ def _state_halves(views: Views, settings: Settings, widest: int, rng: np.random.
     """Blocks of the rows, assigned at random."""
     *halves, _block = split_rows(views.n, min(BLOCKS, views.n // 2 * 2), rng)
     made = []
-    for half in (views[rows] for rows in halves):
+    for half in map(views.__getitem__, halves):
         few = settings.with_options(landmarks=min(STATE_LANDMARKS, half.n), landmark_rule="kmeans++")
         space = np.hstack(joint_space(half.present))
         rows = landmarks.pick_landmarks(half.n, few, rng, space.__getitem__)
@@ -247,7 +243,7 @@ def _state_halves(views: Views, settings: Settings, widest: int, rng: np.random.
 
 
 def _time_halves(views: Views, settings: Settings, segments: NDArray, rng: np.random.Generator) -> list[_Half]:
-    """Stretches of many windows, dealt out at random; no window leaves its own."""
+    """Stretches of many windows, assigned at random; no window leaves its own."""
     width = int(settings.neighborhoods.window)
     n_blocks = int(np.clip(views.n // (WINDOWS_OF_BLOCK * width) // 2 * 2, 2, BLOCKS))
     *halves, block = split_rows(views.n, n_blocks, rng)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, compress
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,14 @@ from dlcca.numerics.landmarks import evenly
 from dlcca.settings.fit import Settings
 from dlcca.trust.components import Basis, basis, leading, n_directions
 from dlcca.trust.quality import LEVEL, Common
-from dlcca.trust.sharing import FEWEST_SURROGATES, at_landmarks, bases_of, chance_from, common_of, compared_of
-from dlcca.trust.surrogates import Bases, Compared
-from dlcca.trust.view_sets import adjusted, beyond_chance, exactly, in_common, rest_test
+from dlcca.trust.sharing import FEWEST_SURROGATES, at_landmarks, bases_of, chance_from, common_of
+from dlcca.trust.surrogates import Bases, Compared, compared_of
+from dlcca.trust.view_sets import adjusted, beyond_chance, exactly, in_common, rest_test, unit
 from dlcca.views import checked
 
-#: Landmarks that are looked at, spread over all.
+#: Landmarks that are examined, spread over all.
 SOME_LANDMARKS = 256
-#: Views of which all sets are looked at; of more there would be too many.
+#: Views of which all sets are examined; of more there would be too many.
 MOST_VIEWS = 8
 #: Where a twentieth of the neighborhoods of shifted views reach this squared correlation, larger sets are undecided.
 BLIND = 0.95
@@ -72,7 +72,7 @@ class Sharing:
 
     def matrix(self) -> NDArray[np.int64]:
         """Common dimensions of every two views, (K, K); 0 on the diagonal."""
-        found = np.zeros((len(self.names), len(self.names)), np.int64)
+        found = np.zeros((len(self.names),) * 2, np.int64)
         for pair in self.pairs:
             u, v = (self.names.index(name) for name in pair.views)
             found[u, v] = found[v, u] = pair.n_common
@@ -103,41 +103,37 @@ def who_shares(model: LocalCCA, views: Any) -> Sharing:
     -------
     Sharing, with ``pairs``, ``parts`` (what is common to exactly which views), ``carried`` and ``matrix()``
     """
-    looked = _examined(model, views)
-    arrays, names = looked.arrays, model.model_.names
-    pairs = _pairs(looked)
+    examined = _examined(model, views)
+    K, names = len(examined.arrays), model.model_.names
+    pairs = _pairs(examined)
     sets = {S: common.dimensions for S, common in pairs.items() if common.found}
     p = {S: common.p for S, common in pairs.items() if common.p is not None}
-    undecided: list[Set] = []
-    for size in range(3, len(arrays) + 1):
-        undecided += _add_sets(looked, size, sets, p, pairs)
+    undecided = [S for size in range(3, K + 1) for S in _add_sets(examined, size, sets, p, pairs)]
     samples = min(common.samples for common in pairs.values())
-    scores = looked.scores(tuple(range(len(arrays))))
+    scores = examined.scores(tuple(range(K)))
     bases = [basis(A) for A in scores]
     found = []
     for S, e in sorted(exactly(sets).items(), key=lambda part: (-len(part[0]), part[0])):
         held = _held(scores, bases, S, sets[S], e, samples)
-        outside = [held[v] for v in range(len(arrays)) if v not in S]
-        if not any(share > MOST_OUTSIDE for share in outside):  # else it is a bend of what a larger set shares
+        if not any(held[v] > MOST_OUTSIDE for v in range(K) if v not in S):  # else a bend of what a larger set shares
             exact = not any(set(S) < set(larger) for larger in undecided)
             found.append(SharedPart(tuple(names[v] for v in S), e, p[S], held, exact))
     of_pairs = [
         PairShares((names[u], names[v]), x.found, x.p, x.dimensions, float(np.median(x.strength)))
         for (u, v), x in pairs.items()
     ]
-    return Sharing(names, of_pairs, found, _carried(looked, model, bases))
+    return Sharing(names, of_pairs, found, _carried(examined, model, bases))
 
 
 def held_by_views(model: LocalCCA, views: Any) -> NDArray[np.float64]:
     """How much of each coordinate of a model each view holds beyond chance, (q, K): ``carried`` of `who_shares`."""
-    looked = _examined(model, views)
-    bases = [basis(A) for A in looked.scores(tuple(range(len(looked.arrays))))]
-    return _carried(looked, model, bases)
+    examined = _examined(model, views)
+    return _carried(examined, model, [basis(A) for A in examined.scores(tuple(range(len(examined.arrays))))])
 
 
 @dataclass(frozen=True)
 class _Examined:
-    """The views, and the landmarks at which they are looked at."""
+    """The views, and the landmarks at which they are examined."""
 
     arrays: list[NDArray]
     rows: NDArray[np.int64]  # of the landmarks
@@ -176,7 +172,7 @@ def _examined(model: LocalCCA, views: Any) -> _Examined:
         raise DataError("what views share is of two or more views; this model has one.")
     if len(arrays) > MOST_VIEWS:
         raise SettingsError(
-            f"sets of at most {MOST_VIEWS} views are looked at, and there are {len(arrays)}; give fewer."
+            f"sets of at most {MOST_VIEWS} views are examined, and there are {len(arrays)}; give fewer."
         )
     at = np.searchsorted(rows, np.asarray(model.landmarks_))
     some = evenly(len(at), min(len(at), SOME_LANDMARKS))
@@ -184,44 +180,43 @@ def _examined(model: LocalCCA, views: Any) -> _Examined:
     return _Examined(arrays, at[some], some, model.settings_, None if segments is None else segments[rows])
 
 
-def _pairs(looked: _Examined) -> dict[Set, Common]:
+def _pairs(examined: _Examined) -> dict[Set, Common]:
     """What every two views share."""
-    every = list(combinations(range(len(looked.arrays)), 2))
-    near = {S: looked.neighbors(S) for S in every}
-    k = near[every[0]].shape[1]
-    tests = {S: compared_of(looked.of(S), *looked.bases(S, k)) for S in every}
+    near = {S: examined.neighbors(S) for S in combinations(range(len(examined.arrays)), 2)}
+    k = near[0, 1].shape[1]
+    tests = {S: compared_of(examined.of(S), *examined.bases(S, k)) for S in near}
     p = _p_values([_unbounded(found) if against == "speeds" else found for _, found, against in tests.values()])
-    ranks = np.zeros((len(looked.rows), 2), np.int64)
+    ranks = np.zeros((len(examined.rows), 2), np.int64)
     return {
-        S: common_of(chance_from(shifted, against, p_S, k), at_landmarks(looked.of(S), near[S], ranks))
+        S: common_of(chance_from(shifted, against, p_S, k), *at_landmarks(examined.of(S), near[S], ranks))
         for (S, (shifted, _, against)), p_S in zip(tests.items(), p, strict=True)
     }
 
 
 def _unbounded(test: Compared) -> Compared:
     """Correlations after Fisher's transformation: near 1 they lie so close that their spread says little."""
-    most = 1 - 1e-12
-    return Compared(float(np.arctanh(min(test.statistic, most))), np.arctanh(np.minimum(test.surrogates, most)))
+    statistic, *surrogates = np.arctanh(np.minimum([test.statistic, *test.surrogates], 1 - 1e-12))
+    return Compared(float(statistic), np.array(surrogates))
 
 
 def _p_values(tests: Sequence[Compared]) -> list[float | None]:
     """Over all tests together; None where there were too few rows."""
-    enough = [test for test in tests if len(test.surrogates) >= FEWEST_SURROGATES]
-    found = iter(adjusted(enough)) if enough else iter(())
-    return [next(found) if len(test.surrogates) >= FEWEST_SURROGATES else None for test in tests]
+    enough = [len(test.surrogates) >= FEWEST_SURROGATES for test in tests]
+    found = iter(adjusted([*compress(tests, enough)]) if any(enough) else ())
+    return [next(found) if is_enough else None for is_enough in enough]
 
 
 def _add_sets(
-    looked: _Examined, size: int, sets: dict[Set, int], p: dict[Set, float], pairs: dict[Set, Common]
+    examined: _Examined, size: int, sets: dict[Set, int], p: dict[Set, float], pairs: dict[Set, Common]
 ) -> list[Set]:
     """Add the sets of one size that share something, of those whose subsets all do; return the undecided ones."""
-    every = combinations(range(len(looked.arrays)), size)
+    every = combinations(range(len(examined.arrays)), size)
     worth = [S for S in every if all(part in sets for part in combinations(S, size - 1))]
     # Views that repeat themselves are as much alike when shifted, and no other test is known for more than two.
     steady = [S for S in worth if any(pairs[pair].against != "shifted" for pair in combinations(S, 2))]
     tests: dict[Set, list[Compared]] = {}
     for S in (S for S in worth if S not in steady):  # each view against what the others share
-        bases, places = looked.bases(S, looked.neighbors(S).shape[1])
+        bases, places = examined.bases(S, examined.neighbors(S).shape[1])
         tests[S] = [rest_test(bases, places, size, v, no_room=BLIND) for v in range(size)]
     blind = [S for S, found in tests.items() if any(len(test.surrogates) < FEWEST_SURROGATES for test in found)]
     able = [S for S in tests if S not in blind]
@@ -232,18 +227,18 @@ def _add_sets(
         if p[S] <= LEVEL:
             most = min(sets[part] for part in combinations(S, size - 1))
             decided = min(float((pairs[pair].count > 0).mean()) for pair in combinations(S, 2))
-            if count := min(most, _dimensions(looked, S, samples, decided)):
+            if count := min(most, _dimensions(examined, S, samples, decided)):
                 sets[S] = count
     return steady + blind
 
 
-def _dimensions(looked: _Examined, S: Set, samples: float, decided: float) -> int:
+def _dimensions(examined: _Examined, S: Set, samples: float, decided: float) -> int:
     """At the typical landmark that has any.
 
     If pairs are significant at most landmarks (``decided`` is the share of these), a component that is significant at
     none of them does not exist. Otherwise there is at least one, known from all landmarks together.
     """
-    count = in_common(looked.scores(S), samples, LEVEL).count
+    count = in_common(examined.scores(S), samples, LEVEL).count
     some = count[count > 0]
     if decided >= 0.5 and len(some) <= LEVEL * len(count):
         return 0
@@ -268,13 +263,11 @@ def _held(scores: list[NDArray], bases: list[Basis], S: Set, c: int, e: int, sam
     return np.array([float(np.clip(np.median(beyond_chance(U, view)[there]), 0, 1)) for view in views])
 
 
-def _carried(looked: _Examined, model: LocalCCA, bases: list[Basis]) -> NDArray[np.float64]:
+def _carried(examined: _Examined, model: LocalCCA, bases: list[Basis]) -> NDArray[np.float64]:
     """How much of each coordinate's change within the neighborhoods goes with each view: (q, K)."""
-    near = looked.neighbors(tuple(range(len(looked.arrays))))
-    E = model.model_.coordinates([X[near.ravel()] for X in looked.arrays]).reshape(*near.shape, -1)
-    E = E - E.mean(axis=1, keepdims=True)
-    size = np.linalg.norm(E, axis=1, keepdims=True)
-    E = np.divide(E, size, out=np.zeros_like(E), where=size > 0)
+    near = examined.neighbors(tuple(range(len(examined.arrays))))
+    E = model.model_.coordinates([X[near.ravel()] for X in examined.arrays]).reshape(*near.shape, -1)
+    E = unit(E - E.mean(axis=1, keepdims=True))
     return np.column_stack([np.clip(np.median(beyond_chance(E, view), axis=0), 0, 1) for view in bases])
 
 

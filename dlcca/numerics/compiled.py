@@ -14,7 +14,7 @@ import numpy as np
 HALVINGS = 10
 #: Entries of a stack, among which one is the least.
 HEIGHT = 8
-#: Landmarks that are compared at a time before any of them is looked at alone.
+#: Landmarks that are compared at a time before any of them is examined alone.
 STRETCH = 64
 #: Samples of a landmark that are put side by side at a time; they stay in the cache.
 SIDE_BY_SIDE = 512
@@ -85,18 +85,10 @@ def _smallest(D, m, least, near, chosen):  # type: ignore[no-untyped-def]
                 d = D[i]
                 if d <= bound:
                     if found < s:
-                        at = found
                         found += 1
-                    elif d < near[s - 1] or (d == near[s - 1] and i < chosen[s - 1]):
-                        at = s - 1
-                    else:
+                    elif d > near[s - 1] or (d == near[s - 1] and i > chosen[s - 1]):
                         continue
-                    while at > 0 and (near[at - 1] > d or (near[at - 1] == d and chosen[at - 1] > i)):
-                        near[at] = near[at - 1]
-                        chosen[at] = chosen[at - 1]
-                        at -= 1
-                    near[at] = d
-                    chosen[at] = i
+                    _place(near, chosen, found - 1, d, i)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -139,14 +131,7 @@ def _keep(joint, worst, distances, rows, row):  # type: ignore[no-untyped-def]
             continue
         for i in range(first, first + len(here)):
             if joint[i] < worst[i]:
-                d = joint[i]
-                at = k - 1
-                while at > 0 and distances[i, at - 1] > d:
-                    distances[i, at] = distances[i, at - 1]
-                    rows[i, at] = rows[i, at - 1]
-                    at -= 1
-                distances[i, at] = d
-                rows[i, at] = row
+                _place(distances[i], rows[i], k - 1, joint[i], row)
                 worst[i] = distances[i, k - 1]
 
 
@@ -165,9 +150,14 @@ def joint_distance(x, p, edges, scale):  # type: ignore[no-untyped-def]
 @numba.njit(cache=True, nogil=True)
 def insert(distances, rows, d, row):  # type: ignore[no-untyped-def]
     """Put a row where it belongs among the nearest, if it does: by distance, and then by number."""
-    at = len(distances) - 1
-    if d > distances[at] or (d == distances[at] and row > rows[at]):
-        return
+    last = len(distances) - 1
+    if d < distances[last] or (d == distances[last] and row <= rows[last]):
+        _place(distances, rows, last, d, row)
+
+
+@numba.njit(cache=True, nogil=True)
+def _place(distances, rows, at, d, row):  # type: ignore[no-untyped-def]
+    """Put a row where it belongs among those before ``at``, which is free."""
     while at > 0 and (distances[at - 1] > d or (distances[at - 1] == d and rows[at - 1] > row)):
         distances[at] = distances[at - 1]
         rows[at] = rows[at - 1]
@@ -261,7 +251,7 @@ def search_boxes(P, X, rows, edges, scale, stretches, low, high, first, distance
             if far_bound < near_bound:
                 near, far, near_bound, far_bound = far, near, far_bound, near_bound
             waiting[count], bounds[count] = far, far_bound
-            waiting[count + 1], bounds[count + 1] = near, near_bound  # looked at first
+            waiting[count + 1], bounds[count + 1] = near, near_bound  # the next one
             count += 2
 
 

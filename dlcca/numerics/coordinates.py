@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,25 +19,8 @@ from dlcca.numerics.landmarks import evenly
 
 Readout = Mapping[str, NDArray[np.float64]]
 
-
-class Fitted(Protocol):
-    """What a fitted model knows of its m landmarks."""
-
-    @property
-    def weights(self) -> list[NDArray]:
-        """Per kernel, (m,) weights of the landmarks in averages."""
-
-    @property
-    def values(self) -> list[NDArray]:
-        """Per kernel, (m, q) eigenfunctions at the landmarks."""
-
-    @property
-    def scale(self) -> NDArray:
-        """(q,) makes the mean of all kernels' eigenfunctions have mean square one."""
-
-    @property
-    def readout(self) -> Readout:
-        """The arrays that `Diffusion.fit` has returned."""
+#: A `dlcca.model.Model`: its ``weights``, ``values``, ``scale`` and ``readout`` (that of `Diffusion.fit`) are read.
+Fitted = Any
 
 
 @dataclass(frozen=True)
@@ -127,14 +110,11 @@ class Potential(Diffusion):
         return {name: X * sign if name.startswith("loadings") else X for name, X in readout.items()}
 
     def read(self, rows: Sequence[Kernel | None], model: Fitted) -> NDArray[np.float64]:
-        arrivals, means, loadings = (
-            [model.readout[f"{name}_{v}"] for v in range(len(rows))] for name in ("arrivals", "means", "loadings")
-        )
-        parts = [None if W is None else potential.features(W, B) for W, B in zip(rows, arrivals, strict=True)]
-        slopes = model.readout["slopes"]
-        return potential.potential_coordinates(
-            parts, potential.Components(means, loadings, slopes, np.ones(slopes.shape[1]))
-        )
+        kept = model.readout
+        parts = [None if W is None else potential.features(W, kept[f"arrivals_{v}"]) for v, W in enumerate(rows)]
+        means, loadings = ([kept[f"{name}_{v}"] for v in range(len(rows))] for name in ("means", "loadings"))
+        fitted = potential.Components(means, loadings, kept["slopes"], np.empty(0))
+        return potential.potential_coordinates(parts, fitted)
 
 
 class Automatic(Potential):
@@ -163,8 +143,7 @@ COORDINATES: dict[str, Diffusion] = {"auto": Automatic(), "diffusion": Diffusion
 def signs(Psi: NDArray) -> NDArray[np.float64]:
     """+1 or -1 for each column of Psi (n, q), to be multiplied by it.
 
-    A column leans to its longer tail: its sum of cubes is made positive. Where that is too near zero to tell, its
-    largest entry is.
+    A column leans to its longer tail: its sum of cubes is made positive. Where that is near zero, its largest entry is.
     """
     return signs_of_sums((Psi**3).sum(axis=0), (np.abs(Psi) ** 3).sum(axis=0), largest_entries(Psi))
 

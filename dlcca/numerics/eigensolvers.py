@@ -18,11 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dlcca.errors import SettingsError
-from dlcca.numerics.kernels import Kernel
 
 Block = NDArray[np.float64]
 #: A symmetric matrix as a function of a block of vectors: (m, b) -> (m, b).
@@ -33,7 +31,7 @@ TOLERANCE = 1e-13
 NOISE = 1e-14
 #: Blocks are at least so wide: a pass over the data costs nearly the same for few vectors, and wide blocks take fewer.
 LEAST_WIDTH, MOST_WIDTH = 8, 64
-#: Memory of the basis, V and G V together; and the blocks that it holds besides the pairs wanted, whatever they take:
+#: Memory of the basis, V and G V together; and the blocks that it holds besides the pairs, whatever they take:
 #: with 5 of them restarts took five times the steps, with 10 twice, with 20 hardly more than without.
 BASIS_BYTES, LEAST_BLOCKS = 1 << 30, 8
 MOST_STEPS = 500
@@ -50,20 +48,11 @@ def width(count: int) -> int:
 def largest_eigenpairs(
     apply: Product, m: int, count: int, *, weigh: Product | None = None, most_steps: int = MOST_STEPS
 ) -> tuple[NDArray, NDArray]:
-    r"""The largest eigenvalues of :math:`H = M G` with their vectors, from products alone.
+    r"""The ``count`` largest eigenvalues of :math:`H = M G` (m, m) with their vectors, from products alone.
 
-    Parameters
-    ----------
-    apply : multiplies a block by M
-    m : size of the vectors
-    count : pairs wanted, at most m
-    weigh : multiplies a block by G; None for the identity
-    most_steps : blocks after which it gives up, each one product with M and about one with G
-
-    Returns
-    -------
-    lam : (count,), falling; zeros at its end if G has a lower rank
-    X : (m, count) with :math:`X^T G X = I`; zeros for the zeros
+    ``apply`` multiplies a block by M, ``weigh`` by G (None for the identity). It is an error if ``most_steps`` blocks
+    are not enough, each one product with M and about one with G. The eigenvalues (count,) are falling, with zeros at
+    the end if G has a lower rank; the vectors X (m, count) have :math:`X^T G X = I`, but for zeros where these are.
     """
     b = width(count)
     if m <= 4 * b:  # a few products give the matrices themselves
@@ -78,7 +67,8 @@ def largest_eigenpairs(
     for _ in range(most_steps):
         following = basis.grow(following)
         lam, Y = basis.ritz_pairs()
-        residuals = basis.residuals(following, Y[:, :count])
+        # Of the Ritz vectors V Y: H V = V T + Q R for the block that was added last, and H V = V T for the others.
+        residuals = np.linalg.norm(following.R @ Y[-following.R.shape[1] :, :count], axis=0)
         if basis.size >= count and (residuals <= TOLERANCE * lam[0]).all():
             return lam[:count], basis.V @ Y[:, :count]
         if not len(following.R):  # the space holds all that its start leads to, and is still too small
@@ -91,7 +81,7 @@ def largest_eigenpairs(
     raise SettingsError(
         f"solver='lanczos' has {int((residuals <= TOLERANCE * lam[0]).sum())} of {count} eigenpairs after {most_steps} "
         f"blocks of {b} vectors (residual {residuals.max() / lam[0]:.0e}, {TOLERANCE:.0e} is needed): the eigenvalues "
-        "lie too close together. Ask for fewer n_components, widen the bandwidth or n_links, or use solver='gram'."
+        "lie too close together. Request fewer n_components, widen the bandwidth or n_links, or use solver='gram'."
     )
 
 
@@ -140,11 +130,6 @@ class _Basis:
         T = self._T[: self.size, : self.size]
         theta, Y = np.linalg.eigh((T + T.T) / 2)
         return theta[::-1], Y[:, ::-1]
-
-    def residuals(self, following: _Following, Y: NDArray) -> NDArray:
-        """Of Ritz vectors V Y: H V = V T + Q R for the block that was taken in last, and H V = V T for the others."""
-        last = following.R.shape[1]
-        return np.linalg.norm(following.R @ Y[-last:], axis=0)
 
     def restart(self, theta: NDArray, Y: NDArray, following: _Following) -> None:
         """Keep the leading Ritz vectors alone: as many as leave room for half the basis."""
@@ -223,12 +208,6 @@ def largest_of_all(G: NDArray, count: int) -> tuple[NDArray, NDArray]:
     m = len(G)
     lam, u = scipy.linalg.eigh((G + G.T) / 2, subset_by_index=[m - count, m - 1])
     return lam[::-1], u[:, ::-1]
-
-
-def gram(A: Kernel, B: Kernel) -> NDArray[np.float64]:
-    """AᵀB in float64, dense: (m, m)."""
-    product = A.T.astype(np.float64) @ B.astype(np.float64)
-    return product.toarray() if sp.issparse(product) else product
 
 
 def fixed_start(m: int) -> NDArray[np.float64]:

@@ -15,15 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import SettingsError
-from dlcca.numerics.eigensolvers import (
-    GRAM_STEPS,
-    MOST_STEPS,
-    SMALL,
-    largest_eigenpairs,
-    largest_of_all,
-    largest_pairs,
-    square_root,
-)
+from dlcca.numerics import eigensolvers
 from dlcca.numerics.kernels import Grams, inverse_root
 
 #: A product along a path of views: ((u, v, w), V) -> :math:`A_w^T A_v\, A_v^T A_u\, V`, from (m_u, b) to (m_w, b).
@@ -34,9 +26,8 @@ Solved = tuple[NDArray, list[NDArray], list[NDArray]]
 
 
 def gram_pairs(K: int) -> list[tuple[int, int]]:
-    """The pairs (u, v), u <= v, of views whose :math:`A_u^T A_v` the solution takes."""
-    own_and_next = [*((v, v) for v in range(K)), *pairwise(range(K))]
-    return own_and_next + [(0, v) for v in range(2, K)]
+    """The pairs (u, v), u <= v, of K kernels whose :math:`A_u^T A_v` the solution takes."""
+    return [*((v, v) for v in range(K)), *pairwise(range(K)), *((0, v) for v in range(2, K))]
 
 
 def solve_grams(grams: Grams, q: int, n: int) -> Solved:
@@ -48,9 +39,9 @@ def solve_grams(grams: Grams, q: int, n: int) -> Solved:
             V = grams[u, v].T @ V if (u, v) in grams else grams[v, u] @ V
         return V
 
-    if m > SMALL:
+    if m > eigensolvers.SMALL:
         with suppress(SettingsError):  # it did not converge: eigenvalues too close to each other
-            return solve_walks(walk, K, m, q, n, most_steps=GRAM_STEPS)
+            return solve_walks(walk, K, m, q, n, most_steps=eigensolvers.GRAM_STEPS)
     return _solve_whole(grams, K, q, n)
 
 
@@ -60,9 +51,9 @@ def _solve_whole(grams: Grams, K: int, q: int, n: int) -> Solved:
     for v in range(1, K - 1):
         chain = chain @ grams[v, v + 1]
     # With A_1ᵀA_1 = B Bᵀ the squares of the singular values are the eigenvalues of Bᵀ T (A_KᵀA_K) Tᵀ B, T the chain.
-    B, B_inverse = square_root(grams[0, 0])
+    B, B_inverse = eigensolvers.square_root(grams[0, 0])
     T = B.T @ chain
-    squares, U = largest_of_all(T @ grams[K - 1, K - 1] @ T.T, q + 1)
+    squares, U = eigensolvers.largest_of_all(T @ grams[K - 1, K - 1] @ T.T, q + 1)
     S = np.sqrt(np.maximum(squares, 0))
     # Ψ = A_1 c has orthonormal columns, because cᵀ(A_1ᵀA_1)c = UᵀU.
     c = B_inverse @ U[:, 1:]
@@ -71,7 +62,7 @@ def _solve_whole(grams: Grams, K: int, q: int, n: int) -> Solved:
     return S, onto, sizes
 
 
-def solve_walks(walk: Walk, K: int, m: int, q: int, n: int, most_steps: int = MOST_STEPS) -> Solved:
+def solve_walks(walk: Walk, K: int, m: int, q: int, n: int, most_steps: int = eigensolvers.MOST_STEPS) -> Solved:
     r"""What `solve_grams` returns, from products of the same matrices with blocks of vectors.
 
     With :math:`\Psi = A_1 c`, the eigenproblem :math:`K_1 \cdots K_K K_K \cdots K_1 \Psi = S^2 \Psi` of n-vectors is
@@ -81,17 +72,10 @@ def solve_walks(walk: Walk, K: int, m: int, q: int, n: int, most_steps: int = MO
 
     It is self-adjoint in the inner product of G, in which :math:`c^T G c = 1` says that Ψ has length one. A step of
     Lanczos takes 2K products :math:`A_v^T A_u`: one with G, K - 1 to the last view, one there, and K - 1 back. The
-    readings at the end take 2K more.
-
-    Parameters
-    ----------
-    walk : multiplies a block of vectors along a path of views
-    K, m : views, and landmarks of the first
-    q, n : coordinates wanted, samples
-    most_steps : blocks after which Lanczos gives up
+    readings at the end take 2K more. There are K views, m landmarks of the first, q coordinates and n samples.
     """
     way = list(range(K))
-    squares, c = largest_eigenpairs(
+    squares, c = eigensolvers.largest_eigenpairs(
         lambda V: walk([*way, *way[::-1]], V), m, q + 1, weigh=lambda V: walk([0, 0], V), most_steps=most_steps
     )
     onto = [walk([0, v], c[:, 1:]) for v in way]
@@ -152,7 +136,7 @@ class Fusion:
 
     def gram_pairs(self, K: int) -> list[tuple[int, int]]:
         """The kernels whose products (m, m) `from_grams` takes, two by two."""
-        return [(0, 0)]
+        return gram_pairs(len(self.kernels(K)))
 
     def from_grams(self, grams: Grams, q: int, degrees: Degrees) -> Solution:
         r"""Solve for q coordinates from the products of the kernels, whose columns have been scaled by the roots.
@@ -162,12 +146,12 @@ class Fusion:
         :math:`\psi = A u / \sqrt\lambda`. The coordinates are :math:`\psi_l / \psi_0`. The leading eigenvalue is 1 to
         rounding, which is a check of all that came before.
         """
-        S, vectors = largest_pairs(grams[0, 0], q + 1)
+        S, vectors = eigensolvers.largest_pairs(grams[0, 0], q + 1)
         return S, [_single_values(S, vectors, degrees)]
 
     def from_walk(self, walk: Walk, q: int, degrees: Degrees) -> Solution:
         """The same from products with blocks of vectors only, by Lanczos."""
-        S, vectors = largest_eigenpairs(lambda V: walk([0, 0], V), len(degrees.columns[0]), q + 1)
+        S, vectors = eigensolvers.largest_eigenpairs(lambda V: walk([0, 0], V), len(degrees.columns[0]), q + 1)
         return S, [_single_values(S, vectors, degrees)]
 
 
@@ -220,21 +204,17 @@ class Alternating(Fusion):
     def kernel_units(self, units: NDArray, sigmas: Sequence[float]) -> NDArray[np.float64]:
         return np.array(sigmas)
 
-    def gram_pairs(self, K: int) -> list[tuple[int, int]]:
-        return gram_pairs(K)
-
     def from_grams(self, grams: Grams, q: int, degrees: Degrees) -> Solution:
-        return self._values(solve_grams(grams, q, degrees.n), degrees)
+        return _view_values(*solve_grams(grams, q, degrees.n), degrees)
 
     def from_walk(self, walk: Walk, q: int, degrees: Degrees) -> Solution:
         K, m = len(degrees.columns), len(degrees.columns[0])
-        return self._values(solve_walks(walk, K, m, q, degrees.n), degrees)
+        return _view_values(*solve_walks(walk, K, m, q, degrees.n), degrees)
 
-    @staticmethod
-    def _values(solved: Solved, degrees: Degrees) -> Solution:
-        S, *views = solved
-        known = zip(*views, degrees.columns, strict=True)
-        return S, [t * inverse_root(C)[:, None] / np.where(size > 0, size, 1) for t, size, C in known]
+
+def _view_values(S: NDArray, onto: list[NDArray], sizes: list[NDArray], degrees: Degrees) -> Solution:
+    known = zip(onto, sizes, degrees.columns, strict=True)
+    return S, [t * inverse_root(C)[:, None] / np.where(size > 0, size, 1) for t, size, C in known]
 
 
 #: By the name in settings.

@@ -42,25 +42,15 @@ def balanced(W: Kernel) -> tuple[Kernel, NDArray]:
     From W (n, m), dense or sparse, of which a factor of a row drops out: A (n, m) in float64, and the diagonal C (m,),
     which is zero for a landmark that no sample is linked to.
     """
-    W = W.astype(np.float64)
-    R = row_scaled(W, 1 / np.asarray(W.sum(axis=1)).ravel())
+    R = row_shares(W.astype(np.float64))
     C = np.asarray(R.sum(axis=0)).ravel()
-    return column_scaled(R, inverse_root(C)), C
+    scale = inverse_root(C)
+    return R @ sp.diags_array(scale).tocsr() if sp.issparse(R) else R * scale, C
 
 
 def inverse_root(x: NDArray) -> NDArray[np.float64]:
     """1/√x, and 0 where x is 0."""
     return np.divide(1.0, np.sqrt(x), out=np.zeros(x.shape), where=x > 0)
-
-
-def row_scaled(W: Kernel, scale: NDArray) -> Kernel:
-    """Each row of W times a number of its own."""
-    return sp.diags_array(scale).tocsr() @ W if sp.issparse(W) else W * scale[:, None]
-
-
-def column_scaled(W: Kernel, scale: NDArray) -> Kernel:
-    """Each column of W times a number of its own."""
-    return W @ sp.diags_array(scale).tocsr() if sp.issparse(W) else W * scale
 
 
 def sparse_rows(W: NDArray, links: NDArray, m: int) -> sp.csr_array:
@@ -148,7 +138,7 @@ def beyond_rounding(D: NDArray) -> NDArray:
 def choose_bandwidth(D: NDArray, rule: str) -> float:
     """σ by the name of a rule; 0 when all of D is zero, which the caller must refuse.
 
-    A sample's distance to itself and to its duplicates tells nothing of scale: quantiles are of the others.
+    The distance of a sample to itself and to its duplicates is no measure of scale: quantiles are of the others.
     """
     if rule == "slope":
         return slope_rule(D) if beyond_rounding(D).size else 0.0
@@ -176,6 +166,12 @@ def gram_components(grams: Grams) -> NDArray[np.int64]:
     return np.sort(counts[counts > 0])[::-1]
 
 
+def gram(A: Kernel, B: Kernel) -> NDArray[np.float64]:
+    """AᵀB in float64, dense: (m_a, m_b)."""
+    product = A.T.astype(np.float64) @ B.astype(np.float64)
+    return product.toarray() if sp.issparse(product) else product
+
+
 def landmarks_seen(W: Kernel) -> NDArray[np.float64]:
     r"""How many landmarks each row sees, (n,): :math:`(\sum_i W_i)^2 / \sum_i W_i^2`, 1 if all its weight is on one."""
     squares = W.multiply(W) if sp.issparse(W) else W**2
@@ -184,22 +180,13 @@ def landmarks_seen(W: Kernel) -> NDArray[np.float64]:
 
 
 def add_gram(G: NDArray[np.float64], links_a: NDArray, A: NDArray, links_b: NDArray, B: NDArray) -> None:
-    """G += AᵀB of sparse kernels with a fixed number of links per row; every sum in the order of the rows.
+    """G += AᵀB, (m_a, m_b), of sparse kernels; every sum in the order of the rows.
 
-    AᵀA comes out exactly symmetric: its two halves are the same products in the same order.
-
-    Parameters
-    ----------
-    G : (m_a, m_b), changed in place
-    links_a, A : (n, s_a) columns and entries of the sparse matrix A; no column twice in a row
-    links_b, B : (n, s_b) the same of B
+    Columns and entries of a kernel are (n, s), with no column twice in a row. AᵀA comes out exactly symmetric: its two
+    halves are the same products in the same order.
     """
     if A.size * B.shape[1] <= FEW_PRODUCTS:
-        sparse_a, sparse_b = (
-            sparse_rows(E.astype(np.float64), links, m)
-            for E, links, m in zip((A, B), (links_a, links_b), G.shape, strict=True)
-        )
-        G += (sparse_a.T @ sparse_b).toarray()
+        G += gram(sparse_rows(A, links_a, G.shape[0]), sparse_rows(B, links_b, G.shape[1]))
         return
     from dlcca.numerics import compiled
 

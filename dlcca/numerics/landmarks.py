@@ -87,7 +87,7 @@ def kmeans_plus_plus(X: NDArray, m: int, rng: np.random.Generator) -> Rows:
 
 
 class _Space:
-    """Samples (n, d), as far as their squared gaps to some of them are asked for."""
+    """Samples (n, d), for their squared gaps to some of them."""
 
     def __init__(self, X: NDArray, start: int) -> None:
         X = np.asarray(X, dtype=np.float64)

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.numerics.distances import squared_distances
-from dlcca.numerics.topk import Nearest, Rows, edges_of, rank, scales, smallest, stacked
+from dlcca.numerics.topk import Nearest, Rows, edges_of, jointly_nearest, rank, scales, stacked
 
 #: Samples of a box that is not divided any more: fewer make more boxes, more make more distances.
 LEAF = 16
@@ -49,26 +48,13 @@ def joint_space(views: Sequence[NDArray]) -> list[NDArray]:
 
 
 def joint_neighbors(views: Sequence[NDArray], landmarks: Rows, k: int, *, block: int = 256) -> Rows:
-    """The k samples nearest to each landmark in the joint space, itself included.
+    """The k rows (m, k) nearest to each landmark in the joint space, nearest first, itself included.
 
-    Each view is divided by its spread; the distance of two samples is the largest of their distances in the views.
-
-    Parameters
-    ----------
-    views : K arrays (n, d_v)
-    landmarks : (m,) row numbers
-    k : neighbours, at most n
-    block : landmarks handled at a time; bounds the memory, never changes the result
-
-    Returns
-    -------
-    rows : (m, k), nearest first
+    Each of the K views (n, d_v) is divided by its spread; the distance of two samples is the largest of their distances
+    in the views. ``landmarks`` (m,) are rows; ``block`` of them are handled at a time, which bounds the memory.
     """
     scaled = joint_space(views)
-    batches = (landmarks[first : first + block] for first in range(0, len(landmarks), block))
-    return np.concatenate(
-        [smallest(np.maximum.reduce([squared_distances(X[some], X) for X in scaled]), k) for some in batches]
-    )
+    return jointly_nearest([X[landmarks] for X in scaled], scaled, k, block=block)[0]
 
 
 @dataclass(frozen=True)
@@ -86,10 +72,7 @@ class Tree:
     rows: NDArray[np.int64]  # (b,) the number of each
     edges: NDArray[np.int64]  # (K + 1,) channels of the views
     scale: NDArray[np.float64]  # (K,)
-    stretches: NDArray[np.int64]  # (boxes, 2) first sample of a box, and the one after its last
-    low: NDArray[np.float64]  # (boxes, d)
-    high: NDArray[np.float64]  # (boxes, d)
-    first: NDArray[np.int64]  # (boxes,) lowest number of a box
+    boxes: tuple[NDArray, NDArray, NDArray, NDArray]  # first and last samples, lower and upper bounds, lowest numbers
 
     @classmethod
     def of(cls, views: Sequence[NDArray], spreads: Sequence[float], first_row: int = 0) -> Tree:
@@ -99,8 +82,8 @@ class Tree:
         X, edges, scale = stacked(views).astype(np.float64), edges_of(views), scales(spreads)
         levels = max(0, int(np.ceil(np.log2(max(1, len(X)) / LEAF))))
         width = np.sqrt(np.repeat(scale, np.diff(edges)))  # of a channel, in units of the joint distance
-        order, stretches, low, high, first = compiled.divide_boxes(X, width, levels)
-        return cls(X[order], first_row + order, edges, scale, stretches, low, high, first_row + first)
+        order, ends, low, high, first = compiled.divide_boxes(X, width, levels)
+        return cls(X[order], first_row + order, edges, scale, (ends, low, high, first_row + first))
 
     def nearest(self, points: Sequence[NDArray], k: int) -> Nearest:
         """The k samples nearest to each of m points, K arrays (m, d_v); ties go to the lower number."""
@@ -108,10 +91,8 @@ class Tree:
 
         P = stacked(points).astype(np.float64)
         found = Nearest.none(len(P), k)
-        compiled.search_boxes(
-            P, self.X, self.rows, self.edges, self.scale, self.stretches, self.low, self.high, self.first,
-            found.distances, found.rows,
-        )  # fmt: skip
+        tree = self.X, self.rows, self.edges, self.scale, *self.boxes
+        compiled.search_boxes(P, *tree, found.distances, found.rows)
         return found
 
 

@@ -51,10 +51,8 @@ def anchors_of(m: int) -> int:
 def transitions(grams: Grams, C: Sequence[NDArray]) -> list[NDArray[np.float64]]:
     r"""The transition matrices (m_v, m_{v+1}) from the landmarks of each view to those of the next, :math:`P_{v,v+1}`.
 
-    Parameters
-    ----------
-    grams : :math:`A_u^T A_v` (m_u, m_v), for each view and the next in the circle at least, in either order
-    C : per view, (m_v,) column sums of the kernel
+    From :math:`A_u^T A_v` (m_u, m_v), for each view and the next in the circle at least, in either order, and the
+    column sums C (m_v,) of each view's kernel.
     """
     following = [(u, (u + 1) % len(C)) for u in range(len(C))]
     links = [grams[u, v] if (u, v) in grams else grams[v, u].T for u, v in following]
@@ -85,12 +83,8 @@ def arrivals(P: Sequence[NDArray], C: NDArray, anchors: NDArray[np.integer], tim
     Powers are those of the first view's round trip alone, because
     :math:`Q_v^{t-1} M_v = (P_{v,v+1} \cdots P_{K,1})\, Q_1^{t-1}\, (P_{12} \cdots P_{v-2,v-1})`.
 
-    Parameters
-    ----------
-    P : per view, as `transitions` returns
-    C : (m_1,) column sums of the first view's kernel
-    anchors : (a,) numbers of landmarks
-    time : t, at least 1; None to choose it
+    P is what `transitions` returns, C (m_1,) the column sums of the first view's kernel, and ``anchors`` (a,) are
+    numbers of landmarks; ``time`` is t, at least 1, or None to choose it.
     """
     ways = [*P, *P] if len(P) == 1 else P  # a single kernel counts as two equal ones
     Q = reduce(np.matmul, ways)
@@ -177,8 +171,8 @@ def _powered(Q: NDArray, times: int, B: NDArray) -> NDArray:
 def features(W: Kernel, B: NDArray) -> NDArray[np.float64]:
     """Powers of the transition probabilities of samples, less their mean over the anchors.
 
-    A difference of squared distances to the anchors that is the same for all of them does not tell where a sample
-    lies: with the mean over samples removed as well, principal components are classical scaling.
+    A difference of squared distances that is the same for all anchors has no information on where a sample lies: with
+    the mean over samples removed as well, principal components are classical scaling.
 
     Features (n, a) of the kernel rows W (n, m) of a view, dense or sparse, of which each may have a factor of its own;
     B (m, a) is what `arrivals` returns for this view. Probabilities have the precision of W: in single precision they
@@ -196,7 +190,7 @@ class Components:
     means: list[NDArray[np.float64]]  # per view, (a,)
     loadings: list[NDArray[np.float64]]  # per view, (a, q)
     slopes: NDArray[np.float64]  # (K, q) of the coordinates, regressed on the part of one view
-    variances: NDArray[np.float64]  # (q,) of the coordinates over the sample, falling
+    variances: NDArray[np.float64]  # (q,) of the coordinates over the sample, falling; not kept in a model
 
 
 def principal_components(parts: Sequence[NDArray], q: int) -> Components:

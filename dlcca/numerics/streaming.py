@@ -28,64 +28,43 @@ from dlcca.numerics.coordinates import signs
 
 @dataclass(frozen=True)
 class Moments:
-    """Count, mean and sum of squared deviations of each channel."""
+    """Count and mean (d,) of some rows, and the sums of squared deviations of each channel, or of all products."""
 
     count: int
     mean: NDArray[np.float64]  # (d,)
-    squares: NDArray[np.float64]  # (d,)
+    squares: NDArray[np.float64]  # (d,), or (d, d) with products
 
     @classmethod
-    def of(cls, X: NDArray) -> Moments:
+    def of(cls, X: NDArray, *, products: bool = False) -> Moments:
         """Of one block (n, d)."""
-        mean = X.mean(axis=0, dtype=np.float64)
-        return cls(len(X), mean, np.square(X - mean, dtype=np.float64).sum(axis=0))
+        mean = X.mean(axis=0, dtype=np.float64) if len(X) else np.zeros(X.shape[1])
+        apart = X - mean
+        return cls(len(X), mean, apart.T @ apart if products else np.square(apart).sum(axis=0))
+
+    def with_block(self, other: Moments) -> Moments:
+        """Of both together."""
+        count = self.count + other.count
+        if other.count == 0 or self.count == 0:
+            return self if other.count == 0 else other
+        gap = other.mean - self.mean
+        square = gap**2 if self.squares.ndim == 1 else np.outer(gap, gap)
+        squares = self.squares + other.squares + square * (self.count * other.count / count)
+        return Moments(count, self.mean + gap * (other.count / count), squares)
 
 
 def combined(parts: Sequence[Moments]) -> Moments:
     """Of all blocks together, in pairs of neighbours and pairs of pairs: the same tree whoever computed them."""
     parts = list(parts)
     while len(parts) > 1:
-        pairs = [_both(*parts[i : i + 2]) for i in range(0, len(parts) - 1, 2)]
+        pairs = [parts[i].with_block(parts[i + 1]) for i in range(0, len(parts) - 1, 2)]
         parts = pairs + parts[len(parts) - len(parts) % 2 :]
     return parts[0]
 
 
-def _both(one: Moments, other: Moments) -> Moments:
-    count = one.count + other.count
-    gap = other.mean - one.mean
-    mean = one.mean + gap * (other.count / count)
-    return Moments(count, mean, one.squares + other.squares + gap**2 * (one.count * other.count / count))
-
-
-@dataclass(frozen=True)
-class Scatter:
-    """Count, mean (d,) and sum of products of deviations (d, d) of some rows."""
-
-    count: int
-    mean: NDArray[np.float64]
-    products: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, X: NDArray) -> Scatter:
-        """Of one block (n, d)."""
-        X = np.asarray(X, dtype=np.float64)
-        mean = X.mean(axis=0) if len(X) else np.zeros(X.shape[1])
-        return cls(len(X), mean, (X - mean).T @ (X - mean))
-
-    def with_block(self, other: Scatter) -> Scatter:
-        """Of both together."""
-        count = self.count + other.count
-        if other.count == 0 or self.count == 0:
-            return self if other.count == 0 else other
-        gap = other.mean - self.mean
-        products = self.products + other.products + np.outer(gap, gap) * (self.count * other.count / count)
-        return Scatter(count, self.mean + gap * (other.count / count), products)
-
-
-def principal(blocks: Iterable[Scatter], q: int) -> tuple[NDArray, NDArray, NDArray]:
-    """Mean (d,), components (d, q) and variances (q,), the largest first; blocks are added in the order given."""
-    total = reduce(Scatter.with_block, blocks)
-    lam, V = np.linalg.eigh(total.products / max(total.count, 1))
+def principal(blocks: Iterable[Moments], q: int) -> tuple[NDArray, NDArray, NDArray]:
+    """Mean (d,), components (d, q) and variances (q,), the largest first; blocks with products, in the order given."""
+    total = reduce(Moments.with_block, blocks)
+    lam, V = np.linalg.eigh(total.squares / max(total.count, 1))
     components, variances = V[:, ::-1][:, :q], lam[::-1][:q]
     return total.mean, components * signs(components), np.maximum(variances, 0)
 
@@ -102,7 +81,7 @@ class Digits(NamedTuple):
     counts: NDArray[np.int64]
 
 
-#: For each prefix asked for, how the numbers that begin with it go on.
+#: For each requested prefix, how the numbers that begin with it go on.
 Counts = dict[Prefix, Digits]
 
 
@@ -135,7 +114,7 @@ def _occurring(counts: NDArray[np.int64]) -> Digits:
 
 
 def added(parts: Iterable[Mapping[Key, Digits]]) -> dict[Key, Digits]:
-    """Counts of several blocks together, under whatever keys; each block is let go before the next is asked for."""
+    """Counts of several blocks together, under any keys; one block is in memory at a time."""
     totals: dict[Key, NDArray[np.int64]] = {}
     for part in parts:
         for key, found in part.items():
@@ -146,13 +125,10 @@ def added(parts: Iterable[Mapping[Key, Digits]]) -> dict[Key, Digits]:
 
 
 class Search:
-    """A quantile of all positive numbers, narrowed pass by pass; several may share their passes.
+    """The quantile of a ``share`` of all positive numbers, narrowed pass by pass; several may share their passes.
 
-    Parameters
-    ----------
-    share : 0 to 1
-    passes : `levels` of the dtype for an exact result; one fewer leaves a relative error of 2^-8 (float32) or 2^-37
-        (float64), two fewer 2^-21 (float64)
+    There are `levels` passes for an exact result; one fewer leaves a relative error of 2^-8 (float32) or 2^-37
+    (float64), two fewer 2^-21 (float64).
     """
 
     def __init__(self, share: float, dtype: np.dtype, passes: int) -> None:
@@ -167,7 +143,7 @@ class Search:
         return sorted({prefix for prefix, _ in self._found.values()}) or [0]
 
     def narrow(self, counts: Mapping[Prefix, Digits]) -> None:
-        """Take in what a pass over all numbers has counted (see `count_digits`)."""
+        """Use the counts of a pass over all numbers (see `count_digits`)."""
         if self.level == 0:
             total = int(counts[0].counts.sum())
             self._at = (total - 1) * self.share
@@ -206,20 +182,15 @@ SORTED, SORTED_LEAST = 16_384, 1024
 FOLDED, FOLDED_RANKS = 256, 4096
 #: Quartiles of a normal distribution lie this many standard deviations apart.
 QUARTILES_APART = 1.3489795003921634
-#: Values of each channel at evenly spaced ranks (ranks, c), and how many numbers they stand for (c,).
+#: Values of each channel at evenly spaced ranks (ranks, c), and of how many numbers they are (c,).
 Summary = tuple[NDArray, NDArray[np.int64]]
 
 
 def summary(X: NDArray, blocks: int = 1, values_of: Callable[[NDArray], NDArray] = np.asarray) -> Summary:
-    """Values (RANKS, c) of each channel at evenly spaced ranks, and how many finite numbers (c,) they stand for.
+    """Values (RANKS, c) of each channel at evenly spaced ranks, and of how many finite numbers (c,) they are.
 
-    Values rise; they are NaN for a channel without any number.
-
-    Parameters
-    ----------
-    X : (n, c); what is not finite is left out
-    blocks : how many there are of this size: the fewer, the more of its numbers are looked at
-    values_of : turns those rows of X that are looked at into the numbers that are meant
+    Values rise; they are NaN for a channel without any number. What is not finite of X (n, c) is left out. The fewer
+    ``blocks`` of this size there are, the more of its rows are used; ``values_of`` turns these into their numbers.
     """
     n = len(X)
     every = max(1, n // max(SORTED_LEAST, SORTED // max(blocks, 1)))

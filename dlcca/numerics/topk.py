@@ -59,9 +59,24 @@ def closest_links(D: NDArray, s: int) -> tuple[Rows, NDArray]:
     return links, np.take_along_axis(D, links, axis=1)
 
 
+def jointly_nearest(
+    points: Sequence[NDArray], samples: Sequence[NDArray], k: int, *, block: int = 256
+) -> tuple[Rows, NDArray]:
+    """The k rows of ``samples`` nearest to each point, (m, k), and their squared distances: the largest of the views'.
+
+    From K arrays (m, d_v) and (n, d_v); ``block`` points are handled at a time, which bounds the memory.
+    """
+    found = []
+    for i in range(0, len(points[0]), block):
+        D = [squared_distances(P[i : i + block], X) for P, X in zip(points, samples, strict=True)]
+        found.append(closest_links(np.maximum.reduce(D), k))
+    rows, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return rows, distances
+
+
 @dataclass
 class Nearest:
-    """The k samples nearest to each of m landmarks so far, nearest first."""
+    """The k samples nearest to each of m landmarks among those seen, nearest first."""
 
     distances: NDArray  # (m, k), infinite where fewer have been seen
     rows: NDArray[np.int64]  # (m, k), -1 where fewer have been seen
@@ -81,21 +96,12 @@ def links_and_neighbors(
     nearest: Nearest | None,
     few_pairs: int = 0,
 ) -> list[NDArray[np.int32]]:
-    """Links of a block of samples in every view, and the block's part in the landmarks' neighborhoods.
+    """Links of a block of samples in every view, K arrays (b, n_links), and its part in the landmarks' neighborhoods.
 
-    Parameters
-    ----------
-    views : K arrays (b, d_v), a block of samples
-    points : K arrays (m, d_v), the landmarks
-    spreads : K, unit of the views' distances in the joint space
-    n_links : nearest landmarks of a sample wanted in each view; 0 for none
-    first_row : row number of the block's first sample
-    nearest : updated in place with the block's samples, by the largest of the views' distances; None for no search
-    few_pairs : up to so many pairs of a sample and a landmark NumPy sorts distances, without importing numba
-
-    Returns
-    -------
-    links : K arrays (b, n_links), nearest first
+    Of K ``views`` (b, d_v), the block, and ``points`` (m, d_v), the landmarks. The links are the nearest landmarks of a
+    sample, nearest first. ``nearest``, if given, is updated in place with the samples, numbered from ``first_row``, by
+    the largest of the views' distances in units of their ``spreads``. Up to ``few_pairs`` pairs of a sample and a
+    landmark NumPy sorts distances, without importing numba.
     """
     k = nearest.rows.shape[1] if nearest is not None else 0
     few = len(views[0]) * len(points[0]) <= few_pairs
@@ -153,11 +159,7 @@ def _by_sorting(
     means = [X.mean(axis=0, dtype=np.float64) for X in views]
     scaled = [(X - c) / (s or 1.0) for X, c, s in zip(views, means, spreads, strict=True)]
     centres = [(P - c) / (s or 1.0) for P, c, s in zip(points, means, spreads, strict=True)]
-    found = []
-    for first in range(0, len(centres[0]), 256):
-        D = [squared_distances(P[first : first + 256], X) for P, X in zip(centres, scaled, strict=True)]
-        found.append(closest_links(np.maximum.reduce(D), k))
-    rows, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    rows, distances = jointly_nearest(centres, scaled, k)
     return links, distances, rows
 
 

@@ -11,22 +11,13 @@ Rows = NDArray[np.int64]
 
 
 def time_windows(n: int, landmarks: Rows, width: int, segments: NDArray | None = None) -> Rows:
-    """Rows of the window of ``width`` consecutive samples around each landmark.
+    """Rows (m, width) of the window of consecutive samples around each landmark, (m,) of n rows.
 
     A window of 8 reaches from i-3 to i+4, as in Section VII-B of the paper. At the ends of the recording, and at gaps
     in it, it is shifted inwards, so that every landmark has ``width`` different rows of one unbroken stretch.
 
-    Parameters
-    ----------
-    n : samples in the recording
-    landmarks : (m,) row numbers
-    width : samples in a window, at most n
-    segments : (n,) the number of the unbroken stretch that a row belongs to, never falling; all one if not given.
-        Landmarks in a stretch of fewer than ``width`` rows are refused: see `has_full_window`
-
-    Returns
-    -------
-    rows : (m, width)
+    ``segments`` (n,) are the numbers of the unbroken stretches that rows belong to, never falling; one if not given.
+    Landmarks in a stretch of fewer than ``width`` rows are refused: see `has_full_window`.
     """
     if not 1 <= width <= n:
         raise ValueError(f"a window of {width} samples does not fit a recording of {n}")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dlcca.engine.work import OnProgress, collect, do_missing
 from dlcca.errors import DataError
-from dlcca.numerics.streaming import Moments, Scatter, Sketches, combined, principal, robust_scaling, summary
+from dlcca.numerics.streaming import Moments, Sketches, combined, principal, robust_scaling, summary
 from dlcca.recordings.features import of_integers
 from dlcca.recordings.formats.recording import Digital, values_of
 from dlcca.recordings.ingest_job import IngestJob, WindowedTrack, WindowedView, packed, unpacked
@@ -179,8 +179,8 @@ def _run_pca(job: IngestJob, client: Any, on_progress: OnProgress | None) -> Non
     write_at_once(job.stage("pca"), arrays, "principal components", {})
 
 
-def _scatter(job: IngestJob, block: int, view: WindowedView) -> Scatter:
-    return Scatter.of(features(job, view, block)[1])
+def _scatter(job: IngestJob, block: int, view: WindowedView) -> Moments:
+    return Moments.of(features(job, view, block)[1], products=True)
 
 
 def write_at_once(stage: Blocks, arrays: Mapping[str, NDArray], says: str, facts: dict[str, Any]) -> None:

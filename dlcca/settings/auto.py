@@ -23,14 +23,14 @@ NEIGHBORS, FEWEST_ROWS = 64, 1000
 
 #: The exact search is by a tree where there are more landmarks than this, and no more channels in all views together.
 TREE_LANDMARKS, TREE_CHANNELS = 8192, 8
-#: Channels of a view that was not looked at yet.
+#: Channels of a view that was not opened yet.
 USUAL_CHANNELS = 64
 #: Rates of one core: operations of matrix products, distances compared and selected from.
 PRODUCTS_PER_S, SELECTIONS_PER_S = 40e9, 3.5e8
 #: Entries added into a sparse sum or product, operations of eigenproblems; and what any pass over the samples takes.
 ADDITIONS_PER_S, DECOMPOSITIONS_PER_S, PASS_S = 3e8, 3e10, 0.2
-#: pynndescent: seconds until it is compiled, to place a sample into an index of 10^5, and to ask one of 10^5 samples.
-COMPILING_S, PLACING_S, ASKING_S = 150.0, 1e-4, 1e-4
+#: pynndescent: seconds until it is compiled, to place a sample into an index of 10^5, and to query one of 10^5 samples.
+COMPILING_S, PLACING_S, QUERY_S = 150.0, 1e-4, 1e-4
 #: Samples of a shard, each with an index of its own.
 SHARD_SAMPLES = 1 << 17
 
@@ -60,8 +60,8 @@ class _Known:
 
     @property
     def kind(self) -> str:
-        kind = self.options["neighborhoods"]
-        return kind if isinstance(kind, str) else "given"
+        said = self.options["neighborhoods"]
+        return said if isinstance(said, str) else "given"
 
     @property
     def fusion(self) -> Any:
@@ -151,12 +151,9 @@ def _landmarks(known: _Known) -> Choice:
     if known.options["landmarks"] == "all":
         return n, "every sample"
     if known.kind == "given":
-        asked = len(known.options["neighborhoods"])
-        if asked != n:
-            raise SettingsError(
-                f"neighborhoods has {asked} rows and the views have {n} samples; "
-                "name the landmark of each row in landmarks."
-            )
+        if (given := len(known.options["neighborhoods"])) != n:
+            said = f"neighborhoods has {given} rows and the views have {n} samples"
+            raise SettingsError(f"{said}; name the landmark of each row in landmarks.")
         return n, "the neighborhood of every sample was given"
     growing = min(max(KNN_LANDMARKS, isqrt(LANDMARKS_GROW * n)), KNN_LANDMARKS_LARGE)
     most = TIME_LANDMARKS if known.kind == "time" else growing
@@ -236,7 +233,7 @@ def lanczos_seconds(n: int, m: int, links: int, K: int, q: int) -> float:
     """The same by block Lanczos, on one core: every step is a pass over the samples for one kernel, 2K for more.
 
     A pass takes 2 n s b additions, b the vectors of a block, or makes n m dense distances and multiplies by them twice.
-    The steps depend on how close the eigenvalues lie, which nobody knows before: about √m / 5 were taken where every
+    The steps depend on how close the eigenvalues lie, which is not known before: about √m / 5 were taken where every
     sample was a landmark and the views shared one circle. At least 16 are reckoned with.
     """
     b = max(8, q + 3)
@@ -266,14 +263,14 @@ def exact_seconds(n: int, m: int, dims: Sequence[int]) -> float:
 def index_seconds(n: int, m: int, dims: Sequence[int]) -> float:
     """The same by pynndescent on one core, its compilation included.
 
-    n samples are placed into indexes of shards, and every landmark asks every shard; for the links, m landmarks are
-    placed into an index for each view, and every sample asks each. A step takes as long as there are digits in the
-    number of samples of an index, 1 at 10^5.
+    n samples are placed into indexes of shards, each of which is queried for every landmark; for the links, m landmarks
+    are placed into an index for each view, each of which is queried for every sample. A step takes as long as there are
+    digits in the number of samples of an index, 1 at 10^5.
     """
     shards = max(1, -(-n // SHARD_SAMPLES))
     digits = log2(max(2, n / shards)) / log2(1e5)
-    neighbors = n * PLACING_S + m * shards * ASKING_S
-    links = len(dims) * (m * PLACING_S + n * ASKING_S) * log2(max(2, m)) / log2(1e5)
+    neighbors = n * PLACING_S + m * shards * QUERY_S
+    links = len(dims) * (m * PLACING_S + n * QUERY_S) * log2(max(2, m)) / log2(1e5)
     return COMPILING_S + neighbors * digits + links
 
 

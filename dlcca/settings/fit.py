@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +33,13 @@ AUTO = choice("auto")
 LAGS_NEEDED = "a whole number of rows for each view is needed, 'auto', or None."
 
 
-def _registered(option: str) -> Callable[[], Rule]:
+def _registered(option: str) -> Rule:
     """A name in a registry of `numerics`, which needs SciPy: it is imported when a value has to be checked."""
+    from dlcca.numerics import coordinates, fusion, metrics
 
-    def rule() -> Rule:
-        from dlcca.numerics import coordinates, fusion, metrics
-
-        known: dict[str, Iterable[str]]
-        known = {"metric": metrics.METRICS, "fusion": fusion.FUSIONS, "coordinates": coordinates.COORDINATES}
-        return choice(*dict.fromkeys(["auto", *known[option]]))
-
-    return rule
+    known: dict[str, Iterable[str]]
+    known = {"metric": metrics.METRICS, "fusion": fusion.FUSIONS, "coordinates": coordinates.COORDINATES}
+    return choice(*dict.fromkeys(["auto", *known[option]]))
 
 
 class Stage(Section):
@@ -85,7 +82,7 @@ class NeighborhoodSettings(Stage):
 class MetricSettings(Stage):
     """The local metric."""
 
-    kind: str = setting(_registered("metric"), "auto", option="metric")
+    kind: str = setting(partial(_registered, "metric"), "auto", option="metric")
     """"cca" (two views), "maxvar" (two or more), "tcca" (two or more, rank one), "mahalanobis" (one)."""
     ridge: float = setting(NOT_NEGATIVE, 0.03)
     """Added to each local covariance, as a share of its largest eigenvalue."""
@@ -97,7 +94,7 @@ class MetricSettings(Stage):
 class KernelSettings(Stage):
     """The kernel, and how the views' distances come together in it."""
 
-    fusion: str = setting(_registered("fusion"), "auto")
+    fusion: str = setting(partial(_registered, "fusion"), "auto")
     """"view" (the first view's distances), "average" (of all views), "alternating" (a step along each view)."""
     kind: str = setting(choice("auto", "dense", "sparse"), "auto", option="kernel")
     """"dense" or "sparse" rows."""
@@ -117,7 +114,7 @@ class SpectrumSettings(Stage):
     """Coordinates wanted."""
     solver: str = setting(choice("auto", "gram", "lanczos"), "auto")
     """"gram" (exact, L x L) or "lanczos" (matrix-free)."""
-    coordinates: str = setting(_registered("coordinates"), "auto")
+    coordinates: str = setting(partial(_registered, "coordinates"), "auto")
     """"diffusion" (eigenfunctions) or "potential" (principal components of powers of transition probabilities)."""
     diffusion_time: Any = setting(either(AUTO, count(1)), "auto")
     """Round trips along all views of "potential" coordinates, or "auto"."""

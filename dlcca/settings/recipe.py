@@ -37,7 +37,7 @@ MISSING_CHUNKS = choice("refuse", "fill")
 BAND_NEEDED = "[from, to] in Hz is needed."
 BAND = Rule(
     lambda edges: isinstance(edges, list | tuple) and len(edges) == 2 and all(map(is_number, edges)),
-    lambda edges: f"; {BAND_NEEDED}",
+    BAND_NEEDED,
     {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
 )
 
@@ -83,9 +83,8 @@ def _features() -> Rule:
     tables = [json_schema(FeatureRecipe, ("kind", *keys), kind={"const": kind}) for kind, keys in KINDS.items()]
     for made in tables[1:]:  # the first kind is the default one
         made["required"] = ["kind"]
-    schema = {"anyOf": [KIND.schema, *tables]}
-    needed = "; a name or a table is needed."
-    return Rule(lambda value: isinstance(value, FeatureRecipe), lambda value: needed, schema, FeatureRecipe.of)
+    schema, needed = {"anyOf": [KIND.schema, *tables]}, "a name or a table is needed."
+    return Rule(lambda value: isinstance(value, FeatureRecipe), needed, schema, FeatureRecipe.of)
 
 
 @dataclass(frozen=True)
@@ -133,8 +132,7 @@ class ViewRecipe(Section):
     @property
     def reader_options(self) -> dict[str, Any]:
         """All options of the reader beside the file."""
-        usual = self.missing_chunks == "refuse"
-        return dict(self.reader) if usual else {**self.reader, "missing_chunks": self.missing_chunks}
+        return {**self.reader, **({"missing_chunks": "fill"} if self.missing_chunks == "fill" else {})}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and for fingerprints."""

@@ -33,7 +33,7 @@ class StoreSection(Section):
     path: str = setting(text(), MISSING)
     """Where the run is kept: a folder relative to the file, or `s3://bucket/prefix`."""
     seed: int = setting(count(0), 0)
-    """Of the choice of landmarks, and of whatever else is random."""
+    """Of the choice of landmarks, and of all else that is random."""
 
 
 @dataclass(frozen=True)

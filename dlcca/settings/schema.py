@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 import inspect
 import operator
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -63,12 +64,16 @@ class Rule:
     """Which values a setting may have."""
 
     fits: Callable[[Any], bool]
-    complaint: Callable[[Any], str]
-    """The end of a message about a value that does not fit."""
+    needed: str | Callable[[Any], str]
+    """What is needed, or the end of a message about a value that does not fit."""
     schema: Json
     """The same for editors."""
     parsed: Callable[[Any], Any] = lambda value: value
     """A value of a file as the dataclass has it."""
+
+    def complaint(self, value: Any) -> str:
+        """The end of a message about a value that does not fit."""
+        return f"; {self.needed}" if isinstance(self.needed, str) else self.needed(value)
 
     def check(self, name: str, value: Any, equals: str = "=") -> None:
         """Raise an error that names the setting, its value and what is needed."""
@@ -78,18 +83,14 @@ class Rule:
             raise SettingsError(f"{name}{equals}{shown}{self.complaint(value)}")
 
 
-def _needed(text: str) -> Callable[[Any], str]:
-    return lambda value: f"; {text}"
-
-
 def count(least: int) -> Rule:
     """A whole number."""
-
-    def complaint(value: Any) -> str:
-        too_large = isinstance(value, int) and value > LARGEST
-        return f"; at most {LARGEST} is possible." if too_large else f"; a whole number of at least {least} is needed."
-
-    return Rule(lambda value: is_count(value, least), complaint, {"type": "integer", "minimum": least})
+    needed = f"; a whole number of at least {least} is needed."
+    return Rule(
+        lambda value: is_count(value, least),
+        lambda value: f"; at most {LARGEST} is possible." if isinstance(value, int) and value > LARGEST else needed,
+        {"type": "integer", "minimum": least},
+    )
 
 
 def number(
@@ -100,7 +101,7 @@ def number(
     lower = f"above {above:g}" if isfinite(above) else f"of at least {least:g}"
     return Rule(
         lambda value: is_number(value) and least <= float(value) <= most and above < float(value) < below,
-        _needed(needed or f"a number {lower} is needed."),
+        needed or f"a number {lower} is needed.",
         {"type": "number", **{name: bound for name, bound in bounds.items() if isfinite(bound)}},
     )
 
@@ -119,8 +120,7 @@ def text(*, may_be_empty: bool = False, word: bool = False, folder: bool = False
     def fits(value: Any) -> bool:
         if not isinstance(value, str) or "\0" in value or (folder and "://" in value):
             return False
-        is_word = not any(c.isspace() or c in "'\"`;&|<>" for c in value)
-        return (may_be_empty or bool(value.strip())) and (is_word or not word)
+        return (may_be_empty or bool(value.strip())) and not (word and re.search(r"""[\s'"`;&|<>]""", value))
 
     pattern = {"pattern": r"""^[^\s'"`;&|<>]+$"""} if word else {} if may_be_empty else {"pattern": r"\S"}
     return Rule(fits, complaint, {"type": "string", **pattern, **({"not": {"pattern": "://"}} if folder else {})})
@@ -131,19 +131,23 @@ def texts(least: int = 0, *, may_be_empty: bool = True) -> Rule:
     one = text(may_be_empty=may_be_empty)
     return Rule(
         lambda value: isinstance(value, tuple) and len(value) >= least and all(map(one.fits, value)),
-        _needed("a text or a list of texts is needed."),
+        "a text or a list of texts is needed.",
         {"anyOf": [one.schema, {"type": "array", "items": one.schema, "minItems": least}]},
         lambda value: (value,) if isinstance(value, str) else _tuple(value),
     )
 
 
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
 LINES = Rule(
     lambda value: isinstance(value, tuple) and all(isinstance(line, str) and "\n" not in line for line in value),
-    _needed("a list of single lines is needed, as ['module load python']."),
+    "a list of single lines is needed, as ['module load python'].",
     {"type": "array", "items": {"type": "string", "not": {"pattern": "\n"}}},
-    lambda value: _tuple(value),
+    _tuple,
 )
-FLAG = Rule(lambda value: isinstance(value, bool), _needed("true or false is needed."), {"type": "boolean"})
+FLAG = Rule(lambda value: isinstance(value, bool), "true or false is needed.", {"type": "boolean"})
 POSITIVE = number(above=0)
 NOT_NEGATIVE = number(least=0)
 SHARE = number("a share from 0 to 1 is needed.", least=0, most=1)
@@ -162,7 +166,7 @@ def table(needed: str, value: Rule | None = None) -> Rule:
     """A table of any keys, each of its values by a rule if one is given."""
     return Rule(
         lambda found: isinstance(found, Mapping) and (value is None or all(map(value.fits, found.values()))),
-        _needed(needed),
+        needed,
         {"type": "object", **({} if value is None else {"additionalProperties": value.schema})},
     )
 
@@ -197,13 +201,12 @@ def rows(*axes: str, needed: str = "") -> Rule:
 def either(name: Rule, *others: Rule) -> Rule:
     """A name, or a value by another rule: the first for single values, the last for arrays."""
 
-    def complaint(value: Any) -> str:
-        likely = name if isinstance(value, str) else others[-1] if is_array(value) else others[0]
-        return likely.complaint(value)
+    def likely(value: Any) -> Rule:
+        return name if isinstance(value, str) else others[-1] if is_array(value) else others[0]
 
     return Rule(
         lambda value: any(rule.fits(value) for rule in (name, *others)),
-        complaint,
+        lambda value: likely(value).complaint(value),
         {"anyOf": [rule.schema for rule in (name, *others)]},
     )
 
@@ -211,10 +214,6 @@ def either(name: Rule, *others: Rule) -> Rule:
 def _has_flag(value: Any) -> bool:
     """Whether a list holds true or false, which NumPy takes for numbers beside others."""
     return any(map(_has_flag, value)) if isinstance(value, list | tuple) else isinstance(value, bool)
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def setting(rule: Rule | Callable[[], Rule], default: Any = None, *, option: str = "") -> Any:
@@ -265,12 +264,10 @@ def from_table(section: type[S], values: Any, where: str, *, called: str = "a se
     try:
         if not isinstance(values, Mapping):
             raise SettingsError(f"is {values!r}; a section is needed.")
-        for name in values:
-            if name not in names:
-                raise SettingsError(f"{name} is not {called}; {suggest(name, names)}")
-        for name in required(section):
-            if name not in values:
-                raise SettingsError(f"{name} is missing: {sentences(section).get(name, 'it has no default')}")
+        if unknown := [name for name in values if name not in names]:
+            raise SettingsError(f"{unknown[0]} is not {called}; {suggest(unknown[0], names)}")
+        if missing := [name for name in required(section) if name not in values]:
+            raise SettingsError(f"{missing[0]} is missing: {sentences(section).get(missing[0], 'it has no default')}")
         return section(**{name: rule_of(keys[name]).parsed(value) for name, value in values.items()})
     except SettingsError as error:
         raise SettingsError(f"{where} {error}".lstrip()) from error

@@ -29,12 +29,8 @@ FAR = 3.0
 def checks_of(model: Model, arrays: list[NDArray], embedding: NDArray, half: Half | None, pieces: int = 1) -> Checks:
     """Check the kernel and the coordinates.
 
-    Parameters
-    ----------
-    arrays : the views at some rows, about `SOME_ROWS`
-    embedding : (n, q) of all rows, or of many
-    half : from a fit with half of the landmarks, or None
-    pieces : connected components of the kernel
+    ``arrays`` are the views at some rows, about `SOME_ROWS`, ``embedding`` (n, q) is of all rows, or of many, ``half``
+    of a fit with half of the landmarks, and ``pieces`` the number of connected components of the kernel.
     """
     half_r2, more, gap = half or (None, None, None)
     carried = carriers(embedding)

@@ -74,21 +74,18 @@ class Basis:
         return Basis(np.roll(self.columns, places, axis=0), np.roll(self.count, places))
 
 
-def basis(scores: Floats) -> Basis:
-    """The basis of scores (m, k, p) of `leading`."""
-    return _above(scores, _floor(scores))
-
-
-def _floor(scores: Floats) -> NDArray:
-    """Smallest sum of squares (m,) along a direction that is kept."""
-    return FLOOR * np.linalg.eigvalsh(np.swapaxes(scores, 1, 2) @ scores)[:, -1]
-
-
-def _above(scores: Floats, least: Floats) -> Basis:
+def basis(scores: Floats, least: Floats | None = None) -> Basis:
+    """The basis of scores (m, k, p) of `leading`; ``least`` (m,) is `floor_of` these, or of earlier ones."""
+    least = floor_of(scores) if least is None else least
     lam, V = np.linalg.eigh(np.swapaxes(scores, 1, 2) @ scores)
     alive = (lam > least[:, None]) & (lam > 0)
     inverse = np.where(alive, 1 / np.sqrt(np.where(alive, lam, 1)), 0)
     return Basis(scores @ (V * inverse[:, None, :]), alive.sum(axis=1).astype(np.float64))
+
+
+def floor_of(scores: Floats) -> NDArray:
+    """Smallest sum of squares (m,) along a direction that is kept."""
+    return FLOOR * np.linalg.eigvalsh(np.swapaxes(scores, 1, 2) @ scores)[:, -1]
 
 
 def first_step(views: Sequence[Basis]) -> Tested:
@@ -112,21 +109,19 @@ def all_steps(scores: Sequence[Floats]) -> Tested:
 
 
 def sequence(A: Floats, B: Floats) -> tuple[Floats, Floats]:
-    """The steps of one pair of views, from scores (m, k, p) and (m, k, q): statistics and variates.
+    """The s steps of one pair of views, from scores (m, k, p) and (m, k, q).
 
-    Returns
-    -------
-    made : (3, m, s) statistic, freedom and penalty of each step
-    variates : (m, k, s) the sum of the two leading variates of each step, zero after the sequence has ended
+    Statistic, freedom and penalty of each, (3, m, s), and the sum of its two leading variates, (m, k, s), zero after
+    the sequence has ended.
     """
     m, k, _ = A.shape
     most = min(A.shape[2], B.shape[2])
     made, variates = np.zeros((3, m, most)), np.zeros((m, k, most))
-    floor_A, floor_B = _floor(A), _floor(B)
+    floor_A, floor_B = floor_of(A), floor_of(B)
     at = np.arange(m)
     gone = np.full((m, k, 1), k**-0.5)  # removed functions, as orthonormal columns: the mean is the first
     for step in range(most):
-        one, other = _above(A, floor_A), _above(B, floor_B)
+        one, other = basis(A, floor_A), basis(B, floor_B)
         L, rho, Rt = np.linalg.svd(np.swapaxes(one.columns, 1, 2) @ other.columns, full_matrices=False)
         squares = np.minimum(rho**2, 1 - LEAST_REST)
         made[:, at, step] = _numbers(squares, one.count, other.count, taken=gone.shape[2])

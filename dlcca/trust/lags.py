@@ -65,13 +65,7 @@ class Lag:
 
 
 def lag_between(X: NDArray, Y: NDArray, most: int) -> Lag:
-    """The lag of Y behind X, at most ``most`` rows either way.
-
-    Parameters
-    ----------
-    X, Y : (n, d_x) and (n, d_y) the same rows of both views
-    most : the largest allowed lag
-    """
+    """The lag of the view Y (n, d_y) behind X (n, d_x), at most ``most`` rows either way."""
     n = len(X)
     if most < 1 or n < LEAST_LENGTH * most:
         return Lag(reason=f"{n} rows are too few for lags up to {most}; {LEAST_LENGTH * most} are needed")
@@ -82,8 +76,7 @@ def lag_between(X: NDArray, Y: NDArray, most: int) -> Lag:
     S, far = strengths(H_x, H_y, most)
     at = int(np.argmax(S))
     lag, chance = at - most, float(far.mean())
-    height = float(S[at] - chance)
-    p = by_chance(float(S[at]), far, most)
+    height, p = float(S[at] - chance), by_chance(float(S[at]), far, most)
     rival = rival_of(S, at, chance)
     if p > LEVEL:
         why = "no lag stands out: lags far away are as strong, as for views that share nothing or are periodic"
@@ -97,7 +90,7 @@ def lag_between(X: NDArray, Y: NDArray, most: int) -> Lag:
 
 
 def described(X: NDArray) -> Floats:
-    """White features (n, p) of the leading components of a view (n, d); none if the view is constant."""
+    """White features (n, p), but for the ridge, of the leading components of a view (n, d); none if it is constant."""
     scale = X.std(axis=0)
     made = leading((X / np.where(scale > 0, scale, 1))[None], COMPONENTS)
     alive = made.variances[0, : made.scores.shape[2]] > FLOOR * made.variances[0, 0]
@@ -109,11 +102,7 @@ def described(X: NDArray) -> Floats:
     rng = np.random.default_rng(0)
     bends = np.repeat([0.5, 1.0, 2.0, 3.0], WAVES // 4) / np.sqrt(U.shape[1])
     waves = np.cos(U @ (rng.standard_normal((U.shape[1], WAVES)) * bends) + rng.uniform(0, 2 * np.pi, WAVES))
-    return whitened(np.hstack([U, U[:, first] * U[:, second], waves]))
-
-
-def whitened(H: Floats) -> Floats:
-    """Features (n, p) of mean zero whose covariance is the identity but for the ridge."""
+    H = np.hstack([U, U[:, first] * U[:, second], waves])
     H = H - H.mean(axis=0)
     scale = H.std(axis=0)
     H = H[:, scale > 0] / scale[scale > 0]
@@ -249,14 +238,12 @@ def consistent(pairs: dict[tuple[int, int], Lag], K: int) -> NDArray[np.float64]
     for _ in range(K):
         reached |= {v for pair, lag in pairs.items() if lag.known and reached & set(pair) for v in pair}
     free = sorted(reached - {0})
-    lags = np.full(K, np.nan)
+    lags, every = np.full(K, np.nan), np.eye(K)
     lags[0] = 0
     if free:
-        rows = [(u, v, lag) for (u, v), lag in pairs.items() if lag.known and {u, v} <= reached]
-        every = np.eye(K)
-        A = np.stack([every[v] - every[u] for u, v, _ in rows])
-        weight = np.array([1 / (0.1 + min(lag.error, 1e3)) for *_, lag in rows])
-        right = np.array([lag.rows for *_, lag in rows])
+        rows = [(every[v] - every[u], lag) for (u, v), lag in pairs.items() if lag.known and {u, v} <= reached]
+        weight = np.array([1 / (0.1 + min(lag.error, 1e3)) for _, lag in rows])
+        A, right = np.stack([row for row, _ in rows]), np.array([lag.rows for _, lag in rows])
         lags[free] = np.linalg.lstsq(A[:, free] * weight[:, None], right * weight, rcond=None)[0]
     return lags
 
@@ -304,17 +291,15 @@ class Lags:
     def notes(self) -> list[str]:
         """A sentence for every view whose lag is unknown, and for pairs that contradict the lags."""
         made = []
-        for view in (v for v, known in enumerate(self.known) if not known):
+        for view in np.flatnonzero(np.logical_not(self.known)):
             reasons = dict.fromkeys(lag.reason for pair, lag in self.pairs.items() if view in pair and lag.reason)
             name, why = self.names[view], "; ".join(reasons)
             made.append(f"the lag of view {name!r} is not determined and is taken as 0: {why}.")
         for (u, v), lag in self.pairs.items():
             apart = abs(lag.rows - (self.rows[v] - self.rows[u])) if lag.known else 0
             if apart > 1 + 3 * (lag.error if np.isfinite(lag.error) else 0):
-                names = f"{self.names[u]!r} and {self.names[v]!r}"
-                made.append(
-                    f"views {names} alone have a lag of {lag.rows:+.1f} rows, which the other pairs contradict."
-                )
+                said = f"views {self.names[u]!r} and {self.names[v]!r} alone have a lag of {lag.rows:+.1f} rows"
+                made.append(f"{said}, which the other pairs contradict.")
         return made
 
     def __str__(self) -> str:

@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 #: η: how much less a change along private directions counts.
 SMOOTHNESS = 1e-3
-#: Directions that the ridge shrinks to less than this share of their variance have no extent to speak of.
+#: Directions that the ridge shrinks to less than this share of their variance count as directions without extent.
 LEAST_EXTENT = 0.5
 #: Rows whose mean and spread are taken together: at least so many, and this share of all.
 FEWEST_TOGETHER, SHARE_TOGETHER = 50, 1 / 40
@@ -43,18 +43,11 @@ LEAST_SPREAD = 0.05
 def common_variates(X: NDArray, Z: NDArray, *, ridge: float) -> tuple[Floats, Floats]:
     """White variates of a view in each neighborhood, and how far each changes with what is common.
 
-    Parameters
-    ----------
-    X : (m, k, d) the view at the k neighbours of each landmark
-    Z : (m, k, q) the common coordinates there
-    ridge : share of the top local variance added to each covariance
-
-    Returns
-    -------
-    a : (m, k, p) variates along all directions of the view, those of the largest correlation first, orthonormal; zero
-        along directions without extent
-    w : (m, p) 2ρ² - 1, or 0 where less than half of the variate goes with what is common: a bent curve fills a second
-        direction of the common coordinates, with which the view goes a little too
+    From X (m, k, d), the view at the k neighbours of each landmark, Z (m, k, q), the common coordinates there, and the
+    ``ridge`` of `whiten`: the variates a (m, k, p) along all directions of the view, those of the largest correlation
+    first, orthonormal, zero along directions without extent; and w (m, p), 2ρ² - 1, or 0 where less than half of the
+    variate goes with what is common: a bent curve fills a second direction of the common coordinates, with which the
+    view changes a little too.
     """
     white, common = whiten(X, ridge=ridge), whiten(Z, ridge=ridge)
     U, rho, _ = np.linalg.svd(np.swapaxes(white.scores, 1, 2) @ common.scores, full_matrices=True)
@@ -68,20 +61,12 @@ def common_variates(X: NDArray, Z: NDArray, *, ridge: float) -> tuple[Floats, Fl
 def unmoved(
     Phi: NDArray, neighbors: NDArray[np.int64], a: Floats, w: Floats, covariance: NDArray, q: int
 ) -> tuple[Floats, Floats]:
-    """The functions that change least with what is common, as combinations of given ones.
+    """The q functions that change least with what is common, as combinations of given ones.
 
-    Parameters
-    ----------
-    Phi : (n, b) functions of the view
-    neighbors : (m, k) rows of each neighborhood
-    a, w : of `common_variates`
-    covariance : (b, b) of the functions, as of `spread_apart`
-    q : functions wanted
-
-    Returns
-    -------
-    c : (b, q) their coefficients; ``Phi @ c`` has unit variance and no correlation in the covariance given
-    shared : (q,) of their change within neighborhoods, the share that goes with what is common
+    From functions Phi (n, b) of the view, the rows ``neighbors`` (m, k) of each neighborhood, a and w of
+    `common_variates`, and the ``covariance`` (b, b) of `spread_apart`: the coefficients c (b, q), such that ``Phi @ c``
+    has unit variance and no correlation in that covariance; and of their change within neighborhoods the share (q,)
+    that goes with what is common.
     """
     own, every = np.zeros((Phi.shape[1],) * 2), np.zeros((Phi.shape[1],) * 2)
     for rows, variates, weights in zip(neighbors, a, w, strict=True):

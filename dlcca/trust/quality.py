@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -115,16 +115,18 @@ def assess(
     k: int,
     eigenvalues: NDArray,
     *,
+    checks: Checks,
     neighbor_recall: float | None = None,
     common: Common | None = None,
-    checks: Checks | None = None,
     one_is_meant: bool = True,
+    hint: str = "",
 ) -> Quality:
     """The quality of a fit.
 
     ``neighbor_recall`` is the share of the true neighbours that an approximate search found; None for an exact one.
     Without ``common``, correlations are compared with those of independent views (`significance.null_edge`). One view
-    is not tested: that is a reason, or a note if the settings ask for one view (``one_is_meant``).
+    is not tested: that is a reason, or a note if the settings are for one view (``one_is_meant``). The ``hint`` is one
+    more sentence: a reason if there are others, a note if there are none.
     """
     alone = metric.ranks.shape[1] == 1
     edge = null_edge(metric.effective, k)
@@ -133,7 +135,6 @@ def assess(
     above = metric.correlations > np.minimum(edge, UNDECIDABLE - 0.05)[:, None]
     share = float(above.any(axis=1).mean())
     decidable = typical_edge < UNDECIDABLE
-    checks = checks or Checks(pieces=int((eigenvalues > CONNECTED).sum()))
     if alone:
         advice = "Give two views or more, or set metric to 'mahalanobis' if one is meant."
         n_common, reasons = 0, [] if one_is_meant else [f"one view: {ONE_VIEW}. {advice}"]
@@ -156,7 +157,9 @@ def assess(
         )
     notes = [f"one view: {ONE_VIEW}."] if alone and one_is_meant else []
     notes += _notes(common, checks, metric.correlations.shape[0])
-    measures: dict[str, Any] = {
+    if hint:
+        (reasons or notes).append(hint)
+    measures = {
         "leading_eigenvalue": float(eigenvalues[0]),
         "top_correlation": None if alone else float(np.median(metric.correlations[:, 0])),
         "null_edge": None if alone else typical_edge,
@@ -167,29 +170,13 @@ def assess(
         **_measures(common, checks),
         "notes": notes,
         "trusted": not reasons,
+        **({} if neighbor_recall is None else {"neighbor_recall": neighbor_recall}),
     }
-    if neighbor_recall is not None:
-        measures["neighbor_recall"] = neighbor_recall
     local = {"rank": metric.ranks} if alone else {"rank": metric.ranks, "null_edge": edge}
     if common is not None:
-        local |= {
-            "n_common": common.count,
-            "p_value": common.p_values,
-            "strength": common.strength,
-            "radius": common.radius,
-            "condition": common.condition,
-        }
+        local |= {"n_common": common.count, "p_value": common.p_values, "strength": common.strength}
+        local |= {"radius": common.radius, "condition": common.condition}
     return Quality(n_common, measures, reasons, notes, local)
-
-
-def with_hint(quality: Quality, hint: str) -> Quality:
-    """The quality with one more sentence: a reason if there are others, a note if there are none."""
-    if not hint:
-        return quality
-    if quality.reasons:
-        return replace(quality, reasons=[*quality.reasons, hint])
-    notes = [*quality.notes, hint]
-    return replace(quality, notes=notes, measures={**quality.measures, "notes": notes})
 
 
 def _measures(common: Common | None, checks: Checks) -> dict[str, Any]:
@@ -234,10 +221,9 @@ def _nothing_common(common: Common) -> str:
             f"nothing common found to all {common.radius.shape[1]} views (p = {common.p:.2f}); but two by two these "
             f"views share something: {pairs}. Fit those alone; `dlcca.who_shares` has the details."
         )
-    how = {
-        "shifted": "the same views shifted against each other in time are as correlated",
-        "speeds": "the views are steady oscillations, and at other speeds they are as correlated",
-    }[common.against]
+    how = "the same views shifted against each other in time are as correlated"
+    if common.against == "speeds":
+        how = "the views are steady oscillations, and at other speeds they are as correlated"
     return (
         f"nothing common found: {how} (p = {common.p:.2f}). Widen the neighborhoods (window or n_neighbors), take a "
         "longer recording, or conclude that these views share nothing."
@@ -276,8 +262,8 @@ def _reasons(checks: Checks, *, nothing: bool) -> list[str]:
     r2 = checks.half_r2_more[wide][:1] if checks.half_r2_more is not None else np.empty(0)
     if (r2 < LEAST_HALF_R2).any():
         found.append(
-            f"too few landmarks: half of them give another first coordinate (R² {r2[0]:.2f}). Set "
-            "more landmarks, or lower n_links or bandwidth, so that metrics are used near their landmarks only."
+            f"too few landmarks: half of them give another first coordinate (R² {r2[0]:.2f}). Set more landmarks, or "
+            "lower n_links or bandwidth, so that metrics are used near their landmarks only."
         )
     if few.size:
         found.append(
@@ -292,16 +278,12 @@ def _notes(common: Common | None, checks: Checks, m: int) -> list[str]:
     """What does not spoil the result but should be known."""
     found = []
     if common is not None and common.found and common.against == "shifted":
-        having = int((common.count > 0).sum())
+        having, over_all = int((common.count > 0).sum()), "the common variable is significant over all"
         if having == 0:
-            found.append(
-                f"no landmark is significant by itself, because a neighborhood has {common.samples:.1f} independent "
-                "samples; the common variable is significant over all landmarks together."
-            )
+            why = f"because a neighborhood has {common.samples:.1f} independent samples"
+            found.append(f"no landmark is significant by itself, {why}; {over_all} landmarks together.")
         elif having < m / 2:
-            found.append(
-                f"{having} of {m} landmarks are significant by themselves; the common variable is significant over all."
-            )
+            found.append(f"{having} of {m} landmarks are significant by themselves; {over_all}.")
     if checks.independent is not None and checks.carriers is not None:
         q = len(checks.carriers)
         others = [c for c in range(q) if c not in checks.independent and checks.carriers[c] >= FEWEST_CARRIERS]
@@ -327,8 +309,8 @@ def _notes(common: Common | None, checks: Checks, m: int) -> list[str]:
         )
     if checks.gap is not None and checks.gap < LEAST_GAP:
         found.append(
-            f"the last coordinate and the next one have nearly equal eigenvalues (gap "
-            f"{checks.gap:.1%}): other samples may mix them. Set n_components one higher or lower."
+            f"the last coordinate and the next one have nearly equal eigenvalues (gap {checks.gap:.1%}): other samples "
+            "may mix them. Set n_components one higher or lower."
         )
     return found
 

@@ -5,7 +5,7 @@ Predictions by nearest neighbours and by filters are made on held-out rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,9 +72,7 @@ def variable_score(X: NDArray, z: NDArray, fold: NDArray, *, k: int = NEIGHBORS)
 def variable_scores(X: NDArray, z: NDArray, fold: NDArray, *, k: int = NEIGHBORS) -> Floats:
     """The same of each variable, (p,); NaN of one that is constant."""
     Z = at_unit_variance(np.reshape(z, (len(X), -1)))
-    guess = np.empty_like(Z)
-    for held_out, near in _neighbors(X, fold, k):
-        guess[held_out] = Z[near].mean(axis=1)
+    guess = Z[held_out_neighbors(X, fold, k)].mean(axis=1)
     errors, total = ((Z - guess) ** 2).sum(axis=0), (Z**2).sum(axis=0)
     return 1 - np.divide(errors, total, out=np.full(len(total), np.nan), where=total > 0)
 
@@ -87,9 +85,7 @@ def phase_score(X: NDArray, phase: NDArray, fold: NDArray, *, k: int = NEIGHBORS
     :math:`1/\sqrt n`, more if the phases are not uniform.
     """
     turn = np.exp(1j * np.asarray(phase, np.float64))
-    guess = np.empty_like(turn)
-    for held_out, near in _neighbors(X, fold, k):
-        guess[held_out] = turn[near].mean(axis=1)
+    guess = turn[held_out_neighbors(X, fold, k)].mean(axis=1)
     return float(abs(np.mean(np.exp(1j * np.angle(guess)) * turn.conj())))
 
 
@@ -99,22 +95,25 @@ def label_score(X: NDArray, labels: NDArray, fold: NDArray, *, k: int = NEIGHBOR
     A tied vote is for the label that sorts first. Chance is one over the number of labels.
     """
     kinds, number = np.unique(labels, return_inverse=True)
-    right = np.empty(len(labels), bool)
-    for held_out, near in _neighbors(X, fold, k):
-        votes = (number[near][:, :, None] == np.arange(len(kinds))).sum(axis=1)
-        right[held_out] = votes.argmax(axis=1) == number[held_out]
+    near = number[held_out_neighbors(X, fold, k)]
+    votes = np.stack([(near == i).sum(axis=1) for i in range(len(kinds))], axis=1)
+    right = votes.argmax(axis=1) == number
     return float(np.mean([right[number == i].mean() for i in range(len(kinds))]))
 
 
-def _neighbors(X: NDArray, fold: NDArray, k: int) -> Iterator[tuple[NDArray, NDArray]]:
-    """Batches of held-out rows (b,) with the nearest rows of other folds (b, k)."""
+def held_out_neighbors(X: NDArray, fold: NDArray, k: int) -> NDArray[np.int64]:
+    """The k nearest rows of other folds, (n, k), for each row of X (n, d); fewer if another fold has fewer.
+
+    ``fold`` is (n,). Distances are computed in batches.
+    """
+    k = min(k, len(fold) - int(np.unique(fold, return_counts=True)[1].max()))
+    near = np.empty((len(X), k), np.int64)
     for number in np.unique(fold):
-        known = np.flatnonzero(fold != number)
-        held_out = np.flatnonzero(fold == number)
+        known, held_out = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
         step = max(1, _BLOCK // max(1, len(known)))
-        for first in range(0, len(held_out), step):
-            rows = held_out[first : first + step]
-            yield rows, known[smallest(squared_distances(X[rows], X[known]), min(k, len(known)))]
+        for rows in (held_out[first : first + step] for first in range(0, len(held_out), step)):
+            near[rows] = known[smallest(squared_distances(X[rows], X[known]), k)]
+    return near
 
 
 # How well coordinates are predicted by other coordinates, or by one view.
@@ -147,13 +146,6 @@ def min_view_r2(E: NDArray, near: Sequence[NDArray[np.int64]]) -> Floats:
     return np.minimum.reduce([np.clip(r2(E, E[rows].mean(axis=1)), 0, 1) for rows in near])
 
 
-def held_out_neighbors(X: NDArray, fold: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """The k nearest rows of other folds, (n, k), for each row of a view (n, d); ``fold`` is (n,)."""
-    D = squared_distances(X, X)
-    D[fold[:, None] == fold] = np.inf
-    return smallest(D, k)
-
-
 def filter_r2(Z: Floats, y: Floats, segments: NDArray) -> float:
     r"""R² of a series predicted by a linear filter of one view, each half of the rows by the filter of the other half.
 
@@ -161,15 +153,8 @@ def filter_r2(Z: Floats, y: Floats, segments: NDArray) -> float:
     :math:`b = (H^T H + r \lambda_{\max} I)^{-1} H^T y`. A filter creates no frequency that the view does not have, but
     shifts phases: views may move together without being functions of each other.
 
-    Parameters
-    ----------
-    Z : (n, p) components of a view, the largest first
-    y : (n,) the series
-    segments : (n,) number of the contiguous segment of a row; delays do not cross
-
-    Returns
-    -------
-    At most 1; -inf if there are too few rows, or the series is constant
+    From the components Z (n, p) of a view, the largest first, the series y (n,), and ``segments`` (n,), the numbers of
+    contiguous segments, which delays do not cross. At most 1; -inf if there are too few rows, or y is constant.
     """
     rows = np.arange(SPAN, len(Z) - SPAN)
     rows = rows[segments[rows - SPAN] == segments[rows + SPAN]]  # all their delayed values are in their segment
@@ -179,8 +164,8 @@ def filter_r2(Z: Floats, y: Floats, segments: NDArray) -> float:
     total = float(((y - y.mean()) ** 2).sum()) if n >= FEWEST_ROWS else 0.0
     if not total > 0:
         return -np.inf
-    halves = np.arange(n) < n // 2
-    missed = sum(float(((y[~half] - _filtered(H[half], y[half], H[~half])) ** 2).sum()) for half in (halves, ~halves))
+    first = np.arange(n) < n // 2
+    missed = sum(float(((y[~half] - _filtered(H[half], y[half], H[~half])) ** 2).sum()) for half in (first, ~first))
     return 1 - missed / total
 
 

@@ -42,12 +42,8 @@ def select_coordinates(E: NDArray, eigenvalues: NDArray, q: int, *, pieces_above
     leading two coordinates are :math:`\cos\varphi` and a function of it, and the third one, which completes the circle,
     replaces the function. A coordinate dominated by outliers is replaced too.
 
-    Parameters
-    ----------
-    E : (m, p) the leading coordinates of some rows, p >= q
-    eigenvalues : (p,) of these coordinates, falling, at most 1
-    q : the number of coordinates to select
-    pieces_above : a coordinate with a larger eigenvalue separates connected components, and is always selected
+    E (m, p) are the leading coordinates of some rows, p >= q, with their ``eigenvalues`` (p,), falling, at most 1. A
+    coordinate with one above ``pieces_above`` separates connected components, and is always selected.
     """
     some = np.asarray(E[:: -(-len(E) // ROWS)], np.float64)
     chosen, decay, outlier = list(range(q)), 1 - eigenvalues, carriers(E) < FEWEST_CARRIERS

@@ -8,7 +8,6 @@ recording: some tens of local decompositions for each of 38 surrogates, and one 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -21,18 +20,7 @@ from dlcca.settings.fit import Settings
 from dlcca.trust.components import all_steps, leading, n_directions
 from dlcca.trust.quality import LEVEL, Chance, Common
 from dlcca.trust.significance import Tested, n_significant, p_values
-from dlcca.trust.surrogates import (
-    STEADY,
-    WINDOW_SAMPLES,
-    Bases,
-    Compared,
-    forecast_r2,
-    knn_bases,
-    shift_test,
-    speed_test,
-    windows_bases,
-    without_drift,
-)
+from dlcca.trust.surrogates import WINDOW_SAMPLES, Bases, Compared, compared_of, knn_bases, windows_bases
 from dlcca.trust.view_sets import adjusted, rest_test
 
 #: Entries of the neighborhoods that are gathered at a time.
@@ -44,15 +32,6 @@ MOST_VIEWS = 8
 
 #: A view (n, d): an array, or an object that reads the requested rows.
 Rows = Any
-
-
-@dataclass(frozen=True)
-class AtLandmarks:
-    """Statistics of the neighborhoods of m landmarks."""
-
-    test: Tested
-    radius: NDArray[np.float64]  # (m, K) root of the total variance
-    condition: NDArray[np.float64]  # (m, K) the largest variance over the smallest that is not zero
 
 
 def chance_of(
@@ -77,15 +56,6 @@ def chance_of(
             tests = [compared_of(two, *bases_of(two, k, settings, segments, given))[0] for two in both]
             pairs = [pair for pair, p_pair in zip(pairs, adjusted(tests), strict=True) if p_pair <= LEVEL]
     return chance_from(surrogates, against, p, k, pairs)
-
-
-def compared_of(arrays: Sequence[Rows], bases: Bases, places: int) -> tuple[Compared, Compared, str]:
-    """The views compared with shifted ones; with the surrogates that decide; and which these are."""
-    surrogates = shift_test(bases, places, len(arrays))
-    views = [without_drift(X) for X in arrays]
-    if all(forecast_r2(Z) >= STEADY for Z in views):
-        return surrogates, speed_test(views), "speeds"
-    return surrogates, surrogates, "shifted"
 
 
 def chance_from(
@@ -116,8 +86,13 @@ def bases_of(
     return windows_bases(arrays, time_windows(n, rows, k, segments))
 
 
-def at_landmarks(arrays: Sequence[NDArray], neighbors: NDArray[np.int64], ranks: NDArray) -> AtLandmarks:
-    """The sequential test at every landmark; ``neighbors`` (m, k) are rows, ``ranks`` (m, K) those of the views."""
+def at_landmarks(
+    arrays: Sequence[NDArray], neighbors: NDArray[np.int64], ranks: NDArray
+) -> tuple[Tested, NDArray[np.float64], NDArray[np.float64]]:
+    """The sequential test at every landmark, and ``radius`` and ``condition`` (m, K) of its neighborhood: see `Common`.
+
+    ``neighbors`` (m, k) are rows, ``ranks`` (m, K) those of the views.
+    """
     k, widest = neighbors.shape[1], sum(X.shape[1] for X in arrays)
     batch = max(1, BATCH_ENTRIES // (k * widest))
     parts, radius, condition = [], [], []
@@ -131,37 +106,31 @@ def at_landmarks(arrays: Sequence[NDArray], neighbors: NDArray[np.int64], ranks:
         most = np.column_stack([view.variances[:, 0] for view in views])
         condition.append(np.divide(most, least, out=np.full(least.shape, np.inf), where=least > 0))
     test = Tested(*(np.concatenate(some, axis=1) for some in zip(*parts, strict=True)))
-    return AtLandmarks(test, np.concatenate(radius), np.concatenate(condition))
+    return test, np.concatenate(radius), np.concatenate(condition)
 
 
-def common_of(chance: Chance, found: AtLandmarks) -> Common:
-    """What the views share, in the whole recording and at every landmark."""
-    p = p_values(found.test, chance.samples)
-    return Common(
-        **vars(chance),
-        count=n_significant(p, LEVEL),
-        p_values=p[:, 0],
-        strength=np.clip((found.test.top.min(axis=0) ** 2 - chance.by_chance) / (1 - chance.by_chance), 0, 1),
-        radius=found.radius,
-        condition=found.condition,
-    )
+def common_of(chance: Chance, test: Tested, radius: NDArray, condition: NDArray) -> Common:
+    """What the views share, in the whole recording and at every landmark, from what `at_landmarks` returned."""
+    p = p_values(test, chance.samples)
+    strength = np.clip((test.top.min(axis=0) ** 2 - chance.by_chance) / (1 - chance.by_chance), 0, 1)
+    found = {"count": n_significant(p, LEVEL), "p_values": p[:, 0], "strength": strength}
+    return Common(**vars(chance), **found, radius=radius, condition=condition)
 
 
-def strength_in_neighborhoods(n: int, neighborhoods: Iterable[NDArray], strengths: Iterable[NDArray]) -> NDArray:
-    """The mean strength (n,) of the neighborhoods that each row belongs to; NaN for a row that is in none.
+def strength_of_rows(
+    n: int, neighborhoods: Iterable[NDArray], landmarks: NDArray[np.int64], strength: NDArray
+) -> NDArray[np.float64]:
+    """The mean strength (n,) of the neighborhoods that each row belongs to.
 
-    ``neighborhoods`` are batches (m_i, k) of those of all landmarks, ``strengths`` (m_i,) theirs.
+    For a row in none it is interpolated between the landmarks before and after it in time. ``neighborhoods`` are
+    batches (m_i, k) of those of all ``landmarks`` (m,), in their order, and ``strength`` (m,) theirs.
     """
-    total, times = np.zeros(n), np.zeros(n, np.int64)
-    for rows, strength in zip(neighborhoods, strengths, strict=True):
-        total += np.bincount(rows.ravel(), np.repeat(strength, rows.shape[1]), minlength=n)
+    total, times, done = np.zeros(n), np.zeros(n, np.int64), 0
+    for rows in neighborhoods:
+        total += np.bincount(rows.ravel(), np.repeat(strength[done : done + len(rows)], rows.shape[1]), minlength=n)
         times += np.bincount(rows.ravel(), minlength=n)
-    return np.where(times > 0, total / np.maximum(times, 1), np.nan)
-
-
-def between_landmarks(found: NDArray, rows: NDArray[np.int64], strength: NDArray) -> NDArray[np.float64]:
-    """Strengths (n,) whose NaN are interpolated between the landmarks before and after them in time."""
-    alone, order = np.flatnonzero(np.isnan(found)), np.argsort(rows)
-    found = found.copy()
-    found[alone] = np.interp(alone, rows[order], strength[order])
+        done += len(rows)
+    alone, order = np.flatnonzero(times == 0), np.argsort(landmarks)
+    found = total / np.maximum(times, 1)
+    found[alone] = np.interp(alone, landmarks[order], strength[order])
     return found

@@ -66,6 +66,15 @@ class Compared:
         return float((1 + (self.surrogates >= self.statistic).sum()) / (1 + len(self.surrogates)))
 
 
+def compared_of(arrays: Sequence[Any], bases: Bases, places: int) -> tuple[Compared, Compared, str]:
+    """The views compared with shifted ones; with the surrogates that decide; and which these are."""
+    surrogates = shift_test(bases, places, len(arrays))
+    views = [without_drift(X) for X in arrays]
+    if all(forecast_r2(Z) >= STEADY for Z in views):
+        return surrogates, speed_test(views), "speeds"
+    return surrogates, surrogates, "shifted"
+
+
 # Shifts in time.
 
 
@@ -98,20 +107,17 @@ def random_shifts(n: int, K: int, count: int, rng: np.random.Generator) -> NDArr
         edges = np.linspace(least, n - least + 1, min(count, n - 2 * least + 1) + 1).astype(np.int64)
         drawn = rng.integers(edges[:-1], edges[1:])
         return np.column_stack([np.zeros_like(drawn), drawn])
-    made = np.empty((count, K), np.int64)
-    for b in range(count):
-        spare = n - K * least
-        ends = np.sort(rng.integers(0, spare + 1, K - 1))
-        places = np.concatenate([[0], ends]) + least * np.arange(K)
-        made[b, 0], made[b, 1:] = 0, rng.permutation(places[1:])
+    made = np.zeros((count, K), np.int64)
+    for row in made:
+        ends = np.sort(rng.integers(0, n - K * least + 1, K - 1))
+        row[1:] = rng.permutation(ends + least * np.arange(1, K))
     return made
 
 
 def windows_bases(views: Sequence[NDArray], neighbors: NDArray[np.int64]) -> tuple[Bases, int]:
-    """The bases of each view in neighborhoods that do not depend on the values, such as windows; and their number.
+    """The bases of each view in neighborhoods, rows (m, k) in the order of time, such as windows; and their number.
 
-    ``neighbors`` (m, k) are rows in the order of time. A shift pairs the neighborhoods of one view with later ones of
-    another, so that each is decomposed once.
+    A shift pairs the neighborhoods of one view with later ones of another, so that each is decomposed once.
     """
     some = neighbors[np.linspace(0, len(neighbors) - 1, min(len(neighbors), WINDOW_SAMPLES)).astype(np.int64)]
     most = n_directions(some.shape[1])
@@ -133,26 +139,25 @@ def knn_bases(views: Sequence[NDArray], k: int, among: int | None = None) -> tup
     rng = np.random.default_rng(1)
     at = np.sort(rng.choice(n, min(n, KNN_SAMPLES), replace=False))
     subset = slice(None) if among is None or among >= n else np.sort(rng.choice(n, among, replace=False))
-    first = _distances(scaled[0], at, subset)
     most = n_directions(k)
+
+    def distances(X: NDArray) -> NDArray[np.float32]:
+        """Squared ones (m, s), in single precision, which ranks neighbours well enough."""
+        points, X = X[at].astype(np.float32), X[subset].astype(np.float32)
+        D = points @ (-2 * X.T)
+        D += np.einsum("nd,nd->n", X, X)
+        D += np.einsum("nd,nd->n", points, points)[:, None]
+        return D
+
+    first = distances(scaled[0])
 
     def bases(shifts: Sequence[int]) -> list[Basis]:
         moved = [np.roll(X, s, axis=0) if s else X for X, s in zip(scaled, shifts, strict=True)]
-        parts = [_distances(moved[0], at, subset) if shifts[0] else first]
-        parts += [_distances(X, at, subset) for X in moved[1:]]
+        parts = [distances(moved[0]) if shifts[0] else first, *map(distances, moved[1:])]
         near = np.argpartition(np.maximum.reduce(parts), k - 1, axis=1)[:, :k]
         return [basis(leading(X[subset][near], most).scores) for X in moved]
 
     return bases, n
-
-
-def _distances(X: NDArray, at: NDArray[np.int64], subset: Any) -> NDArray[np.float32]:
-    """Squared distances (m, s) of some rows to a subset, in single precision, which ranks neighbours well enough."""
-    points, X = X[at].astype(np.float32), X[subset].astype(np.float32)
-    D = points @ (-2 * X.T)
-    D += np.einsum("nd,nd->n", X, X)
-    D += np.einsum("nd,nd->n", points, points)[:, None]
-    return D
 
 
 def narrowed(X: NDArray, most: int = MOST_CHANNELS) -> NDArray:
@@ -235,11 +240,8 @@ def random_speeds(K: int, count: int, rng: np.random.Generator) -> Floats:
         up, down = (rng.uniform(edges[:-1], edges[1:]) for edges in sides)
         return np.exp(np.column_stack([np.zeros(count), np.concatenate([up, -down])]))
     least = min(least, most / (2 * K))
-    made = np.empty((count, K))
-    for b in range(count):
-        spare = np.sort(rng.uniform(0, most - (K - 1) * least, K))
-        made[b] = rng.permutation(spare + least * np.arange(K))
-    return np.exp(made)
+    ends = (np.sort(rng.uniform(0, most - (K - 1) * least, K)) for _ in range(count))
+    return np.exp([rng.permutation(some + least * np.arange(K)) for some in ends])
 
 
 def _white_with_past(Z: Floats) -> Floats:

@@ -27,7 +27,6 @@ class Together:
     """Common components of a set of views at m landmarks."""
 
     count: NDArray[np.int64]  # (m,) components
-    p: Floats  # (m, s) p-value of each step
     variates: Floats  # (m, k, s) of length one for significant components, else zero
 
 
@@ -52,10 +51,9 @@ def _counted(tried: Sequence[tuple[Floats, Floats]], samples: float, level: floa
     """The largest p-value of several sequences, and the variates of the last."""
     s = min(made.shape[2] for made, _ in tried)
     p = np.max([chance(made[0, :, :s], made[1, :, :s], made[2, :, :s], samples) for made, _ in tried], axis=0)
-    count, variates = n_significant(p, level), tried[-1][1][:, :, :s]
-    size = np.linalg.norm(variates, axis=1, keepdims=True)
-    kept = (np.arange(s) < count[:, None])[:, None, :] & (size > 0)
-    return Together(count, p, np.where(kept, variates / np.where(size > 0, size, 1), 0))
+    count = n_significant(p, level)
+    kept = (np.arange(s) < count[:, None])[:, None, :]
+    return Together(count, np.where(kept, unit(tried[-1][1][:, :, :s]), 0))
 
 
 def agreed(views: Sequence[Basis]) -> tuple[Floats, Floats]:
@@ -69,14 +67,15 @@ def agreed(views: Sequence[Basis]) -> tuple[Floats, Floats]:
     _, V = np.linalg.eigh(np.swapaxes(Z, 1, 2) @ Z)
     V = V[:, :, : -min(sizes) - 1 : -1]
     parts = [
-        _unit(view.columns @ V[:, first:last])
+        unit(view.columns @ V[:, first:last])
         for view, (first, last) in zip(views, pairwise(np.cumsum([0, *sizes])), strict=True)
     ]
     least = np.min([np.einsum("mkr,mkr->mr", a, b) for a, b in combinations(parts, 2)], axis=0)
-    return _unit(np.sum(parts, axis=0)), np.maximum(least, 0)
+    return unit(np.sum(parts, axis=0)), np.maximum(least, 0)
 
 
-def _unit(x: Floats) -> Floats:
+def unit(x: Floats) -> Floats:
+    """Columns (m, k, r) at length one; zero for those that are."""
     size = np.linalg.norm(x, axis=1, keepdims=True)
     return np.divide(x, size, out=np.zeros_like(x), where=size > 1e-12)
 
@@ -111,8 +110,8 @@ def rest_test(bases: Bases, n: int, K: int, v: int, *, count: int = SURROGATES, 
         variates, least = agreed([made[u] for u in others])
         return float((np.maximum(least**2 - edge, 0) * carried(variates, made[v])).sum(axis=1).mean())
 
-    shifts = random_shifts(n, 2, count, np.random.default_rng(0))[:, 1]
-    return Compared(statistic(0), np.array([statistic(int(shift)) for shift in shifts]))
+    shifts = random_shifts(n, 2, count, np.random.default_rng(0))[:, 1].tolist()
+    return Compared(statistic(0), np.array([*map(statistic, shifts)]))
 
 
 def _edge(bases: Bases, n: int, K: int, others: Sequence[int]) -> float:
@@ -142,9 +141,8 @@ def adjusted(tests: Sequence[Compared]) -> list[float]:
 
 def _among_others(x: Floats) -> Floats:
     """Each value standardised by the mean and the standard deviation of the others."""
-    n = len(x)
-    mean = (x.sum() - x) / (n - 1)
-    spread = [np.delete(x, i).std(ddof=1) for i in range(n)]
+    mean = (x.sum() - x) / (len(x) - 1)
+    spread = [np.delete(x, i).std(ddof=1) for i in range(len(x))]
     return (x - mean) / np.maximum(spread, 1e-300)
 
 

@@ -113,7 +113,7 @@ def test_views_that_run_behind_each_other_are_put_in_step():
 def test_more_views_than_can_be_looked_at_are_refused():
     rng = np.random.default_rng(0)
     z = rng.uniform(-1, 1, (200, 2))
-    with pytest.raises(SettingsError, match="at most 8 views are looked at, and there are 9"):
+    with pytest.raises(SettingsError, match="at most 8 views are examined, and there are 9"):
         asked([z + 0.1 * rng.standard_normal((200, 2)) for _ in range(9)], landmarks=30)
 
 

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import scipy.sparse as sp
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from dlcca.numerics.eigensolvers import gram
 from dlcca.numerics.fusion import FUSIONS, Degrees
-from dlcca.numerics.kernels import balanced, inverse_root, row_scaled
+from dlcca.numerics.kernels import balanced, gram, inverse_root
 from dlcca.numerics.neighbors import Index, Tree, checked_landmarks, joint_neighbors, recall, shards, spread
 from dlcca.numerics.topk import Nearest, add, rank, stacked
 
@@ -144,7 +144,7 @@ def spectrum_of(kernels, q, *, solver="gram", normalization="balanced"):
     if normalization == "paper":
         (W,) = (W.astype(np.float64) for W in kernels)
         sums = W.T @ np.ones(n)
-        halves = [(row_scaled(W, inverse_root(W @ sums)), sums)]
+        halves = [(sp.diags_array(inverse_root(W @ sums)).tocsr() @ W, sums)]
     else:
         halves = [balanced(W) for W in kernels]
     degrees = Degrees(n, [C for _, C in halves], sums)

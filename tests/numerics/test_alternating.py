@@ -9,7 +9,7 @@ from dlcca.numerics import eigensolvers
 from dlcca.numerics.coordinates import signs
 from dlcca.numerics.distances import squared_distances
 from dlcca.numerics.fusion import _solve_whole, gram_pairs, solve_grams
-from dlcca.numerics.kernels import balanced, extend, relative_rows, sparse_rows
+from dlcca.numerics.kernels import balanced, extend, gram, relative_rows, sparse_rows
 from dlcca.numerics.topk import closest_links
 from tests.numerics.cases import quick, seeds, spectrum_of
 from tests.reference.alternating import alternating
@@ -125,7 +125,7 @@ def test_many_landmarks_are_solved_by_lanczos_to_the_digits_of_the_whole_matrice
         x = np.column_stack([z, 0.3 * rng.standard_normal(700)])
         kernels.append(np.exp(-((x[:, None] - x[: eigensolvers.SMALL + 40]) ** 2).sum(axis=2) / 0.05))
     A = [balanced(W)[0] for W in kernels]
-    grams = {(u, v): eigensolvers.gram(A[u], A[v]) for u, v in gram_pairs(K)}
+    grams = {(u, v): gram(A[u], A[v]) for u, v in gram_pairs(K)}
     found = solve_grams(grams, 3, 700)
     whole = _solve_whole(grams, K, 3, 700)
     np.testing.assert_allclose(found[0], whole[0], atol=1e-12)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dlcca.numerics.eigensolvers import gram
-from dlcca.numerics.kernels import balanced, gram_components, landmarks_seen
+from dlcca.numerics.kernels import balanced, gram, gram_components, landmarks_seen
 
 
 def blocks(rng, sizes):

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from dlcca.numerics import potential
 from dlcca.numerics.coordinates import signs
 from dlcca.numerics.distances import squared_distances
-from dlcca.numerics.eigensolvers import gram
 from dlcca.numerics.fusion import gram_pairs
-from dlcca.numerics.kernels import balanced, relative_rows, sparse_rows
+from dlcca.numerics.kernels import balanced, gram, relative_rows, sparse_rows
 from dlcca.numerics.potential import (
     arrivals,
     features,

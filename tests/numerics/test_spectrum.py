@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from dlcca.numerics.coordinates import signs
 from dlcca.numerics.distances import squared_distances
-from dlcca.numerics.eigensolvers import fixed_start, gram, largest_pairs
-from dlcca.numerics.kernels import extend, kernel_rows, relative_rows, sparse_rows
+from dlcca.numerics.eigensolvers import fixed_start, largest_pairs
+from dlcca.numerics.kernels import extend, gram, kernel_rows, relative_rows, sparse_rows
 from dlcca.numerics.topk import closest_links
 from tests.numerics.cases import balanced_spectrum, landmark_spectrum, quick, seeds
 from tests.reference import diffusion as literal

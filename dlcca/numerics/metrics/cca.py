@@ -33,14 +33,8 @@ class Whitened:
 def whiten(X: NDArray, *, ridge: float) -> Whitened:
     """Whiten the neighborhoods of one view by thin SVDs; d x d covariances are never formed.
 
-    Parameters
-    ----------
-    X : (m, k, d) the k neighbours of each of m landmarks
-    ridge : added to the covariance, as a share of its largest eigenvalue
-
-    Returns
-    -------
-    Whitened, with p = min(k, d); directions without extent are zero
+    From X (m, k, d), the k neighbours of each of m landmarks, p = min(k, d) directions; those without extent are zero.
+    The ``ridge`` is added to the covariance, as a share of its largest eigenvalue.
     """
     k = X.shape[1]
     X = X - X[:, :1]  # a constant channel is exactly zero then; less its mean alone, it could be rounding of full rank
@@ -81,16 +75,9 @@ def local_cca(X: NDArray, Y: NDArray, *, ridge: float) -> tuple[NDArray, NDArray
     The eigenproblem :math:`\Sigma_{xx}^{-1}\Sigma_{xy}\Sigma_{yy}^{-1}\Sigma_{yx}\, p = \rho^2 p` of Section III,
     solved as the SVD of the whitened cross-covariance.
 
-    Parameters
-    ----------
-    X, Y : (m, k, d_x) and (m, k, d_y)
-        The same k moments around each of m landmarks in both views.
-    ridge : share of the top local variance added to each covariance
-
-    Returns
-    -------
-    P_x, P_y : (m, d_x, r) and (m, d_y, r), scaled to unit (regularised) variance; r = min(k, d_x, d_y)
-    rho : (m, r) canonical correlations, falling
+    From X (m, k, d_x) and Y (m, k, d_y), the same k moments around each of m landmarks, and the ``ridge`` of `whiten`:
+    P_x (m, d_x, r) and P_y (m, d_y, r), scaled to unit (regularised) variance, with r = min(k, d_x, d_y), and the
+    canonical correlations ρ (m, r), falling.
     """
     return _canonical(whiten(X, ridge=ridge), whiten(Y, ridge=ridge))
 

@@ -19,16 +19,9 @@ def maxvar_metric(views: Sequence[NDArray], *, ridge: float, rank: int | None = 
     :math:`F_v = \sqrt{K}\, P_v \,\mathrm{diag}((w-1)/(K-1))` with the components that have w > 1. For K = 2 this is
     local CCA: w = 1 + ρ.
 
-    Parameters
-    ----------
-    views : K arrays (m, k, d_v), the same k moments around each of m landmarks
-    ridge : share of the top local variance added to each covariance
-    rank : components kept, those of the largest w; None for all
-
-    Returns
-    -------
-    LocalMetric with r = all that more than one view can hold, the sum of the views' min(k, d_v) less the largest, or
-    ``rank`` if that is less
+    ``views`` are K arrays (m, k, d_v), the same k moments around each of m landmarks; the ``ridge`` is as in `whiten`.
+    There are r components, those of the largest w: all that more than one view can hold, the sum of the views'
+    min(k, d_v) less the largest, or ``rank`` if that is less.
     """
     white = [whiten(X, ridge=ridge) for X in views]
     K, sizes = len(white), [w.scores.shape[2] for w in white]

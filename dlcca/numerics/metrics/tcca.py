@@ -29,17 +29,11 @@ class RankOne:
 def tcca_metric(
     views: Sequence[NDArray], *, ridge: float, rng: np.random.Generator, restarts: int = 3
 ) -> tuple[LocalMetric, RankOne]:
-    r"""Local metric of K views by tensor CCA: :math:`A^{(v)} = p^{(v)} p^{(v)T}` (Corollary 6).
+    r"""Local metric of K views by tensor CCA: :math:`A^{(v)} = p^{(v)} p^{(v)T}` (Corollary 6), so that r = 1.
 
-    Parameters
-    ----------
-    views : K arrays (m, k, d_v), the same k moments around each of m landmarks
-    ridge : share of the top local variance added to each covariance
-    rng : draws the restarts, random starts besides the one from the HOSVD
-
-    Returns
-    -------
-    The metric with r = 1, and the rank-1 approximations with their weights and convergence
+    ``views`` are K arrays (m, k, d_v), the same k moments around each of m landmarks; the ``ridge`` is as in `whiten`.
+    ``rng`` draws the restarts, random starts besides the one from the HOSVD. With the metric come the rank-1
+    approximations, their weights and convergence.
     """
     white = [whiten(X, ridge=ridge) for X in views]
     # Scores carry 1/sqrt(k-1) each; the tensor of K views has one 1/(k-1) in all.
@@ -51,12 +45,7 @@ def tcca_metric(
 
 
 def rank_one(
-    scores: Sequence[NDArray],
-    *,
-    rng: np.random.Generator,
-    restarts: int,
-    sweeps: int = 200,
-    tol: float = 1e-10,
+    scores: Sequence[NDArray], *, rng: np.random.Generator, restarts: int, sweeps: int = 200, tol: float = 1e-10
 ) -> RankOne:
     r"""Rank-1 approximation of :math:`T = \sum_i z^{(1)}_i \otimes \dots \otimes z^{(K)}_i` for each landmark.
 
