@@ -52,15 +52,12 @@ ALLOWED_FAILURES = 10
 
 def configuration(profile: Profile) -> dict[str, Any]:
     """For `dask.config.set`, while the cluster is up."""
-    timeout = {"distributed.comm.timeouts.tcp": f"{profile.tcp_timeout_s:g}s"}
-    if not isinstance(profile, Elastic):
-        return timeout
-    return {
-        **timeout,
-        "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
+    settings: dict[str, Any] = {"distributed.comm.timeouts.tcp": f"{profile.tcp_timeout_s:g}s"}
+    if isinstance(profile, Elastic):
+        settings["distributed.scheduler.allowed-failures"] = ALLOWED_FAILURES
         # Dask would drop a lost job and not replace it; the job monitor does both.
-        "distributed.deploy.lost-worker-timeout": "30 days",
-    }
+        settings["distributed.deploy.lost-worker-timeout"] = "30 days"
+    return settings
 
 
 def environment(profile: Profile) -> dict[str, str]:

@@ -24,7 +24,6 @@ from dlcca.clusters.job_monitor import JobMonitor, reader_of
 from dlcca.clusters.profile import Queue
 from dlcca.errors import ClusterError
 
-EXTRA = "hpc"
 #: A worker ends, and with it its job, after this long without its scheduler.
 ORPHANED_S = 60
 
@@ -51,7 +50,7 @@ def queue_client(profile: Queue, say: Say) -> Iterator[Any]:
 
 def cluster_class(profile: Queue) -> Any:
     """The class of dask-jobqueue for a kind of queue."""
-    with needs("dask-jobqueue", EXTRA):
+    with needs("dask-jobqueue", "hpc"):
         import dask_jobqueue
     name = "HTCondor" if profile.kind == "htcondor" else profile.kind.upper()
     return getattr(dask_jobqueue, f"{name}Cluster")
@@ -114,8 +113,7 @@ def _of_kind(profile: Queue) -> dict[str, Any]:
     if profile.kind == "htcondor":
         pairs = [line.partition("=") for line in profile.directives]
         extra = {name.strip(): value.strip() for name, _, value in pairs}
-        if profile.account is not None:
-            extra["accounting_group"] = profile.account
+        extra |= {} if profile.account is None else {"accounting_group": profile.account}
         return {"disk": f"{profile.disk_gib}GiB", "job_extra_directives": extra}
     account = {"account" if profile.kind in ("slurm", "pbs") else "project": profile.account}
     own = {
