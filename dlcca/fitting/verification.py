@@ -54,7 +54,7 @@ class Findings:
 
 def look(address: str) -> Findings:
     """Look at every file of a store; an error if there is none."""
-    names = files_at(address).all_names()
+    names = sorted(files_at(address).signatures())
     strangers = [name for name in names if OURS.fullmatch(name) is None]
     if len(strangers) == len(names):
         raise StoreFileError(f"there is no run at {address}.")
