@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.clusters import dask_config, keys
-from dlcca.clusters.dask_config import LOOPBACK, WATCHER_GIB, Say, await_workers, needs
+from dlcca.clusters.dask_config import LOOPBACK, NANNY_GIB, Say, await_workers, needs
 from dlcca.clusters.profile import Cloud, Kubernetes
 from dlcca.errors import ClusterError, SettingsError, suggest
 
@@ -88,7 +88,7 @@ def cluster_manifest(profile: Kubernetes, name: str) -> dict[str, Any]:
         *("--memory-limit", f"{profile.memory_gib:g}GiB", "--no-dashboard", "--dashboard-address", LOOPBACK),
         *("--death-timeout", "120", *scratch, *tls),
     ]
-    memory = f"{round(profile.cores * (profile.memory_gib + WATCHER_GIB) * 1024)}Mi"
+    memory = f"{round(profile.cores * (profile.memory_gib + NANNY_GIB) * 1024)}Mi"
     resources = {"requests": {"cpu": str(profile.cores), "memory": memory}, "limits": {"memory": memory}}
     _fill(worker, profile, name, worker_args, environment, resources)
     worker["containers"][0]["ports"] = []

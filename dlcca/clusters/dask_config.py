@@ -77,7 +77,7 @@ def await_workers(client: Any, count: int, wait_min: float) -> bool:
 
 
 #: Memory of the process that supervises a worker (nanny), which is requested besides that of the worker.
-WATCHER_GIB = 0.25
+NANNY_GIB = 0.25
 #: Any free port that only this machine can reach.
 LOOPBACK = "127.0.0.1:0"
 
