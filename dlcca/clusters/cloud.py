@@ -23,11 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.clusters import dask_config, keys
-from dlcca.clusters.dask_config import LOOPBACK, WATCHER_GIB, Say, await_workers, needs
+from dlcca.clusters.dask_config import LOOPBACK, NANNY_GIB, Say, await_workers, needs
 from dlcca.clusters.profile import Cloud, Kubernetes
 from dlcca.errors import ClusterError, SettingsError, suggest
 
-KUBERNETES_EXTRA = "kubernetes"
 KEYS = "/run/dlcca-keys"
 PORT = 8786
 #: The page of the health check of Kubernetes; all others are left out.
@@ -66,7 +65,7 @@ def refuse_adaptive(profile: Kubernetes) -> None:
 
 def cluster_manifest(profile: Kubernetes, name: str) -> dict[str, Any]:
     """The DaskCluster resource: one scheduler, and pods of workers; it names the secret and holds no key."""
-    with needs("dask-kubernetes", KUBERNETES_EXTRA):
+    with needs("dask-kubernetes", "kubernetes"):
         from dask_kubernetes.operator import make_cluster_spec
     made = make_cluster_spec(name, image=profile.image, n_workers=profile.jobs(profile.fewest), env=[], resources={})
     made["metadata"]["namespace"] = profile.namespace
@@ -89,7 +88,7 @@ def cluster_manifest(profile: Kubernetes, name: str) -> dict[str, Any]:
         *("--memory-limit", f"{profile.memory_gib:g}GiB", "--no-dashboard", "--dashboard-address", LOOPBACK),
         *("--death-timeout", "120", *scratch, *tls),
     ]
-    memory = f"{round(profile.cores * (profile.memory_gib + WATCHER_GIB) * 1024)}Mi"
+    memory = f"{round(profile.cores * (profile.memory_gib + NANNY_GIB) * 1024)}Mi"
     resources = {"requests": {"cpu": str(profile.cores), "memory": memory}, "limits": {"memory": memory}}
     _fill(worker, profile, name, worker_args, environment, resources)
     worker["containers"][0]["ports"] = []
@@ -134,7 +133,7 @@ def secret_manifest(profile: Kubernetes, name: str, security: Any) -> dict[str, 
 @contextmanager
 def _resources(profile: Kubernetes, name: str, security: Any) -> Iterator[None]:
     """The secret and the cluster, for as long as the block lasts."""
-    with needs("dask-kubernetes", KUBERNETES_EXTRA):
+    with needs("dask-kubernetes", "kubernetes"):
         from kr8s.objects import Secret, new_class
     kind = new_class("DaskCluster", "kubernetes.dask.org/v1", namespaced=True)
     made: list[Any] = []
@@ -185,8 +184,6 @@ def _said(pod: Any) -> str:
     return f"{pod.name} is {status.get('phase', 'unknown')} ({'; '.join(filter(None, causes)) or 'no reason given'})"
 
 
-CLOUD_EXTRA = "cloud"
-
 #: Module and class of each provider, and what it calls the region, the machine and the container image.
 CLASSES = {
     "aws": ("aws", "EC2Cluster", "region", "instance_type"),
@@ -232,7 +229,7 @@ def cloud_client(profile: Cloud, say: Say) -> Iterator[Any]:
 def provider_class(profile: Cloud) -> Any:
     module, name, *_ = CLASSES[profile.provider]
     package = f"dask-cloudprovider[{profile.provider}]"
-    with needs(package, CLOUD_EXTRA, f" '{package}'"):
+    with needs(package, "cloud", f" '{package}'"):
         return getattr(import_module(f"dask_cloudprovider.{module}"), name)
 
 

@@ -52,15 +52,12 @@ ALLOWED_FAILURES = 10
 
 def configuration(profile: Profile) -> dict[str, Any]:
     """For `dask.config.set`, while the cluster is up."""
-    timeout = {"distributed.comm.timeouts.tcp": f"{profile.tcp_timeout_s:g}s"}
-    if not isinstance(profile, Elastic):
-        return timeout
-    return {
-        **timeout,
-        "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
+    settings: dict[str, Any] = {"distributed.comm.timeouts.tcp": f"{profile.tcp_timeout_s:g}s"}
+    if isinstance(profile, Elastic):
+        settings["distributed.scheduler.allowed-failures"] = ALLOWED_FAILURES
         # Dask would drop a lost job and not replace it; the job monitor does both.
-        "distributed.deploy.lost-worker-timeout": "30 days",
-    }
+        settings["distributed.deploy.lost-worker-timeout"] = "30 days"
+    return settings
 
 
 def environment(profile: Profile) -> dict[str, str]:
@@ -80,7 +77,7 @@ def await_workers(client: Any, count: int, wait_min: float) -> bool:
 
 
 #: Memory of the process that supervises a worker (nanny), which is requested besides that of the worker.
-WATCHER_GIB = 0.25
+NANNY_GIB = 0.25
 #: Any free port that only this machine can reach.
 LOOPBACK = "127.0.0.1:0"
 

@@ -62,7 +62,7 @@ class JobMonitor:
             if self._workers():
                 self._note_served()  # it may be gone before the next query
                 break
-            self._look()
+            self._query()
             if self.failure is None and time.monotonic() - start > 60 * self.profile.start_wait_min:
                 self.failure = self._never_started()
             if self.failure is not None:
@@ -91,7 +91,7 @@ class JobMonitor:
             try:
                 self._check_workers()  # first, so that nothing is replaced if the profile says to stop
                 if self.failure is None:
-                    self._look()
+                    self._query()
             except Exception as error:  # the monitor must go on; errors at the end of the run do not matter
                 if not self._over.is_set():
                     self.say(f"the jobs could not be checked this time: {type(error).__name__}: {error}")
@@ -100,7 +100,7 @@ class JobMonitor:
                     self.client.close(timeout=5)  # callers that wait for results get an error at once
                 return
 
-    def _look(self) -> None:
+    def _query(self) -> None:
         """Query the queue once: drop jobs that are gone, count them, and have them replaced."""
         known = states(self.reader)
         working = self._note_served()

@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.clusters import dask_config, keys
-from dlcca.clusters.dask_config import LOOPBACK, WATCHER_GIB, Say, needs, say_dashboard
+from dlcca.clusters.dask_config import LOOPBACK, NANNY_GIB, Say, needs, say_dashboard
 from dlcca.clusters.job_monitor import JobMonitor, reader_of
 from dlcca.clusters.profile import Queue
 from dlcca.errors import ClusterError
 
-EXTRA = "hpc"
 #: A worker ends, and with it its job, after this long without its scheduler.
 ORPHANED_S = 60
 
@@ -42,7 +41,7 @@ def queue_client(profile: Queue, say: Say) -> Iterator[Any]:
         )
     shared = Path(profile.shared).expanduser().absolute()
     with keys.keys_of_run(shared) as security:
-        cluster = made(profile, shared, security)
+        cluster = new_cluster(profile, shared, security)
         with closing_cluster(cluster, say), closing_client(Client(cluster, security=security), say) as client:
             say_dashboard(client, profile.dashboard, say)
             with JobMonitor(cluster, client, profile, reader_of(profile.kind), say):
@@ -51,21 +50,21 @@ def queue_client(profile: Queue, say: Say) -> Iterator[Any]:
 
 def cluster_class(profile: Queue) -> Any:
     """The class of dask-jobqueue for a kind of queue."""
-    with needs("dask-jobqueue", EXTRA):
+    with needs("dask-jobqueue", "hpc"):
         import dask_jobqueue
     name = "HTCondor" if profile.kind == "htcondor" else profile.kind.upper()
     return getattr(dask_jobqueue, f"{name}Cluster")
 
 
-def made(profile: Queue, shared: Path, security: Any) -> Any:
+def new_cluster(profile: Queue, shared: Path, security: Any) -> Any:
     """The cluster of dask-jobqueue, with no job yet."""
     from distributed.utils import get_ip
 
-    kind = steady(cluster_class(profile))
+    kind = ignoring_unknown_workers(cluster_class(profile))
     host = {} if profile.interface else {"host": get_ip()}  # the only address on which the scheduler listens
     try:
         return kind(
-            job_cls=watched(kind.job_cls, profile),
+            job_cls=monitored(kind.job_cls, profile),
             security=security,
             protocol="tls://",
             scheduler_options={"dashboard_address": LOOPBACK, "dashboard": profile.dashboard, **host},
@@ -106,7 +105,7 @@ def options(profile: Queue, shared: Path) -> dict[str, Any]:
 
 
 def _job_gib(profile: Queue) -> float:
-    return profile.cores * (profile.memory_gib + WATCHER_GIB)
+    return profile.cores * (profile.memory_gib + NANNY_GIB)
 
 
 def _of_kind(profile: Queue) -> dict[str, Any]:
@@ -114,8 +113,7 @@ def _of_kind(profile: Queue) -> dict[str, Any]:
     if profile.kind == "htcondor":
         pairs = [line.partition("=") for line in profile.directives]
         extra = {name.strip(): value.strip() for name, _, value in pairs}
-        if profile.account is not None:
-            extra["accounting_group"] = profile.account
+        extra |= {} if profile.account is None else {"accounting_group": profile.account}
         return {"disk": f"{profile.disk_gib}GiB", "job_extra_directives": extra}
     account = {"account" if profile.kind in ("slurm", "pbs") else "project": profile.account}
     own = {
@@ -136,7 +134,7 @@ def _python(profile: Queue, shared: Path) -> str:
     return f"apptainer exec {' '.join(f'--bind {bind}' for bind in binds)} {profile.image} {python}"
 
 
-def steady(cluster_cls: Any) -> Any:
+def ignoring_unknown_workers(cluster_cls: Any) -> Any:
     """A cluster that ignores the end of a worker that it does not know.
 
     Dask itself stops listening then: later workers stay unknown, and closing the cluster fails. It happens when workers
@@ -150,11 +148,11 @@ def steady(cluster_cls: Any) -> Any:
     return type(cluster_cls.__name__, (cluster_cls,), {"_update_worker_status": _update_worker_status})
 
 
-def watched(job_cls: type, profile: Queue) -> type:
+def monitored(job_cls: type, profile: Queue) -> type:
     """A job class that records a refusal by the queue, and whose workers have the memory of the profile."""
     from distributed.core import Status
 
-    class WatchedJob(job_cls):
+    class MonitoredJob(job_cls):
         """One job. An error of its submission or end would otherwise be lost in the log of an event loop."""
 
         refusal: str | None = None
@@ -198,7 +196,7 @@ def watched(job_cls: type, profile: Queue) -> type:
             finally:
                 self.status = Status.closed  # or Dask would not close the others
 
-    return WatchedJob
+    return MonitoredJob
 
 
 def _in_short(error: Exception) -> str:

@@ -29,23 +29,15 @@ FILES = ("authority.pem", "certificate.pem", "key.pem")
 def keys_of_run(shared: Path) -> Iterator[Any]:
     """A `distributed.Security` over files in a new folder of ``shared``, which is removed at the end of the block."""
     with private_folder(shared, PREFIX) as folder:
-        yield _security(*(str(file) for file in write_keys(folder)))
+        yield security(*(str(file) for file in write_keys(folder)))
 
 
-def keys_in_memory() -> Any:
-    """A `distributed.Security` whose keys are in no file; workers get theirs through the pipe that starts them."""
-    return _security(*(content.decode() for content in make_keys()))
-
-
-def _security(authority: str, certificate: str, key: str) -> Any:
-    """One certificate for every role; each argument is a path, or the PEM text itself."""
+def security(authority: str, certificate: str, key: str) -> Any:
+    """A `distributed.Security` with one certificate for every role; each argument is a path, or the PEM text itself."""
     from distributed import Security
 
-    roles = {
-        f"tls_{role}_{part}": value
-        for role in ("scheduler", "worker", "client")
-        for part, value in (("cert", certificate), ("key", key))
-    }
+    parts = {"cert": certificate, "key": key}
+    roles = {f"tls_{role}_{part}": parts[part] for role in ("scheduler", "worker", "client") for part in parts}
     return Security(tls_ca_file=authority, require_encryption=True, **roles)
 
 

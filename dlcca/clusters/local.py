@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from dlcca.clusters import keys
 from dlcca.clusters.dask_config import LOOPBACK, MALLOC, ONE_THREAD, PROFILE_INTERVAL, Say, await_workers
-from dlcca.clusters.keys import keys_in_memory, private_folder
+from dlcca.clusters.keys import private_folder
 from dlcca.clusters.profile import Existing
 from dlcca.errors import ClusterError
 
@@ -50,7 +50,7 @@ def local_client(
                 processes=True,
                 host="127.0.0.1",
                 protocol="tls://",
-                security=keys_in_memory(),
+                security=keys.security(*(content.decode() for content in keys.make_keys())),
                 dashboard_address=LOOPBACK,
                 scheduler_kwargs={"dashboard": False},
                 memory_limit=memory_bytes if memory_bytes is not None else "auto",
@@ -99,15 +99,12 @@ def _connected(profile: Existing) -> Any:
     from distributed import Client, Security
     from distributed.comm.core import connect
 
-    security = Security()  # certificates in the settings of Dask, if there are any
-    if profile.ca_file is not None and profile.cert_file is not None and profile.key_file is not None:
-        keys.refuse_unusable(profile.ca_file, profile.cert_file, profile.key_file)
-        security = Security(
-            tls_ca_file=profile.ca_file,
-            tls_client_cert=profile.cert_file,
-            tls_client_key=profile.key_file,
-            require_encryption=True,
-        )
+    if profile.ca_file is None or profile.cert_file is None or profile.key_file is None:
+        security = Security()  # certificates in the settings of Dask, if there are any
+    else:
+        files = profile.ca_file, profile.cert_file, profile.key_file
+        keys.refuse_unusable(*files)
+        security = keys.security(*files)
 
     async def try_connection() -> None:
         """Connect once and disconnect: a client that fails to connect would leave threads behind."""
@@ -129,12 +126,11 @@ def _connected(profile: Existing) -> Any:
 
 def _reason(error: BaseException) -> str:
     """Why the connection failed, and what to do about it."""
-    causes: list[str] = []
     cause: BaseException | None = error
+    said = ""
     while cause is not None:
-        causes.append(str(cause))
+        said += f" {cause}"
         cause = cause.__cause__ or cause.__context__
-    said = " ".join(causes)
     if "expired" in said:
         return "a certificate has expired. Request new ones from the administrator of the scheduler."
     if "certificate" in said.lower() or "CERTIFICATE" in said:
@@ -143,7 +139,7 @@ def _reason(error: BaseException) -> str:
         )
     if "handshake" in said.lower() or "SSL" in said or "WRONG_VERSION" in said:
         return "one side uses TLS and the other does not. Is it tls:// on both, or tcp:// on both?"
-    return f"{causes[0] or type(error).__name__}. Is it running, and reachable from here?"
+    return f"{str(error) or type(error).__name__}. Is it running, and reachable from here?"
 
 
 def _leaves_machine(address: str) -> bool:

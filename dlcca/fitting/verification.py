@@ -47,7 +47,7 @@ _KINDS: dict[str, _Kind] = {
 
 def look(address: str) -> Findings:
     """Look at every file of a store; an error if there is none."""
-    names = files_at(address).all_names()
+    names = sorted(files_at(address).signatures())
     found = Findings(address, names)
     if len(found.strangers) == len(names):
         raise StoreFileError(f"there is no run at {address}.")

@@ -24,8 +24,8 @@ from dlcca.recordings.view_array import ViewArray
 from dlcca.storage import lock
 from dlcca.storage.blocks import Blocks
 from dlcca.storage.files import files_at, is_remote, signatures
-from dlcca.storage.inputs import block_signatures, digest
-from dlcca.storage.manifest import crc32c, open_record, sealed
+from dlcca.storage.inputs import block_signatures
+from dlcca.storage.manifest import crc32c, digest_of_facts, open_record, sealed
 
 FILE = "inputs.json"
 #: In the facts of a block: the checksum of each view as it was read.
@@ -73,7 +73,7 @@ def confirm_files(stage: Blocks, paths: Sequence[str], *, begin: bool) -> None:
 def _file_signature(path: str) -> str:
     """What changes when a recording is written again: a file, or a folder or prefix of Zarr; "" for others."""
     if is_remote(path) or os.path.isdir(path):
-        return digest([f"{name} {about}" for name, about in sorted(signatures(path).items())])
+        return digest_of_facts([f"{name} {about}" for name, about in sorted(signatures(path).items())])
     try:
         about = os.stat(path)
     except OSError:  # a recording that is not a file

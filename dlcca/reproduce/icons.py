@@ -6,7 +6,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from dlcca.reproduce import figures, measures
 from dlcca.reproduce.measures import HARMONICS_UP_TO, Shares, chance_shares, icon_shares, spectrum
 from dlcca.reproduce.results import Plate, Row, Section, at_least, at_most, reported
 from dlcca.simulate.movies import SPEEDS
+from dlcca.storage import cache
 
 N = 300
 COMMON = 1
@@ -97,9 +97,12 @@ def first_coordinate(job: Job) -> NDArray:
         return LocalCCA(window=job.window, metric=job.method, random_state=0).fit_transform(views)[:, 0]
 
 
-@lru_cache(maxsize=32)  # of all jobs: simulating takes as long as many of the fits
 def movies(scene: int, speeds: tuple[float, ...], pictures: str, seed: int) -> list[NDArray]:
-    return simulate.icons(N, scene=scene, speeds=speeds, pictures=pictures, random_state=seed)[0]
+    def simulated() -> list[NDArray]:
+        return simulate.icons(N, scene=scene, speeds=speeds, pictures=pictures, random_state=seed)[0]
+
+    # Simulating takes as long as many of the fits.
+    return cache.get(("icons", scene, speeds, pictures, seed), simulated, keep=32)
 
 
 def shares_of(found: Found, job: Job) -> Shares:

@@ -91,12 +91,11 @@ class Blocks:
         """The content of stage.json, read once in a process; empty if there is none of this fingerprint."""
         found = None if fresh else cache.find(self._key)
         if found is None or self.attempt not in (None, found.get("attempt", "")):
-            known = manifest.known_stage(self.address, self.name)
-            if known is None or known["fingerprint"] != self.fingerprint:
+            found = manifest.known_stage(self.address, self.name)
+            if found is None or found["fingerprint"] != self.fingerprint:
                 cache.discard(self._key)
                 return {}
-            cache.put(self._key, known)
-            found = known
+            cache.put(self._key, found)
         return found
 
     def path(self, array: str) -> str:
@@ -157,8 +156,7 @@ class Blocks:
 
     def missing(self) -> list[int]:
         """The blocks that are not finished: that have no record, or one of another run."""
-        done = {block for block, found in self._records() if self._is_of_this(found)}
-        return [block for block in range(self.n_blocks) if block not in done]
+        return sorted({*range(self.n_blocks)} - {block for block, found in self._records() if self._is_of_this(found)})
 
     def is_finished(self, block: int) -> bool:
         found = self._files.get(self._record(block))
@@ -166,10 +164,8 @@ class Blocks:
 
     def _records(self) -> list[tuple[int, bytes]]:
         """The blocks that have a record, rising, and the records as they are on disk."""
-        folder = f"{self._home}/done"
-        found = self._files.get_all(
-            [f"{folder}/{name}" for name in self._files.names(folder) if manifest.RECORD.fullmatch(name)]
-        )
+        names = [name for name in self._files.names(f"{self._home}/done") if manifest.RECORD.fullmatch(name)]
+        found = self._files.get_all([f"{self._home}/done/{name}" for name in names])
         return sorted((int(name.rpartition("/")[2].removesuffix(".json")), record) for name, record in found.items())
 
     def _is_of_this(self, found: bytes) -> bool:
@@ -192,9 +188,8 @@ class Blocks:
         checks = {}
         for array, (first, X) in parts.items() if isinstance(parts, Mapping) else parts:
             with storing(f"block {block} of {array!r} in stage {self.name!r} of {self.address}"):
-                opened_array = replace(self._opened(array), confirm=lambda: self._confirm(block))
-                crc = opened_array.write(first, np.asarray(X))
-            checks[array] = {"first": first, "rows": len(X), "crc32c": crc}
+                confirmed = replace(self._opened(array), confirm=lambda: self._confirm(block))
+                checks[array] = {"first": first, "rows": len(X), "crc32c": confirmed.write(first, np.asarray(X))}
         origin = {"fingerprint": self.fingerprint, "generation": self._generation}  # first: see `record_start`
         content = {"parts": checks, "facts": dict(facts), "cost": cost.so_far(within="/" in self.name)}
         lock.confirm(self.address)
@@ -233,13 +228,12 @@ class Blocks:
 
     def _opened(self, array: str) -> Writer:
         """An array that is opened once in a process, after a check of its zarr.json."""
-        path = self.path(array)
 
         def opened() -> Writer:
             self._check_metadata(array)
-            return writer(self.address, path)
+            return writer(self.address, self.path(array))
 
-        return cache.get(("array", self.address, path, self.fingerprint), opened)
+        return cache.get(("array", self.address, self.path(array), self.fingerprint), opened)
 
     def facts(self, block: int) -> dict[str, Any]:
         """The facts of a finished block."""

@@ -29,23 +29,19 @@ class Writer:
     folder: Path | None = None  # of an array on this machine from which chunks are read past Zarr
     confirm: Callable[[], None] = lambda: None  # called right before a chunk is moved to its place; may refuse it
 
-    @property
-    def dtype(self) -> np.dtype:
-        return self.array.dtype
-
     def write(self, first: int, X: NDArray) -> int:
         """Write rows X from row ``first`` on, and return their checksum."""
-        X = np.ascontiguousarray(X, dtype=self.dtype)
+        X = np.ascontiguousarray(X, dtype=self.array.dtype)
         made = crc32c(X)
         rows = self.array.chunks[0]
         is_last = first + len(X) == self.array.shape[0] and 0 < len(X) < rows
         is_whole = first % rows == 0 and X.shape[1:] == self.array.chunks[1:] and (len(X) == rows or is_last)
         if is_whole and self.files is not None:
-            whole, of_whole = X, made
-            if len(X) < rows:  # Zarr has a whole chunk for the last rows
-                whole = np.full((rows, *X.shape[1:]), self.array.fill_value, self.dtype)
+            whole = X
+            if is_last:  # Zarr has a whole chunk for the last rows
+                whole = np.full((rows, *X.shape[1:]), self.array.fill_value, self.array.dtype)
                 whole[: len(X)] = X
-                of_whole = crc32c(whole)
+            of_whole = crc32c(whole) if is_last else made
             parts = (whole.reshape(-1).view(np.uint8).data, np.array([of_whole], "<u4").tobytes())
             self.files.put_confirmed(self._chunk(first // rows), parts, self.confirm)
         else:
@@ -56,17 +52,15 @@ class Writer:
     def read(self, first: int, rows: int) -> NDArray:
         """Rows from row ``first`` on; a ValueError if they are damaged. Those of a missing chunk are zeros."""
         chunk, offset = divmod(first, self.array.chunks[0])
-        place = None
-        if self.folder is not None and not offset and 0 < rows <= self.array.chunks[0]:
-            place = self.folder / self._chunk(chunk)
-        if place is None or not place.exists():
+        place = None if self.folder is None else self.folder / self._chunk(chunk)
+        if place is None or offset or not 0 < rows <= self.array.chunks[0] or not place.exists():
             return np.asarray(self.array[first : first + rows])
         content = np.fromfile(place, np.uint8)
         numbers, made = content[:-4], content[-4:]
-        size = int(np.prod(self.array.chunks)) * self.dtype.itemsize
+        size = int(np.prod(self.array.chunks)) * self.array.dtype.itemsize
         if len(numbers) != size or int(made.view("<u4")[0]) != crc32c(numbers):
             raise ValueError(f"the checksum of the chunk {place.name} does not match")
-        return numbers.view(self.dtype).reshape(self.array.chunks)[:rows]
+        return numbers.view(self.array.dtype).reshape(self.array.chunks)[:rows]
 
     def _chunk(self, number: int) -> str:
         """The file of a chunk, below that of the array."""
@@ -91,14 +85,12 @@ def _is_plain(array: Any) -> bool:
     """Whether a chunk is its numbers and a checksum, with all columns of a row in one chunk."""
     from zarr.codecs import BytesCodec, Crc32cCodec
 
-    metadata = array.metadata.to_dict()
-    known = [BytesCodec().to_dict(), Crc32cCodec().to_dict()]
-    one_byte = [{"name": "bytes"}, known[1]]
+    metadata, checked = array.metadata.to_dict(), Crc32cCodec().to_dict()
     return (
         sys.byteorder == "little"
         and array.metadata.zarr_format == 3
         and array.ndim > 0
         and array.chunks[1:] == array.shape[1:]
-        and list(metadata.get("codecs") or ()) in (known, one_byte)
+        and list(metadata.get("codecs") or ()) in ([BytesCodec().to_dict(), checked], [{"name": "bytes"}, checked])
         and metadata.get("chunk_key_encoding") == {"name": "default", "configuration": {"separator": "/"}}
     )

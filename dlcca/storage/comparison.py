@@ -23,7 +23,7 @@ from dlcca.errors import StoreFileError
 from dlcca.storage import formats, lock
 from dlcca.storage.blocks import storing
 from dlcca.storage.files import files_at, zarr_store
-from dlcca.storage.formats import Format, open_sealed, plain, read_array, seal, write_array
+from dlcca.storage.formats import Format, plain, read_all, seal, write_array
 from dlcca.storage.manifest import ZARR_JSON, group_attributes
 
 FORM = Format("dlcca-comparison", 1, noun="comparison", error=StoreFileError, renew="run dlcca compare again")
@@ -54,11 +54,9 @@ def write(store: str | Path, comparison: Comparison) -> None:
     with lock.held(str(store), "dlcca compare"), storing(f"the comparison in {store}"):
         files_at(str(store)).remove(GROUP)
         group = zarr.create_group(zarr_store(place_of(store)), zarr_format=3)
-        held = {f"coordinates/{i}": E for i, E in enumerate(comparison.coordinates) if E is not None}
-        held["rows"] = comparison.rows
-        if comparison.truth is not None:
-            held["truth"] = comparison.truth
-        manifest = {name: write_array(group, name, X) for name, X in held.items()}
+        held = {f"coordinates/{i}": E for i, E in enumerate(comparison.coordinates)}
+        held |= {"rows": comparison.rows, "truth": comparison.truth}
+        manifest = {name: write_array(group, name, X) for name, X in held.items() if X is not None}
         facts = {"run": comparison.run, "table": comparison.table, "facts": comparison.facts}
         seal(group, FORM, {**plain(facts), "manifest": manifest})
 
@@ -74,10 +72,7 @@ def has_one(store: str | Path) -> bool:
 
 def read(store: str | Path) -> Comparison:
     """The comparison in a run with every array checked; a `StoreFileError` says what is wrong."""
-    place = place_of(store)
-    group, header = open_sealed(place, FORM)
-    manifest = header["manifest"]
-    arrays = {name: read_array(group, name, expected, place, FORM) for name, expected in manifest.items()}
+    header, arrays = read_all(place_of(store), FORM)
     run, table, facts = (header[name] for name in ("run", "table", "facts"))
     coordinates = [arrays.get(f"coordinates/{i}") for i in range(len(table))]
     return Comparison(run, arrays["rows"], table, coordinates, facts, arrays.get("truth"))
@@ -91,10 +86,10 @@ def of_run(store: str | Path, fingerprint: str) -> Comparison | None:
     return found if found.run == fingerprint else None
 
 
-def damage(store: str | Path) -> str | None:
-    """What is wrong with the comparison in a run; None if nothing is."""
+def damages(store: str | Path) -> dict[str, str | None]:
+    """What is wrong with the comparison in a run, None if nothing is, by its name in the run; empty without one."""
     try:
-        found = formats.damages(place_of(store), FORM, ["rows"])
+        found = formats.damages(place_of(store), FORM, ["rows"]) if has_one(store) else None
     except StoreFileError as error:
-        return str(error)
-    return next((problem for problem in found.values() if problem is not None), None)
+        return {GROUP: str(error)}
+    return {} if found is None else {GROUP: next(filter(None, found.values()), None)}

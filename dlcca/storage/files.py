@@ -137,14 +137,34 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
     The target of a symbolic link is replaced, not the link. An `OSError` becomes a `StorageError`.
     """
     place = Path(os.path.realpath(path))
-    temporary = place.with_name(f".{place.name}.{os.getpid()}")
-    with storage_errors(path, "written"):
-        try:
+    with storage_errors(path, "written"), _temporary_file(place) as temporary:
+        yield temporary
+        os.replace(temporary, place)
+
+
+@contextmanager
+def _temporary_file(place: Path, parts: Sequence[bytes | memoryview] = (), *, flush: bool = False) -> Iterator[Path]:
+    """A file with this content beside a place, under a temporary name; it is removed unless the block moves it."""
+    temporary = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
+    try:
+        with _opened_in_new_folder(temporary) as file:
+            file.writelines(parts)
+            if flush:
+                file.flush()
+                os.fsync(file.fileno())
+        yield temporary
+    finally:
+        with suppress(OSError):  # it was moved, or a full disk prevents this too
+            temporary.unlink()
+
+
+def _opened_in_new_folder(place: Path) -> BufferedWriter:
+    """A new file; its folder is made again if another process removes it meanwhile."""
+    for _ in range(10):
+        with suppress(FileNotFoundError):
             place.parent.mkdir(parents=True, exist_ok=True)
-            yield temporary
-            os.replace(temporary, place)
-        finally:
-            temporary.unlink(missing_ok=True)
+            return open(place, "wb")
+    return open(place, "wb")
 
 
 class Files(Protocol):
@@ -177,12 +197,8 @@ class Files(Protocol):
     def names(self, folder: str) -> list[str]:
         """The names in a folder, sorted, without hidden files of a disk."""
 
-    def all_names(self) -> list[str]:
-        """The names of all files in all folders, sorted; hidden ones too."""
-        return sorted(self.signatures())
-
     def signatures(self) -> dict[str, str]:
-        """See `signatures`."""
+        """See `signatures`: all files in all folders, hidden ones too."""
 
     def delete(self, name: str) -> None:
         """Remove a file, if it is there."""
@@ -290,31 +306,6 @@ class LocalFiles(Files):
         return None
 
 
-@contextmanager
-def _temporary_file(place: Path, parts: Sequence[bytes | memoryview], *, flush: bool = False) -> Iterator[Path]:
-    """A file with this content beside a place, under a temporary name; it is removed unless the block moves it."""
-    temporary = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
-    try:
-        with _opened_in_new_folder(temporary) as file:
-            file.writelines(parts)
-            if flush:
-                file.flush()
-                os.fsync(file.fileno())
-        yield temporary
-    finally:
-        with suppress(OSError):  # it was moved, or a full disk prevents this too
-            temporary.unlink()
-
-
-def _opened_in_new_folder(place: Path) -> BufferedWriter:
-    """A new file; its folder is made again if another process removes it meanwhile."""
-    for _ in range(10):
-        with suppress(FileNotFoundError):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            return open(place, "wb")
-    return open(place, "wb")
-
-
 class RemoteFiles(Files):
     """A prefix in object storage, where a put is atomic by itself."""
 
@@ -327,19 +318,13 @@ class RemoteFiles(Files):
         if "s3" in self.fs.protocol:
             self.fs.retries = retry.S3_TRIES
 
-    def _retried(self, name: str, done: str, operation: Callable[[], T]) -> T:
-        """The answer of the storage; FileNotFoundError is raised as it is, if the bucket is there."""
-        return with_retries(f"{self.address}/{name} cannot be {done}", operation)
-
-    def _found(self, name: str, done: str, operation: Callable[[str], T]) -> T | None:
-        """What the storage says of a file or folder; None if it is not there."""
-        try:
-            return self._retried(name, done, partial(operation, f"{self.root}/{name}"))
-        except FileNotFoundError:
-            return None
+    def _retried(self, name: str, done: str, operation: Callable[..., T], *arguments: Any, **options: Any) -> T:
+        """The answer of the storage about a file or folder; FileNotFoundError is not changed, if the bucket exists."""
+        called = partial(operation, f"{self.root}/{name}", *arguments, **options)
+        return with_retries(f"{self.address}/{name} cannot be {done}", called)
 
     def put(self, name: str, content: bytes) -> None:
-        self._retried(name, "written", partial(self.fs.pipe_file, f"{self.root}/{name}", content))
+        self._retried(name, "written", self.fs.pipe_file, content)
 
     def put_confirmed(self, name: str, parts: Sequence[bytes | memoryview], confirm: Callable[[], None]) -> None:
         content = b"".join(parts)
@@ -358,7 +343,7 @@ class RemoteFiles(Files):
         """Whether a conditional put was accepted: it is refused if the object exists or is being created."""
         refusals = ("PreconditionFailed", "412", "ConditionalRequestConflict")
         try:
-            self._retried(name, "written", partial(self.fs.pipe_file, f"{self.root}/{name}", content, mode="create"))
+            self._retried(name, "written", self.fs.pipe_file, content, mode="create")
         except Exception as error:
             if any(isinstance(cause, FileExistsError) or error_code(cause) in refusals for cause in causes(error)):
                 return False
@@ -366,34 +351,36 @@ class RemoteFiles(Files):
         return True
 
     def get(self, name: str) -> bytes | None:
-        return self._found(name, "read", self.fs.cat_file)
+        with suppress(FileNotFoundError):
+            return self._retried(name, "read", self.fs.cat_file)
+        return None
 
     def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
+        def together(_: str) -> dict[str, bytes]:
+            found = self.fs.cat([f"{self.root}/{name}" for name in some], on_error="return")
+            for content in found.values():
+                if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
+                    raise content
+            return {place: content for place, content in found.items() if isinstance(content, bytes)}
+
+        held: dict[str, bytes] = {}
         for first in range(0, len(names), AT_ONCE):
             some = names[first : first + AT_ONCE]
-            found |= self._retried(f"{some[0]} and others", "read", partial(self._cat, some))
-        return found
-
-    def _cat(self, names: Sequence[str]) -> dict[str, bytes]:
-        places = {f"{self.root}/{name}": name for name in names}
-        found = self.fs.cat(list(places), on_error="return")
-        for content in found.values():
-            if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
-                raise content
-        return {places[place]: content for place, content in found.items() if isinstance(content, bytes)}
+            held |= self._retried(f"{some[0]} and others", "read", together)
+        return {place.removeprefix(f"{self.root}/"): content for place, content in held.items()}
 
     def names(self, folder: str) -> list[str]:
-        found = self._found(folder, "listed", partial(self.fs.ls, detail=False, refresh=True))
-        return sorted(name.rsplit("/", 1)[-1] for name in found or [])
+        with suppress(FileNotFoundError):
+            found = self._retried(folder, "listed", self.fs.ls, detail=False, refresh=True)
+            return sorted(name.rsplit("/", 1)[-1] for name in found)
+        return []
 
     def signatures(self) -> dict[str, str]:
-        root = f"{self.root.rstrip('/')}/"
-
-        def listed() -> dict[str, dict[str, Any]]:
+        def listed(_: str) -> dict[str, dict[str, Any]]:
             self.fs.invalidate_cache()
             return self.fs.find(root, detail=True)
 
+        root = f"{self.root.rstrip('/')}/"
         return {
             place.removeprefix("/").removeprefix(root.removeprefix("/")): (
                 f"{about['size']} {next((about[key] for key in _VERSIONS if about.get(key)), '')}"
@@ -402,10 +389,11 @@ class RemoteFiles(Files):
         }
 
     def delete(self, name: str) -> None:
-        self._found(name, "removed", self.fs.rm_file)
+        with suppress(FileNotFoundError):
+            self._retried(name, "removed", self.fs.rm_file)
 
     def remove(self, folder: str) -> None:
-        self._retried(folder, "removed", lambda: self._remove(f"{self.root}/{folder}"))
+        self._retried(folder, "removed", self._remove)
 
     def _remove(self, place: str) -> None:
         if self.fs.exists(f"{place}/stage.json"):
@@ -417,5 +405,6 @@ class RemoteFiles(Files):
             raise IncompleteOperation(f"{len(left)} objects are still there")
 
     def _modified(self, name: str) -> float | None:
-        found = self._found(name, "looked up", self.fs.modified)
-        return None if found is None else float(found.timestamp())
+        with suppress(FileNotFoundError):
+            return float(self._retried(name, "looked up", self.fs.modified).timestamp())
+        return None

@@ -133,21 +133,26 @@ def write_array(group: Any, name: str, X: NDArray) -> str:
 
 def read_array(group: Any, name: str, expected: str, path: str | Path, form: Format) -> NDArray:
     """One array, if it is complete and unchanged."""
+    array = _open(group, name, path, form)
     with read_errors(f"array {name!r}", path, form):
-        X = np.asarray(_open(group, name)[...])
+        X = np.asarray(array[...])
     if manifest.digest(X) != expected:  # a missing chunk reads as zeros: only the digest shows it
         raise form.error(f"array {name!r} of {path} is damaged or incomplete. Restore it, or {form.renew}.")
     return X
+
+
+def read_all(path: str | Path, form: Format) -> tuple[dict[str, Any], dict[str, NDArray]]:
+    """The header of a store, and all its arrays by name, each checked."""
+    group, header = open_sealed(path, form)
+    known = header["manifest"].items()
+    return header, {name: read_array(group, name, expected, path, form) for name, expected in known}
 
 
 def read_rows(
     group: Any, names: Sequence[str], digests: Mapping[str, str], path: str | Path, form: Format, *, step: int
 ) -> Iterator[tuple[int, dict[str, NDArray]]]:
     """The first row and the arrays by name, ``step`` rows at a time; an error at the end if a digest differs."""
-    arrays, parts = {}, {}
-    for name in names:
-        with read_errors(f"array {name!r}", path, form):
-            arrays[name] = _open(group, name)
+    arrays, parts = {name: _open(group, name, path, form) for name in names}, {}
     hashes = {name: manifest.new_hash(array) for name, array in arrays.items()}
     for first in range(0, int(arrays[names[0]].shape[0]), step):
         for name, array in arrays.items():
@@ -160,10 +165,11 @@ def read_rows(
             raise form.error(f"array {name!r} of {path} is damaged or incomplete. Restore it, or {form.renew}.")
 
 
-def _open(group: Any, name: str) -> Any:
-    array = group[name]
-    refuse_objects(array.metadata.to_dict(), "it")
-    return array
+def _open(group: Any, name: str, path: str | Path, form: Format) -> Any:
+    with read_errors(f"array {name!r}", path, form):
+        array = group[name]
+        refuse_objects(array.metadata.to_dict(), "it")
+        return array
 
 
 @contextmanager

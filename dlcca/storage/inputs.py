@@ -7,8 +7,6 @@ before a chunk is decoded: to decode a pickle is to run any code that its writer
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +15,7 @@ import numpy as np
 from dlcca.errors import DataError
 from dlcca.settings.recipe import MISSING_CHUNKS
 from dlcca.storage.files import can_be_listed, files_at, is_remote, local_path, signatures
+from dlcca.storage.manifest import digest_of_facts, node_in
 
 #: Ranges of rows that a message lists; the others are counted.
 MOST_NAMED = 3
@@ -37,7 +36,7 @@ def missing_chunks(array: Any, stored: Container[str] | None) -> tuple[str, str]
     if stored is None:
         of, count, noun, ranges = array.nchunks, array.nchunks - array.nchunks_initialized, "chunks", []
     else:
-        size, n = (_stored_shape(array)[0], array.shape[0]) if array.ndim else (1, 1)
+        size, n = ((array.shards or array.chunks)[0], array.shape[0]) if array.ndim else (1, 1)
         lost = np.array([[len(keys), sum(key not in stored for key in keys)] for keys in _keys(array)]).reshape(-1, 2)
         of, count = lost.sum(axis=0)
         noun = "shards" if array.shards else "chunks"
@@ -90,31 +89,17 @@ def address_of(array: Any) -> str:
 def block_signatures(array: Any, stored: Mapping[str, str], bounds: Sequence[tuple[int, int]]) -> list[str]:
     """For each block of rows (first, one after the last), a digest of the signatures of the chunks that hold it."""
     metadata = [f"{name} {stored.get(name)}" for name in METADATA]
-    each = [digest([f"{key} {stored.get(key)}" for key in keys]) for keys in _keys(array)]
-    size = _stored_shape(array)[0]
-    return [digest([*metadata, *each[first // size : -(-last // size)]]) for first, last in bounds]
-
-
-def digest(texts: Sequence[str]) -> str:
-    """A short digest of several texts."""
-    return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
+    each = [digest_of_facts([f"{key} {stored.get(key)}" for key in keys]) for keys in _keys(array)]
+    size = (array.shards or array.chunks)[0]
+    return [digest_of_facts([*metadata, *each[first // size : -(-last // size)]]) for first, last in bounds]
 
 
 def _keys(array: Any) -> Iterator[list[str]]:
-    """The keys of the stored chunks, for each step along the first axis."""
-    shape = _stored_shape(array)
-    grid = [-(-n // size) for n, size in zip(array.shape, shape, strict=True)]
+    """The keys of the stored chunks or shards, for each step along the first axis."""
+    grid = [-(-n // size) for n, size in zip(array.shape, array.shards or array.chunks, strict=True)]
     key: Callable[[tuple[int, ...]], str] = array.metadata.encode_chunk_key
-    if not grid:
-        yield [key(())]
-        return
-    for i in range(grid[0]):
-        yield [key((i, *rest)) for rest in np.ndindex(*grid[1:])]
-
-
-def _stored_shape(array: Any) -> tuple[int, ...]:
-    """Of what is one file or object."""
-    return array.shards or array.chunks
+    for first in np.ndindex(*grid[:1]):  # one step, if there is no axis
+        yield [key((*first, *rest)) for rest in np.ndindex(*grid[1:])]
 
 
 def refuse_objects(metadata: Mapping[str, Any], where: str) -> None:
@@ -132,25 +117,19 @@ def refuse_objects(metadata: Mapping[str, Any], where: str) -> None:
 
 def refuse_objects_at(address: str, path: str = "") -> None:
     """The same for an array, or the arrays of a local group, that Zarr could not open."""
-    files = files_at(address)
     folders = [path]
     if not is_remote(address):
         root = local_path(address)
         folders += [str(file.parent.relative_to(root)) for file in sorted((root / path).rglob(".zarray"))]
     for folder in dict.fromkeys(folders):
         for name in (".zarray", "zarr.json"):
-            try:
-                metadata = json.loads(files.get(f"{folder}/{name}".lstrip("/")) or b"{}")
-            except ValueError:
-                continue
-            if isinstance(metadata, Mapping):
-                refuse_objects(metadata, f"{address} {folder}".rstrip(" ."))
+            metadata = node_in(files_at(address).get(f"{folder}/{name}".lstrip("/")))
+            refuse_objects(metadata, f"{address} {folder}".rstrip(" ."))
 
 
 def _codecs(metadata: Any) -> Iterator[str]:
     """Names of all codecs, also those within shards."""
-    held = [*(metadata.get("filters") or ()), metadata.get("compressor"), *(metadata.get("codecs") or ())]
-    for codec in held:
+    for codec in (*(metadata.get("filters") or ()), metadata.get("compressor"), *(metadata.get("codecs") or ())):
         if isinstance(codec, Mapping):
             yield str(codec.get("id", codec.get("name"))).removeprefix("numcodecs.")
             if isinstance(codec.get("configuration"), Mapping):

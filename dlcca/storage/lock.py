@@ -127,14 +127,14 @@ class Owner:
     def facts(self) -> dict[str, Any]:
         """For ``--json``."""
         process = {} if self.process is None else {"host": self.process.host, "pid": self.process.pid}
-        age = None if not self.since else round(_seconds_since(self.since))
-        known = {**process, "doing": self.doing, "since": self.since, "age_s": age}
-        return {**known, "silent_s": None if (s := self.silent_s) is None else round(s), "dead": self.is_dead}
+        age, silent = _seconds_since(self.since) if self.since else None, self.silent_s
+        rounded = {name: None if s is None else round(s) for name, s in (("age_s", age), ("silent_s", silent))}
+        return {**process, "doing": self.doing, "since": self.since, **rounded, "dead": self.is_dead}
 
     def sentence(self) -> str:
         """Which process it is and since when, for messages."""
         silent = self.silent_s
-        heartbeat = "" if silent is None else f"; last sign of life {duration(silent)} ago"
+        heartbeat = "" if silent is None else f"; last heartbeat {duration(silent)} ago"
         if self.process is None:
             return f"somebody whose lock {self.address}/{self.name} cannot be read{heartbeat}"
         began = datetime.fromisoformat(self.since).astimezone()
@@ -249,8 +249,8 @@ class Lock:
                 time.sleep(1)
         taker = "Its lock was removed" if found is None else f"It was taken over by {found.sentence()}"
         self.lost = StoreInUse(
-            f"{self.owner.address} is no longer locked by this process. {taker}: this one had given no sign of life "
-            "for too long. Was it suspended? It stops before both write at the same time; what is finished is kept."
+            f"{self.owner.address} is no longer locked by this process. {taker}: this one had sent no heartbeat for "
+            "too long. Was it suspended? It stops before both write at the same time; what is finished is kept."
         )
 
 
@@ -312,7 +312,7 @@ def _in_use(by: Owner) -> StoreInUse:
     return StoreInUse(
         f"{by.address} is in use by {by.sentence()}. Two at once would overwrite each other: wait for it to end and "
         "run the same command again, or give another store. If it has died, this is detected at once on its own "
-        f"machine, and on others {duration(DEAD_S)} after its last sign of life: then run again."
+        f"machine, and on others {duration(DEAD_S)} after its last heartbeat: then run again."
     )
 
 

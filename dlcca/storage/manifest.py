@@ -24,7 +24,7 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,7 +69,7 @@ def new_hash(array: Any) -> Any:
     return hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
 
 
-def digest_of_facts(content: Mapping[str, Any]) -> str:
+def digest_of_facts(content: Mapping[str, Any] | Sequence[Any]) -> str:
     """SHA-256 of plain JSON values."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

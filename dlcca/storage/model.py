@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dlcca.errors import ModelFileError
 from dlcca.model import Axes, Model
 from dlcca.storage import formats
-from dlcca.storage.formats import Format, is_form, open_sealed, read_array, seal, write_array
+from dlcca.storage.formats import Format, is_form, read_all, seal, write_array
 from dlcca.storage.places import replacing
 
 FORM = Format("dlcca-model", 1, noun="model", error=ModelFileError, renew="fit anew")
@@ -46,14 +46,13 @@ def save(path: str | Path, model: Model, arrays: Mapping[str, NDArray], facts: M
 
 def write(group: Any, model: Model, arrays: Mapping[str, NDArray], facts: Mapping[str, Any]) -> str:
     """Write a model into an empty group, its header last, and return the checksum of the header."""
-    held: dict[str, NDArray] = {name: getattr(model, name) for name in ALWAYS}
+    held = {name: getattr(model, name) for name in (*ALWAYS, *SOMETIMES)}
     for kind in ("points", "factors", "weights", "values"):
         held |= {f"{kind}_{i}": X for i, X in enumerate(getattr(model, kind))}
     for i, axes in enumerate(model.axes):
-        if axes is not None:
-            held |= {f"centre_{i}": axes.centre, f"turn_{i}": axes.turn}
-    held |= {**model.readout, **{name: X for name in SOMETIMES if (X := getattr(model, name)) is not None}, **arrays}
-    digests = {name: write_array(group, name, X) for name, X in held.items()}
+        held |= {} if axes is None else {f"centre_{i}": axes.centre, f"turn_{i}": axes.turn}
+    held |= {**model.readout, **arrays}
+    digests = {name: write_array(group, name, X) for name, X in held.items() if X is not None}
     about = {
         "names": list(model.names),
         "fusion": model.fusion,
@@ -67,31 +66,24 @@ def write(group: Any, model: Model, arrays: Mapping[str, NDArray], facts: Mappin
 
 def load(path: str | Path) -> tuple[Model, dict[str, NDArray], dict[str, Any]]:
     """The model, the other arrays and the facts of `save`, or a `ModelFileError`."""
-    group, header = open_sealed(path, FORM)
-    arrays = {name: read_array(group, name, digest, path, FORM) for name, digest in header["manifest"].items()}
+    header, arrays = read_all(path, FORM)
     facts = header["facts"]
-    return _model_of(facts.pop("model"), arrays), arrays, facts
-
-
-def _model_of(facts: dict[str, Any], arrays: dict[str, NDArray]) -> Model:
-    """The model out of the arrays, which lose what belongs to it."""
-    views, kernels = len(facts["names"]), facts["kernels"]
+    about: dict[str, Any] = facts.pop("model")
+    views, kernels = len(about["names"]), about["kernels"]
 
     def axes(i: int) -> Axes | None:
         return Axes(arrays.pop(f"centre_{i}"), arrays.pop(f"turn_{i}")) if f"turn_{i}" in arrays else None
 
     lengths = {"points": views, "factors": views, "weights": kernels, "values": kernels}
-    lists: dict[str, Any] = {
-        kind: [arrays.pop(f"{kind}_{i}") for i in range(length)] for kind, length in lengths.items()
-    }
-    whole: dict[str, Any] = {name: arrays.pop(name) for name in (*ALWAYS, *SOMETIMES) if name in arrays}
-    return Model(
-        names=tuple(facts["names"]),
-        fusion=facts["fusion"],
-        n_links=facts["n_links"],
+    held: dict[str, Any] = {kind: [arrays.pop(f"{kind}_{i}") for i in range(n)] for kind, n in lengths.items()}
+    held |= {name: arrays.pop(name) for name in (*ALWAYS, *SOMETIMES) if name in arrays}
+    model = Model(
+        names=tuple(about["names"]),
+        fusion=about["fusion"],
+        n_links=about["n_links"],
         axes=[axes(i) for i in range(views)],
-        reading=facts["coordinates"],
-        readout={name: arrays.pop(name) for name in facts["readout"]},
-        **lists,
-        **whole,
+        reading=about["coordinates"],
+        readout={name: arrays.pop(name) for name in about["readout"]},
+        **held,
     )
+    return model, arrays, facts

@@ -20,7 +20,7 @@ import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -127,15 +127,12 @@ async def with_retries_async(what: str, operation: Callable[[], Awaitable[T]]) -
         await asyncio.sleep(attempts.pause_s)
 
 
-class _Attempts:
+class _Attempts(AbstractContextManager[Any]):
     """The attempts at one operation, each a block; after a transient error, the next one is due in ``pause_s``."""
 
     def __init__(self, what: str) -> None:
         self.what, self.count, self.began, self.pause_s = what, 0, time.monotonic(), 0.0
         self.limit_s = retry_s() if _record.answers else min(retry_s(), FIRST_RETRY_S)
-
-    def __enter__(self) -> None:
-        pass
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> bool:
         """Suppress an error that is to be retried; others are raised, those of the storage with their reason."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,20 @@ def _retried(name: str, done: str) -> Any:
     return operation
 
 
+def _listed(name: str) -> Any:
+    """A method of `FsspecStore` that lists keys, with retries."""
+
+    async def operation(self: RetryingStore, *prefix: str) -> AsyncIterator[str]:
+        async def whole() -> list[str]:
+            """A listing that breaks off is repeated from its start."""
+            return [key async for key in getattr(FsspecStore, name)(self, *prefix)]
+
+        for key in await with_retries_async(f"{self.address}/{''.join(prefix)} cannot be listed", whole):
+            yield key
+
+    return operation
+
+
 class RetryingStore(FsspecStore):
     """An `FsspecStore` with retries; all its operations are idempotent."""
 
@@ -35,24 +49,9 @@ class RetryingStore(FsspecStore):
     delete_dir = _retried("delete_dir", "removed")
     clear = _retried("clear", "removed")
 
+    list, list_dir, list_prefix = map(_listed, ("list", "list_dir", "list_prefix"))
+
     @property
     def address(self) -> str:
         protocol = self.fs.protocol if isinstance(self.fs.protocol, str) else self.fs.protocol[0]
         return f"{protocol}://{self.path}"
-
-    def list(self) -> AsyncIterator[str]:
-        return self._listed("", super().list)
-
-    def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        return self._listed(prefix, partial(super().list_dir, prefix))
-
-    def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        return self._listed(prefix, partial(super().list_prefix, prefix))
-
-    async def _listed(self, prefix: str, names: Callable[[], AsyncIterator[str]]) -> AsyncIterator[str]:
-        async def whole() -> Any:
-            """A listing that breaks off is repeated from its start."""
-            return [name async for name in names()]
-
-        for name in await with_retries_async(f"{self.address}/{prefix} cannot be listed", whole):
-            yield name

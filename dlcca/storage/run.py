@@ -126,31 +126,19 @@ def write(path: str | Path, run: Run, write_model: Callable[[Any], str] | None =
 def read(path: str | Path) -> Run:
     """The run at ``path`` with every array checked; a `StoreFileError` says what is wrong."""
     group, header = open_sealed(path, FORM)
-    quality = _quality(group, header, path)
+    facts = _facts(group, header, path)
     names = [name for name in dict.fromkeys((*ARRAYS, *header["manifest"])) if name not in ("quality", "model")]
     known = {name: _expected(header, name, path) for name in names}
     arrays = {name: read_array(group, name, expected, path, FORM) for name, expected in known.items()}
     fields: dict[str, Any] = {name.rpartition("/")[2]: arrays.get(name) for name in (*ARRAYS, *SOMETIMES)}
-    return Run(
-        **fields,
-        local={name: arrays[f"quality/{name}"] for name in LOCAL if f"quality/{name}" in arrays},
-        start=header.get("start"),
-        n_common=quality.pop("n_common"),
-        warnings=quality.pop("warnings"),
-        quality=quality,
-        **{fact: header[fact] for fact in _FACTS},
-    )
+    local = {name: arrays[f"quality/{name}"] for name in LOCAL if f"quality/{name}" in arrays}
+    return Run(**fields, local=local, start=header.get("start"), **facts)
 
 
 def damages(path: str | Path) -> dict[str, str | None]:
     """For every entry of the manifest what is wrong with it, None if nothing is; a damaged header is an error."""
     found = formats.damages(path, FORM, (*ARRAYS, "quality"), {"quality": _quality, "model": _check_model})
-    try:
-        if comparison.has_one(path):
-            found[comparison.GROUP] = comparison.damage(path)
-    except StoreFileError as error:
-        found[comparison.GROUP] = str(error)
-    return found
+    return found | comparison.damages(path)
 
 
 def model_of(path: str | Path) -> str:
@@ -176,20 +164,18 @@ def _check_model(group: Any, header: Mapping[str, Any], path: str | Path) -> Non
 def describe(path: str | Path) -> dict[str, Any]:
     """The content of a run by its headers alone: quick, but only `read` and `damages` check the arrays."""
     group, header = open_sealed(path, FORM)
-    quality = _quality(group, header, path)
-    shapes = {}
+    facts, shapes = _facts(group, header, path), {}
     for name in ARRAYS:
         with formats.read_errors(f"array {name!r}", path, FORM):
             shapes[name] = list(group[name].shape)
-    return {
-        "shapes": shapes,
-        "n_common": quality.pop("n_common"),
-        "warnings": quality.pop("warnings"),
-        "quality": quality,
-        **{fact: header[fact] for fact in _FACTS},
-        "cost": header.get("cost", {}),
-        "bytes": files_at(str(path)).size(),
-    }
+    return {"shapes": shapes, **facts, "cost": header.get("cost", {}), "bytes": files_at(str(path)).size()}
+
+
+def _facts(group: Any, header: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
+    """What a run has besides arrays, by the fields of `Run`."""
+    quality = _quality(group, header, path)
+    measures = {"n_common": quality.pop("n_common"), "warnings": quality.pop("warnings"), "quality": quality}
+    return measures | {fact: header[fact] for fact in _FACTS}
 
 
 def _expected(header: Mapping[str, Any], name: str, path: str | Path) -> str:

@@ -62,7 +62,7 @@ def test_the_end_of_a_worker_that_was_not_known_spoils_nothing(tmp_path):
     stranger, known = "tls://127.0.0.1:9", "tls://127.0.0.1:10"
     said = []
     with keys.keys_of_run(tmp_path) as security:
-        made = jobqueue.made(profile, tmp_path, security)
+        made = jobqueue.new_cluster(profile, tmp_path, security)
         with jobqueue.closing_cluster(made, said.append):
             on_progress = made.scheduler.plugins["worker-status"].bcomm.send
             for message in (["remove", stranger], ["add", {"workers": {known: {"name": "n"}}}]):

@@ -50,7 +50,7 @@ def script_of(profile, tmp_path):
     """The script that a job of the profile would be submitted with, and the secret that must not be in it."""
     with keys.keys_of_run(tmp_path) as security:
         secret = (tmp_path / security.tls_worker_key).read_text().splitlines()[1]
-        with jobqueue.made(profile, tmp_path, security) as cluster:
+        with jobqueue.new_cluster(profile, tmp_path, security) as cluster:
             return cluster.job_script(), secret
 
 

@@ -178,7 +178,7 @@ def test_a_damaged_comparison_is_found(tmp_path):
     assert kept.coordinates[1] is None
     np.testing.assert_array_equal(kept.coordinates[0], np.ones((5, 2)))
     (tmp_path / "run.zarr" / "compare" / "coordinates" / "0" / "c" / "0" / "0").unlink()
-    assert "damaged" in str(comparison.damage(tmp_path / "run.zarr"))
+    assert "damaged" in str(comparison.damages(tmp_path / "run.zarr")["compare"])
     with pytest.raises(StoreFileError, match="coordinates/0"):
         comparison.read(tmp_path / "run.zarr")
 

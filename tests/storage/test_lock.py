@@ -90,7 +90,7 @@ def test_one_that_is_alive_is_named_with_host_pid_start_and_age(store, other):
     assert refused.value.exit_code == 4
     host = os.uname().nodename
     assert f"{store} is in use by dlcca run with pid {other.pid} on {host}, since 2026-01-0" in str(refused.value)
-    assert "days ago; last sign of life" in str(refused.value)
+    assert "days ago; last heartbeat" in str(refused.value)
     about = lock.holder(store).facts()
     assert (about["host"], about["pid"], about["dead"]) == (host, other.pid, False)
     assert about["age_s"] > 86400
