@@ -78,13 +78,20 @@ class FeatureRecipe(Section):
         return {name: said for name in ("kind", *KINDS[self.kind]) if (said := getattr(self, name)) is not None}
 
 
-def _features() -> Rule:
+def _features_schema() -> dict[str, Any]:
     """A name, or a table whose keys depend on its kind."""
     tables = [json_schema(FeatureRecipe, ("kind", *keys), kind={"const": kind}) for kind, keys in KINDS.items()]
     for made in tables[1:]:  # the first kind is the default one
         made["required"] = ["kind"]
-    schema, needed = {"anyOf": [KIND.schema, *tables]}, "a name or a table is needed."
-    return Rule(lambda value: isinstance(value, FeatureRecipe), needed, schema, FeatureRecipe.of)
+    return {"anyOf": [KIND.schema, *tables]}
+
+
+FEATURES = Rule(
+    lambda value: isinstance(value, FeatureRecipe),
+    "a name or a table is needed.",
+    _features_schema,
+    FeatureRecipe.of,
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ class ViewRecipe(Section):
     """Files, or patterns such as "night*.edf"."""
     channels: tuple[str, ...] = setting(texts(), ("*",))
     """Channels by name, pattern ("EEG *") or type ("type:ecg"), in the order in which they are wanted."""
-    features: FeatureRecipe = setting(_features, FeatureRecipe)
+    features: FeatureRecipe = setting(FEATURES, FeatureRecipe)
     """What is computed of each window."""
     window_s: float | None = setting(POSITIVE)
     """Seconds of a window; all views of a run share it. By default about a second."""

@@ -66,8 +66,8 @@ class Rule:
     fits: Callable[[Any], bool]
     needed: str | Callable[[Any], str]
     """What is needed, or the end of a message about a value that does not fit."""
-    schema: Json
-    """The same for editors."""
+    schema: Json | Callable[[], Json]
+    """The same for editors; a function where it takes long to make."""
     parsed: Callable[[Any], Any] = lambda value: value
     """A value of a file as the dataclass has it."""
 
@@ -318,8 +318,9 @@ def json_schema(section: type[Section], keys: Iterable[str] = (), **fixed: Json)
     for key in fields(section):  # type: ignore[arg-type]
         if not wanted or key.name in wanted:
             default = list(key.default) if isinstance(key.default, tuple) else key.default
+            schema = fixed.get(key.name) or rule_of(key).schema
             properties[key.name] = {
-                **(fixed.get(key.name) or rule_of(key).schema),
+                **(schema() if callable(schema) else schema),
                 **({"description": said[key.name]} if key.name in said else {}),
                 **({"default": default} if default is not MISSING and default not in (None, "", []) else {}),
             }
