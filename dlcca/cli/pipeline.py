@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -152,10 +153,7 @@ def retain(
 
     with nightly_run.begun(file, "retain") as (pipeline, _):
         found = retention.retain(pipeline, dry=dry)
-    console.say(
-        f"Views of {found.views} recordings, {len(found.models)} models, {found.lines} lines of the history and "
-        f"{len(found.paths)} replaced results {'would be ' if dry else ''}removed."
-    )
+    console.say(f"{'To be removed' if dry else 'Removed'}: {found}.")
     if found.refused:
         raise StorageError(" ".join(found.refused))
     console.finish(vars(found))
@@ -198,7 +196,7 @@ def install(
     if cron == systemd:
         raise SettingsError("give one of --cron or --systemd.")
     job = schedules.job(file, _schedule(at, schedule), cluster, environment)
-    files, changed, lines = _install(job, apply, remove, by_systemd=systemd)
+    files, changed, lines = _install(job, apply, remove, systemd)
     console.say(*(text.rstrip("\n") for text in files.values()))
     (console.say if apply else console.warn)(*lines)
     console.finish({"files": files, "changed": changed, "lines": lines, "applied": apply})
@@ -241,12 +239,12 @@ def _schedule(at: str | None, schedule: str | None) -> Any:
     return Schedule.of(schedule) if schedule is not None else Schedule.at(at or "02:00")
 
 
-def _install(job: Any, apply: bool, remove: bool, *, by_systemd: bool) -> tuple[dict[str, str], bool, list[str]]:
+def _install(job: Any, apply: bool, remove: bool, systemd: bool) -> tuple[dict[str, str], bool, list[str]]:
     """The texts that are shown by name, whether anything was changed, and what to say about it."""
     from dlcca.pipelines import schedule
 
-    for_all = by_systemd and schedule.is_for_all()
-    place = schedule.unit_folder(for_all) if by_systemd else None
+    for_all = systemd and os.geteuid() == 0  # units of root are of the system, others of the user
+    place = schedule.unit_folder(for_all) if systemd else None
     if not apply:
         where = place or "the crontab of this user"
         if remove:
@@ -258,23 +256,20 @@ def _install(job: Any, apply: bool, remove: bool, *, by_systemd: bool) -> tuple[
         shown = {name: f"# {place / name}\n{text}" for name, text in units.items()}
         return shown, False, [*lines, *schedule.unit_errors(units)]
     if place is None:
-        where, hints, before = "crontab", [], schedule.read_crontab()
-        after = schedule.without_entry(job, before) if remove else schedule.with_entry(job, before)
-        changed = after != before
+        before = schedule.crontab()
+        after = (schedule.without_entry if remove else schedule.with_entry)(job, before)
+        where, hints, changed = "crontab", [], after != before
         if changed:
             job.log.parent.mkdir(parents=True, exist_ok=True)  # the shell opens it before the first run
-            schedule.write_crontab(after)
+            schedule.crontab(after)
     else:
         where = f"{place}/{job.unit}.timer"
         changed, left = (schedule.remove_units if remove else schedule.install_units)(job, place, for_all)
         hints = [left] if left else []
         if not remove and not for_all:
             hints.append("So that it runs while you are not logged in: loginctl enable-linger")
-    if remove:
-        done = f"Removed from {where}." if changed else f"It was not in {where}."
-    else:
-        done = f"Installed: {where}." if changed else f"It was there already: {where}."
-    return {}, changed, [done, *hints]
+    done = ("It was not in {}.", "Removed from {}.") if remove else ("It was there already: {}.", "Installed: {}.")
+    return {}, changed, [done[changed].format(where), *hints]
 
 
 pipelines = group(

@@ -152,31 +152,25 @@ class Catalog(AbstractContextManager["Catalog"]):
     def __init__(self, path: Path) -> None:
         self.path = path
         self._base = _connect(path, TIMEOUT_S)
+        self._base.row_factory = sqlite3.Row
         try:
-            self._prepare()
+            # WAL: readers do not wait for a run. FULL: committed changes survive a power failure.
+            self.do("PRAGMA journal_mode = WAL")
+            self.do("PRAGMA synchronous = FULL")
+            if not self.value("PRAGMA user_version"):
+                with self.change():
+                    if not self.value("PRAGMA user_version"):  # else another process was faster
+                        for statement in (*TABLES, f"PRAGMA user_version = {VERSION}"):
+                            self.do(statement)
+            if (found := self.value("PRAGMA user_version")) != VERSION:
+                reads = f"has version {found}; this dlcca reads version {VERSION}. Use the dlcca that wrote it."
+                raise StoreFileError(f"the catalog {path} {reads}")
         except BaseException:
             self._base.close()
             raise
 
     def __exit__(self, *_: object) -> None:
         self._base.close()
-
-    def _prepare(self) -> None:
-        self._base.row_factory = sqlite3.Row
-        # WAL: readers do not wait for a run. FULL: committed changes survive a power failure.
-        self.do("PRAGMA journal_mode = WAL")
-        self.do("PRAGMA synchronous = FULL")
-        found = self.value("PRAGMA user_version")
-        if not found:
-            with self.change():
-                if not self.value("PRAGMA user_version"):  # else another process was faster
-                    for statement in (*TABLES, f"PRAGMA user_version = {VERSION}"):
-                        self.do(statement)
-        elif found != VERSION:
-            raise StoreFileError(
-                f"the catalog {self.path} has version {found}; this dlcca reads version {VERSION}. Use the dlcca that "
-                "wrote it."
-            )
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -189,9 +183,8 @@ class Catalog(AbstractContextManager["Catalog"]):
                 raise StoreFileError(
                     f"the catalog {self.path} is damaged ({text}): restore it from a backup. Published days are intact."
                 ) from error
-            raise StorageError(
-                f"the catalog {self.path} cannot be used: {text}. Run again when this is repaired."
-            ) from error
+            hint = "Run again when this is repaired."
+            raise StorageError(f"the catalog {self.path} cannot be used: {text}. {hint}") from error
 
     @contextmanager
     def change(self) -> Iterator[None]:

@@ -57,15 +57,26 @@ def render(pipeline: Pipeline, place: Path) -> str:
     """The page as text; links are relative to its ``place``."""
     from jinja2 import Environment, StrictUndefined
 
-    found, drift = status(pipeline), _drift(pipeline)
+    found = status(pipeline)
+    last, headline = found["last_run"], "There has been no run yet"
+    if last is not None:
+        code = last["exit_code"]
+        how = f"ended with exit code {code}: {ENDS.get(code, 'unexpected')}" if code else "was successful"
+        headline = f"The run of {moment(last['started'])} {how}"
+    query = (
+        "SELECT * FROM (SELECT drift.*, recordings.day, recordings.start, recordings.path FROM drift JOIN recordings "
+        "ON recordings.id = drift.recording ORDER BY drift.id DESC LIMIT ?) "
+        "ORDER BY coalesce(day, ''), coalesce(start, ''), id"
+    )
+    drift = pipeline.catalog.all(query, [MOST_DRIFT])  # the latest, in order of day
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"moment": moment, "number": number, "basename": os.path.basename}
     template = environment.from_string(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
     return template.render(
         name=pipeline.settings.pipeline.name,
         now=pipeline.now.isoformat(),
-        headline=_headline(found["last_run"]),
-        last=found["last_run"],
+        headline=headline,
+        last=last,
         facts=_facts(pipeline, found),
         runs=_runs(pipeline),
         ends=ENDS,
@@ -89,14 +100,6 @@ def moment(iso: str | None) -> str:
 
 def number(value: int | None) -> str:
     return f"{value or 0:,}".replace(",", "\u202f")
-
-
-def _headline(last: Row | None) -> str:
-    if last is None:
-        return "There has been no run yet"
-    code = last["exit_code"]
-    how = f"ended with exit code {code}: {ENDS.get(code, 'unexpected')}" if code else "was successful"
-    return f"The run of {moment(last['started'])} {how}"
 
 
 def _facts(pipeline: Pipeline, found: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -137,16 +140,6 @@ def _failures(pipeline: Pipeline) -> list[Row]:
         "ORDER BY at DESC LIMIT ?"
     )
     return pipeline.catalog.all(query, [MOST_FAILURES])
-
-
-def _drift(pipeline: Pipeline) -> list[Row]:
-    """The latest measurements of drift, in order of day."""
-    query = (
-        "SELECT * FROM (SELECT drift.*, recordings.day, recordings.start, recordings.path FROM drift JOIN recordings "
-        "ON recordings.id = drift.recording ORDER BY drift.id DESC LIMIT ?) "
-        "ORDER BY coalesce(day, ''), coalesce(start, ''), id"
-    )
-    return pipeline.catalog.all(query, [MOST_DRIFT])
 
 
 def _models(pipeline: Pipeline, place: Path) -> list[Row]:
@@ -204,10 +197,8 @@ def drift_figures(rows: Sequence[Row], bounds: DriftSection) -> list[dict[str, A
         top = rounded_up(max(1.25 * bound, 1.1 * highest, 0.02))  # below 0.02, labels with two digits would be equal
         top = min(top, 1.0) if column == "outside" else top
         over = sum(value > bound for _, value, _ in known)
-        label = (
-            f"{title}, {len(known)} recordings from {first} to {last}: highest {format(highest, form)}, alarm above "
-            f"{format(bound, form)}, {over} above it."
-        )
+        label = f"{title}, {len(known)} recordings from {first} to {last}: highest {format(highest, form)}, "
+        label += f"alarm above {format(bound, form)}, {over} above it."
         marks = [
             (x, BOX["bottom"] - y / top * height, y > bound, f"{row['day']}: {format(y, form)}, model {row['model']}")
             for x, y, row in known

@@ -27,6 +27,10 @@ class Removed:
     lines: int = 0
     refused: list[str] = field(default_factory=list)  # why something was not removed
 
+    def __str__(self) -> str:
+        counts = f"{len(self.models)} models, {self.lines} lines of the history"
+        return f"views of {self.views} recordings, {counts}, {len(self.paths)} replaced results"
+
 
 def retain(pipeline: Pipeline, *, dry: bool = False) -> Removed:
     """Remove what [retention] does not keep; with ``dry``, only report it."""
@@ -36,11 +40,7 @@ def retain(pipeline: Pipeline, *, dry: bool = False) -> Removed:
     for reason in removed.refused:
         pipeline.note("failed", reason)
     if not dry and (removed.paths or removed.views or removed.models or removed.lines):
-        pipeline.note(
-            "retention",
-            f"Removed: views of {removed.views} recordings, {len(removed.models)} models, {removed.lines} lines of the "
-            f"history, {len(removed.paths)} replaced results.",
-        )
+        pipeline.note("retention", f"Removed: {removed}.")
     return removed
 
 
@@ -119,16 +119,11 @@ def _removable(pipeline: Pipeline, removed: Removed, folder: Path, *names: str) 
 def _loose(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     """Versions of days, views and results that nothing refers to: the name of their folder, and their path in it."""
     roots = folders(pipeline.settings)
-    used = (
-        {os.readlink(link) for link in roots["zarr"].glob("*.zarr") if link.is_symlink()} if "zarr" in roots else set()
-    )
-    for column in ("views", "result"):
-        query = f"SELECT {column} AS place FROM recordings WHERE {column} IS NOT NULL AND status != 'superseded'"
-        used |= {row["place"] for row in pipeline.catalog.all(query)}
+    query = "SELECT views, result FROM recordings WHERE status != 'superseded'"
+    used = {row[column] for row in pipeline.catalog.all(query) for column in ("views", "result")}
+    if "zarr" in roots:
+        used |= {os.readlink(link) for link in roots["zarr"].glob("*.zarr") if link.is_symlink()}
     for folder, inner in (("zarr", ".versions"), ("state", "views"), ("state", "results")):
-        if folder in roots:
-            # Names that a pipeline gives.
-            found = (
-                f"{inner}/{place.name}" for place in (roots[folder] / inner).glob("*") if OURS.fullmatch(place.name)
-            )
-            yield from ((folder, path) for path in found if path not in used)
+        for place in (roots[folder] / inner).glob("*") if folder in roots else ():
+            if OURS.fullmatch(place.name) and f"{inner}/{place.name}" not in used:
+                yield folder, f"{inner}/{place.name}"

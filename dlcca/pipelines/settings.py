@@ -239,8 +239,8 @@ class RunSection(Section):
 
 
 @dataclass(frozen=True)
-class OwnSections:
-    """The sections of pipeline files alone."""
+class PipelineSettings:
+    """The content of a pipeline file, paths made absolute."""
 
     pipeline: PipelineSection
     sources: SourceSection
@@ -251,16 +251,6 @@ class OwnSections:
     refit: RefitSection
     retention: RetentionSection
     notify: NotifySection
-
-
-#: Each with its class.
-OWN: dict[str, type[Section]] = get_type_hints(OwnSections)
-
-
-@dataclass(frozen=True)
-class PipelineSettings(OwnSections):
-    """The content of a pipeline file, paths made absolute."""
-
     path: Path
     recipes: dict[str, ViewRecipe]
     fit: Settings
@@ -283,10 +273,6 @@ class PipelineSettings(OwnSections):
         """The path or address of a file of a recording, as the catalog has it."""
         return path if "://" in path or os.path.isabs(path) else f"{self.path.parent}/{path}"
 
-    def address(self, path: str) -> str:
-        """As `place`, for what may also be an address in object storage."""
-        return path if "://" in path else str(self.path.parent.resolve() / path)
-
     def fingerprint(self) -> str:
         """Of everything that decides the coordinates of a recording.
 
@@ -304,6 +290,10 @@ class PipelineSettings(OwnSections):
             "seed": self.seed,
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=list).encode()).hexdigest()
+
+
+#: The sections of pipeline files alone, each with its class.
+OWN = {name: kind for name, kind in get_type_hints(PipelineSettings).items() if kind.__module__ == __name__}
 
 
 def read(path: str | Path) -> PipelineSettings:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from dlcca.errors import SettingsError, StorageError
 from dlcca.pipelines.settings import SourceSection
-from dlcca.storage.files import files_at
+from dlcca.storage.files import files_at, is_remote
 from dlcca.storage.retry import with_retries
 
 
@@ -54,7 +54,7 @@ def seen(sources: SourceSection, folder: Path, known_before: bool) -> Iterator[S
     """
     found: set[str] = set()
     for pattern in sources.files:
-        listed = _list_objects(pattern, known_before) if is_object(pattern) else _list(pattern, folder, known_before)
+        listed = _list_objects(pattern, known_before) if is_remote(pattern) else _list(pattern, folder, known_before)
         for path, main in listed:
             if path not in found:
                 found.add(path)
@@ -65,8 +65,7 @@ def _list(pattern: str, folder: Path, known_before: bool) -> Iterator[tuple[str,
     full = str(folder / pattern)
     _refuse_missing(_root(full), pattern, known_before)
     for path in sorted(glob.iglob(full, recursive=True)):
-        found = _stat_file(path)
-        if found is not None:
+        if found := _stat_file(path):
             yield _as_named(path, pattern, folder), found
 
 
@@ -85,7 +84,7 @@ def closed_folders(sources: SourceSection, folder: Path) -> dict[str, str]:
     closed: dict[str, str] = {}
     for pattern in sources.files:
         where = str(folder / pattern).rpartition("/")[0]
-        if is_object(pattern) or not glob.has_magic(where):
+        if is_remote(pattern) or not glob.has_magic(where):
             continue  # a single folder, which was listed, or object storage, which has no folders
         errors: list[OSError] = []
         for inner, folders, _names in os.walk(_root(where), onerror=errors.append):
@@ -122,15 +121,10 @@ def _with_companions(path: str, main: Stat, pattern: str, sources: SourceSection
     parts = (path, *(f"{place}{slash}{form.replace('*', star)}" for form in forms))
     stats = [main, *(_stat(part, folder) for part in parts[1:])]
     exist = [found for found in stats if found is not None]
-    return Seen(
-        path=path,
-        parts=parts,
-        n_read=1 + len(sources.companions),
-        size=sum(found.size for found in exist),
-        stamp=" ".join(found.stamp for found in exist),
-        changed=max((found.changed for found in exist if found.changed is not None), default=None),
-        missing=next((part for part, found in zip(parts, stats, strict=True) if found is None), ""),
-    )
+    size, stamp = sum(found.size for found in exist), " ".join(found.stamp for found in exist)
+    changed = max((found.changed for found in exist if found.changed is not None), default=None)
+    missing = next((part for part, found in zip(parts, stats, strict=True) if found is None), "")
+    return Seen(path, parts, 1 + len(sources.companions), size, stamp, changed, missing)
 
 
 def why_incomplete(found: Seen, sources: SourceSection, folder: Path, now: datetime, unchanged: bool) -> str:
@@ -160,7 +154,7 @@ def names_of(paths: Iterable[str], most: int = 3) -> str:
 
 
 def _stat(path: str, folder: Path) -> Stat | None:
-    if not is_object(path):
+    if not is_remote(path):
         return _stat_file(os.path.join(folder, path))
     fs, name = _file_system(path)
     found = _answer(f"{path} cannot be read", lambda: fs.info(name))
@@ -186,7 +180,7 @@ def _stat_file(path: str) -> Stat | None:
 
 def has_stamp(parts: Sequence[str], stamp: str) -> bool:
     """Whether the files of a recording still have a stamp; objects are replaced as a whole, and not checked."""
-    if any(is_object(path) for path in parts):
+    if any(map(is_remote, parts)):
         return True
     return stamp == " ".join(found.stamp for path in parts if (found := _stat_file(path)) is not None)
 
@@ -198,7 +192,7 @@ def digest(parts: Sequence[str]) -> str:
 
 
 def _digest(path: str) -> str:
-    if is_object(path):
+    if is_remote(path):
         fs, name = _file_system(path)
         return with_retries(f"{path} cannot be read", lambda: _sha256(fs.open(name, "rb")))
     if os.path.isdir(path):  # a recording that is a folder, such as Zarr; including the names in it
@@ -223,7 +217,7 @@ def local_files(parts: Sequence[str], scratch: Path) -> list[str]:
     """The files on this machine: as they are, or copied from object storage to a folder."""
     found = []
     for path in parts:
-        if is_object(path):
+        if is_remote(path):
             scratch.mkdir(parents=True, exist_ok=True)
             copy = str(scratch / path.rsplit("/", 1)[-1])
             fs, name = _file_system(path)
@@ -234,11 +228,6 @@ def local_files(parts: Sequence[str], scratch: Path) -> list[str]:
 
 
 # Object storage.
-
-
-def is_object(path: str) -> bool:
-    """Whether a path is an address in object storage."""
-    return "://" in path
 
 
 def _file_system(address: str) -> tuple[Any, str]:
@@ -271,9 +260,8 @@ def _list_objects(pattern: str, known_before: bool) -> Iterator[tuple[str, Stat]
     if not found and bucket and not with_retries(what, lambda: fs.exists(bucket)):
         if known_before:
             raise StorageError(f"the bucket {bucket} of {pattern} no longer exists. Nothing was changed.")
-        raise SettingsError(
-            f"[sources] files = {pattern!r}: there is no bucket {bucket}. Correct the address, or make it."
-        )
+        hint = "Correct the address, or make it."
+        raise SettingsError(f"[sources] files = {pattern!r}: there is no bucket {bucket}. {hint}")
     # As for files: * does not match a /, and ** does.
     parts = [fnmatch.translate(part)[4:-3].replace(".*", "[^/]*") for part in rest.split("**/")]
     matches = re.compile("(?:.*/)?".join(parts)).fullmatch
