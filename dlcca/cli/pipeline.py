@@ -7,15 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from dlcca.cli.cluster import list_or_copy
 from dlcca.cli.verb import Cluster, Console, CopyTo, group, verb
 from dlcca.errors import SettingsError, StorageError
 
-File = Annotated[Path, typer.Argument(metavar="pipeline.toml", help="Sources, settings, model, outputs, policies.")]
-At = Annotated[str | None, typer.Option(metavar="HH:MM", help="Every day at this time. Default: 02:00.")]
-When = Annotated[str | None, typer.Option("--schedule", metavar="CRON", help="An expression of cron instead.")]
+File = Annotated[Path, Argument(metavar="pipeline.toml", help="Sources, settings, model, outputs, policies.")]
+At = Annotated[str | None, Option(metavar="HH:MM", help="Every day at this time. Default: 02:00.")]
+When = Annotated[str | None, Option("--schedule", metavar="CRON", help="An expression of cron instead.")]
 
 
 @verb(example="dlcca pipeline run pipeline.toml")
@@ -35,10 +35,10 @@ def run(console: Console, file: File, cluster: Cluster = None) -> None:
 def backfill(
     console: Console,
     file: File,
-    first: Annotated[str | None, typer.Option("--from", metavar="DAY", help="The first day. Default: all.")] = None,
-    last: Annotated[str | None, typer.Option("--to", metavar="DAY", help="The last day.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Also try what was refused or held back.")] = False,
-    anew: Annotated[bool, typer.Option("--anew", help="Fit a new model, of other settings too; do all days.")] = False,
+    first: Annotated[str | None, Option("--from", metavar="DAY", help="The first day. Default: all.")] = None,
+    last: Annotated[str | None, Option("--to", metavar="DAY", help="The last day.")] = None,
+    again: Annotated[bool, Option("--again", help="Also try what was refused or held back.")] = False,
+    anew: Annotated[bool, Option("--anew", help="Fit a new model, of other settings too; do all days.")] = False,
     cluster: Cluster = None,
 ) -> None:
     """Embed days again with the model in use, as far as another made them.
@@ -84,10 +84,10 @@ def status(console: Console, file: File) -> None:
 def history(
     console: Console,
     file: File,
-    limit: Annotated[int, typer.Option(min=1, help="Lines at most, the latest.")] = 50,
-    day: Annotated[str | None, typer.Option(metavar="DAY", help="Of this day only.")] = None,
-    name: Annotated[str | None, typer.Option("--file", metavar="TEXT", help="Of files with this in the path.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Of this kind only, as refused, drift or published.")] = None,
+    limit: Annotated[int, Option(min=1, help="Lines at most, the latest.")] = 50,
+    day: Annotated[str | None, Option(metavar="DAY", help="Of this day only.")] = None,
+    name: Annotated[str | None, Option("--file", metavar="TEXT", help="Of files with this in the path.")] = None,
+    kind: Annotated[str | None, Option(help="Of this kind only, as refused, drift or published.")] = None,
 ) -> None:
     """Print what has happened, line by line: files, results, days, drift, models."""
     from dlcca.pipelines import nightly_run, summary
@@ -105,7 +105,7 @@ def history(
 def page(
     console: Console,
     file: File,
-    out: Annotated[Path | None, typer.Option(help="The HTML file. Default: [outputs] page.")] = None,
+    out: Annotated[Path | None, Option(help="The HTML file. Default: [outputs] page.")] = None,
 ) -> None:
     """Write the page of a pipeline: runs, failures and their reasons, drift, models, links to reports.
 
@@ -126,7 +126,7 @@ def page(
 def rollback(
     console: Console,
     file: File,
-    to: Annotated[int | None, typer.Option(help="The version to use. Default: the one before.")] = None,
+    to: Annotated[int | None, Option(help="The version to use. Default: the one before.")] = None,
 ) -> None:
     """Use an earlier model again.
 
@@ -146,7 +146,7 @@ def rollback(
 def retain(
     console: Console,
     file: File,
-    dry: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
+    dry: Annotated[bool, Option("--dry-run", help="Only print what would be removed.")] = False,
 ) -> None:
     """Remove what [retention] does not keep; dlcca pipeline run does so as well."""
     from dlcca.pipelines import nightly_run, retention
@@ -175,15 +175,13 @@ def examples(console: Console, out: CopyTo = None) -> None:
 def install(
     console: Console,
     file: File,
-    cron: Annotated[bool, typer.Option("--cron", help="A line for the crontab.")] = False,
-    systemd: Annotated[bool, typer.Option("--systemd", help="A service and a timer.")] = False,
+    cron: Annotated[bool, Option("--cron", help="A line for the crontab.")] = False,
+    systemd: Annotated[bool, Option("--systemd", help="A service and a timer.")] = False,
     at: At = None,
     schedule: When = None,
-    environment: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Lines NAME=value for runs, as secrets.")
-    ] = None,
-    apply: Annotated[bool, typer.Option("--apply", "--yes", help="Install it; else it is only printed.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Uninstall it (with --apply).")] = False,
+    environment: Annotated[str | None, Option(metavar="FILE", help="Lines NAME=value for runs, as secrets.")] = None,
+    apply: Annotated[bool, Option("--apply", "--yes", help="Install it; else it is only printed.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Uninstall it (with --apply).")] = False,
     cluster: Cluster = None,
 ) -> None:
     """Print what runs a pipeline every night: a line for cron, or units of systemd. With --apply, install it.
@@ -208,7 +206,7 @@ def serve(
     file: File,
     at: At = None,
     schedule: When = None,
-    timezone: Annotated[str, typer.Option(metavar="ZONE", help="Of these times, as Europe/Berlin.")] = "UTC",
+    timezone: Annotated[str, Option(metavar="ZONE", help="Of these times, as Europe/Berlin.")] = "UTC",
     cluster: Cluster = None,
 ) -> None:
     """Let Prefect start the runs of a pipeline, and do them; ends when it is stopped.

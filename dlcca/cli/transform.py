@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
+from typer import Argument, Option
 
 from dlcca.cli.run import client_if_worthwhile, is_toml
 from dlcca.cli.verb import Cluster, Console, MissingChunks, Model, Workers, verb
@@ -22,11 +22,8 @@ SAME_AS_MODEL = ("features", "scaling", "pca_components", "resample", "window_s"
 def transform(
     console: Console,
     model: Model,
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE...", help="Recordings; a store of views; or arrays, as NAME=left.zarr."),
-    ],
-    out: Annotated[str, typer.Option(help="The store that is written.")],
+    files: Annotated[list[str], Argument(metavar="FILE...", help="Recordings, a store of views, or NAME=left.zarr.")],
+    out: Annotated[str, Option(help="The store that is written.")],
     cluster: Cluster = None,
     workers: Workers = 1,
     missing_chunks: MissingChunks = "refuse",
@@ -101,22 +98,14 @@ def refit(
     model: Model,
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE...",
-            help="What is new: recordings; a store of views; arrays, as NAME=left.zarr; or a run.toml, for its views.",
-        ),
+        Argument(metavar="FILE...", help="Recordings; a store of views; arrays, as NAME=left.zarr; or a run.toml."),
     ],
-    out: Annotated[str, typer.Option(help="The model that is written; one that is there is replaced.")],
+    out: Annotated[str, Option(help="The model that is written; one that is there is replaced.")],
     old: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="STORE|NAME=ARRAY|run.toml", help="The rows of the fit, where the run does not hold them itself."
-        ),
+        list[str] | None, Option(metavar="STORE|NAME=ARRAY|run.toml", help="The rows of the fit, if not in the run.")
     ] = None,
-    alone: Annotated[bool, typer.Option("--alone", help="Do without the old rows: landmarks stand for them.")] = False,
-    align: Annotated[
-        Literal["rotation", "sign", "none"], typer.Option(help="How the axes are aligned with the old ones.")
-    ] = "rotation",
+    alone: Annotated[bool, Option("--alone", help="Do without the old rows: landmarks stand for them.")] = False,
+    align: Annotated[Literal["rotation", "sign", "none"], Option(help="Of the axes with the old ones.")] = "rotation",
     cluster: Cluster = None,
     workers: Workers = 1,
 ) -> None:
@@ -151,7 +140,7 @@ def refit(
         old = [within]
     before = _rows_at(old, fitted) if old else None
     new, clock = _new_rows(console, model, fitted, files, beside, cluster, workers)
-    n_new = _count(new)
+    n_new = next(iter(new.values())).shape[0]
     large = any(is_lazy(X) for rows in (new, before or {}) for X in rows.values())  # what is in memory is fitted here
     if large and before is None:
         raise SettingsError(
@@ -180,14 +169,10 @@ def refit(
         ("use it in Python", f"dlcca.open_model({out!r}).embedding_, the {first} first"),
         ("draw it in Python", f"dlcca.open_model({out!r}).plot.embedding()"),
     )
-    sizes = {"samples_new": n_new, "samples_old": None if before is None else _count(before)}
+    sizes = {"samples_new": n_new, "samples_old": None if before is None else next(iter(before.values())).shape[0]}
     result = {name: getattr(both, f"{name}_") for name in ("change", "n_common", "quality", "warnings")}
     result |= {"landmarks": len(both.landmarks_), "eigenvalues": both.eigenvalues_.tolist()}
     console.finish({"store": out, "model": model, "views": clock or None, **sizes, **result}, both.warnings_)
-
-
-def _count(views: Mapping[str, Any]) -> int:
-    return int(next(iter(views.values())).shape[0])
 
 
 def _new_rows(

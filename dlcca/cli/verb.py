@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from dlcca.errors import DlccaError, described, exit_code
 
@@ -160,21 +161,21 @@ class Console:
         return typer.Exit(code)
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else, on stdout.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors and warnings.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-Store = Annotated[str, typer.Argument(metavar="STORE", help="A finished run, as run.zarr.", show_default=False)]
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A finished run, or a saved model.")]
-RunToml = Annotated[Path, typer.Argument(metavar="run.toml", help="What to run: views, settings, store, cluster.")]
+AsJson = Annotated[bool, Option("--json", help="Print one JSON document, and nothing else, on stdout.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors and warnings.")]
+Debug = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
+Store = Annotated[str, Argument(metavar="STORE", help="A finished run, as run.zarr.", show_default=False)]
+Model = Annotated[str, Argument(metavar="MODEL", help="A finished run, or a saved model.")]
+RunToml = Annotated[Path, Argument(metavar="run.toml", help="What to run: views, settings, store, cluster.")]
 Cluster = Annotated[
     str | None,
-    typer.Option(metavar="FILE|ADDRESS", help="A cluster file, as slurm.toml, or a Dask scheduler. Default: local."),
+    Option(metavar="FILE|ADDRESS", help="A cluster file, as slurm.toml, or a Dask scheduler. Default: local."),
 ]
-Workers = Annotated[int, typer.Option(help="Processes of a local cluster; 1: no cluster.")]
+Workers = Annotated[int, Option(help="Processes of a local cluster; 1: no cluster.")]
 MissingChunks = Annotated[
-    str, typer.Option(metavar="refuse|fill", help="Zarr arrays that lack chunks: refuse them, or read fill values.")
+    str, Option(metavar="refuse|fill", help="Zarr arrays that lack chunks: refuse them, or read fill values.")
 ]
-CopyTo = Annotated[Path | None, typer.Option("--out", help="Folder to copy them to, for you to change.")]
+CopyTo = Annotated[Path | None, Option("--out", help="Folder to copy them to, for you to change.")]
 
 #: Every verb has these options; the decorator turns them into the Console that the function receives.
 COMMON = [
@@ -216,9 +217,7 @@ def _show_help(context: typer.Context, wanted: bool) -> None:
 
 
 #: For a group of verbs: without an option of our own typer imports pydantic (0.2 s) before the help of any of them.
-Help = Annotated[
-    bool, typer.Option("--help", "-h", callback=_show_help, is_eager=True, help="Show this message and exit.")
-]
+Help = Annotated[bool, Option("--help", "-h", callback=_show_help, is_eager=True, help="Show this message and exit.")]
 
 
 def group(about: str, *verbs: Verb, callback: Callable[..., None] | None = None) -> typer.Typer:
