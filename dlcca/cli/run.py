@@ -109,10 +109,7 @@ def ingest_views(
 def client_if_worthwhile(
     console: Console, cluster: str | None, workers: int | None, blocks: int | None, memory_gib: float | None = None
 ) -> AbstractContextManager[Any]:
-    """A Dask client; or None, for work of so few blocks, or by one worker, that this process does it itself.
-
-    ``blocks`` is None where there are surely many.
-    """
+    """A Dask client; or None, if one worker or few blocks are computed in this process. ``blocks`` None: many."""
     if cluster is None and (workers == 1 or (blocks is not None and blocks <= FEW_BLOCKS)):
         return nullcontext()
     from dlcca.clusters import client_for
@@ -202,10 +199,7 @@ def prepared_job(requested: Any) -> tuple[Any, Any]:
 
 
 def kept_rates(job: Any, file: Path | None = None) -> tuple[Any, str]:
-    """Rates that were measured before, and where they come from, in words; None and a reason if there are none.
-
-    It is an error if a ``file`` was given and has none.
-    """
+    """Measured rates and their origin in words; None and a reason if there are none, but an error for a ``file``."""
     from dlcca.fitting import rates as rate_file
 
     place = file or rate_file.usual_place(job)

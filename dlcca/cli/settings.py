@@ -67,10 +67,7 @@ def tune(
 
 
 def _new_store(runfile: Path, path: str, name: str) -> str:
-    """The [store] path of a run with other settings, beside that of the run file: run-NAME.zarr for run.zarr.
-
-    Where something is already, it gets a number: it may have been made with yet other settings.
-    """
+    """The first free of run-NAME.zarr, run-NAME-2.zarr, ... for the [store] path run.zarr of a run file."""
     from dlcca.storage import places
 
     path = path.rstrip("/")

@@ -161,9 +161,6 @@ class Console:
         return typer.Exit(code)
 
 
-AsJson = Annotated[bool, Option("--json", help="Print one JSON document, and nothing else, on stdout.")]
-Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors and warnings.")]
-Debug = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
 Store = Annotated[str, Argument(metavar="STORE", help="A finished run, as run.zarr.", show_default=False)]
 Model = Annotated[str, Argument(metavar="MODEL", help="A finished run, or a saved model.")]
 RunToml = Annotated[Path, Argument(metavar="run.toml", help="What to run: views, settings, store, cluster.")]
@@ -178,10 +175,11 @@ MissingChunks = Annotated[
 CopyTo = Annotated[Path | None, Option("--out", help="Folder to copy them to, for you to change.")]
 
 #: Every verb has these options; the decorator turns them into the Console that the function receives.
-COMMON = [
-    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
-    for name, annotation in (("as_json", AsJson), ("quiet", Quiet), ("debug", Debug))
-]
+COMMON = {
+    "as_json": Option("--json", help="Print one JSON document, and nothing else, on stdout."),
+    "quiet": Option("--quiet", "-q", help="Print nothing but errors and warnings."),
+    "debug": Option("--debug", help="Show the traceback of an error."),
+}
 
 
 #: The name of a command, its function with the common options, and the example at the end of its help.
@@ -191,8 +189,7 @@ Verb = tuple[str, Callable[..., None], str]
 def verb(example: str) -> Callable[[Callable[..., None]], Verb]:
     """Make a verb of a function whose first argument is a `Console`; the others are its arguments and options.
 
-    The verb is named as the function and has --json, --quiet and --debug. An error of the function becomes a message
-    and an exit code.
+    The verb is named as the function and has the options `COMMON`. An error becomes a message and an exit code.
     """
 
     def decorate(function: Callable[..., None]) -> Verb:
@@ -203,8 +200,10 @@ def verb(example: str) -> Callable[[Callable[..., None]], Verb]:
 
         signature = inspect.signature(function, eval_str=True)
         _console, *own = signature.parameters.values()
+        kind = inspect.Parameter.KEYWORD_ONLY
+        own += [inspect.Parameter(n, kind, default=False, annotation=Annotated[bool, o]) for n, o in COMMON.items()]
         command.__doc__ = function.__doc__
-        command.__signature__ = signature.replace(parameters=[*own, *COMMON])  # type: ignore[attr-defined]
+        command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
         return function.__name__, command, example
 
     return decorate

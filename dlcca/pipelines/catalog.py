@@ -36,8 +36,7 @@ TABLES = (
         started TEXT NOT NULL,
         ended TEXT,              -- NULL while it runs, and forever if it was killed
         host TEXT NOT NULL, pid INTEGER NOT NULL,
-        exit_code INTEGER,
-        summary TEXT,            -- JSON of summary.Summary
+        exit_code INTEGER, summary TEXT,  -- JSON of summary.Summary
         reported INTEGER NOT NULL DEFAULT 0  -- whether the summary covers everything since the last such run
     )""",
     """CREATE TABLE files (     -- as they were last seen
@@ -64,8 +63,7 @@ TABLES = (
         settings TEXT,           -- fingerprint of the settings it was embedded with
         model INTEGER,
         views TEXT, result TEXT, -- paths relative to the state folder
-        rows INTEGER, valid INTEGER, outside INTEGER,
-        run INTEGER REFERENCES runs (id), finished TEXT
+        rows INTEGER, valid INTEGER, outside INTEGER, run INTEGER REFERENCES runs (id), finished TEXT
     )""",
     "CREATE INDEX recordings_by_status ON recordings (status)",
     "CREATE INDEX recordings_by_day ON recordings (day)",
@@ -74,26 +72,21 @@ TABLES = (
         generation INTEGER NOT NULL,  -- models of one generation share their preprocessing and axes
         status TEXT NOT NULL, reason TEXT,  -- fitting, current, kept, rejected (with the reason), removed
         because TEXT NOT NULL,        -- why it was fitted
-        parent INTEGER,
-        created TEXT NOT NULL,
-        settings TEXT NOT NULL,       -- fingerprint
+        parent INTEGER, created TEXT NOT NULL, settings TEXT NOT NULL,  -- fingerprint
         address TEXT,                 -- path relative to the folder of models, like the next two
-        rows_store TEXT,              -- the rows of its fit, if they are kept
-        held_store TEXT,              -- the rows held out of it
+        rows_store TEXT, held_store TEXT, -- the rows of its fit, if they are kept, and those held out of it
         n_rows INTEGER,
         last_drift INTEGER NOT NULL DEFAULT 0,  -- alarms up to this one were known when it was fitted
         measures TEXT                 -- JSON: baseline, comparison, change of the axes
     )""",
     """CREATE TABLE training (       -- which recordings a model was fitted to
-        model INTEGER NOT NULL, recording INTEGER NOT NULL,
-        PRIMARY KEY (model, recording)
+        model INTEGER NOT NULL, recording INTEGER NOT NULL, PRIMARY KEY (model, recording)
     )""",
     """CREATE TABLE partitions (     -- published days
         day TEXT PRIMARY KEY,
         version TEXT NOT NULL,        -- fingerprint of the content
         recordings INTEGER NOT NULL, rows INTEGER NOT NULL,
-        models TEXT NOT NULL,         -- JSON
-        published TEXT NOT NULL
+        models TEXT NOT NULL, published TEXT NOT NULL  -- models: JSON
     )""",
     """CREATE TABLE replaced (       -- paths that are no longer referred to
         folder TEXT NOT NULL,         -- state or zarr
@@ -112,9 +105,7 @@ TABLES = (
     )""",
     """CREATE TABLE history (        -- events
         id INTEGER PRIMARY KEY,
-        run INTEGER, at TEXT NOT NULL,
-        kind TEXT NOT NULL, text TEXT NOT NULL,
-        recording INTEGER, path TEXT, day TEXT
+        run INTEGER, at TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL, recording INTEGER, path TEXT, day TEXT
     )""",
     "CREATE INDEX history_by_recording ON history (recording)",
 )
@@ -249,11 +240,8 @@ class Busy(StorageError):
 
 @contextmanager
 def locked(state: Path) -> Iterator[None]:
-    """Hold the lock of a state folder; `Busy` if another process holds it.
-
-    It is the write lock of an empty SQLite database: the operating system releases it when a process is killed, so that
-    there is never a stale lock file to remove.
-    """
+    """Hold the lock of a state folder; `Busy` if another process holds it."""
+    # The write lock of an empty database: the operating system releases it when a process is killed.
     path = state / "lock.sqlite"
     with closing(_connect(path, timeout_s=0)) as base:
         try:

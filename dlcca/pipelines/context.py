@@ -112,10 +112,7 @@ class Pipeline:
 
     @property
     def generation(self) -> int:
-        """The generation of the model in use; if there is none, that of the next model.
-
-        A generation, counted from 1, ends with ``dlcca pipeline backfill --anew``.
-        """
+        """The generation, from 1, of the model in use or else of the next one; ``backfill --anew`` begins another."""
         current = self.current_model()
         if current is not None:
             return int(current["generation"])

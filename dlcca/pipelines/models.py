@@ -130,7 +130,6 @@ def _good_recordings(pipeline: Pipeline, latest: bool) -> list[int]:
         try:
             if not embed.has_preprocessing(pipeline):
                 place = pipeline.state / "work" / f"first-{number}.zarr"
-                pipeline.remove(place)
                 try:
                     embed.gate(pipeline, embed.ingest(pipeline, number, place))
                     embed.write_preprocessing(pipeline, store.recordings_of(str(place)))
@@ -328,22 +327,17 @@ def join(place: Path, pieces: Sequence[Piece], preprocessing: Recordings) -> Non
             ]
             # Synchronous: one chunk in memory at a time.
             da.store(da.concatenate(parts).rechunk(array.chunks), array, lock=False, scheduler="synchronous")
-        small = {**_times(opened, pieces), **preprocessing.scaling}
+        # Times that increase and segments that are numbered through all pieces.
+        times, segments, end, count = [], [], 0.0, 0
+        for views, piece in zip(opened, pieces, strict=True):
+            time, segment = (array[piece.first : piece.last] for array in (views.time, views.segments))
+            times.append(time - time[0] + end)
+            segments.append(segment - segment[0] + count)
+            end, count = float(times[-1][-1]) + 1.0, int(segments[-1][-1]) + 1
+        small = {"time": np.concatenate(times), "segment": np.concatenate(segments).astype(np.int64)}
+        small |= {"reason": np.zeros(n, np.uint8), "rows": np.arange(n), **preprocessing.scaling}
         manifest = {name: write_array(group, name, X) for name, X in small.items()}
         seal(group, store.FORM, plain({**_header(preprocessing, widths, pieces, inputs), "manifest": manifest}))
-
-
-def _times(opened: Sequence[Any], pieces: Sequence[Piece]) -> dict[str, np.ndarray]:
-    """Times that increase and segments that are numbered through all pieces."""
-    times, segments, end, count = [], [], 0.0, 0
-    for views, piece in zip(opened, pieces, strict=True):
-        time, segment = (array[piece.first : piece.last] for array in (views.time, views.segments))
-        times.append(time - time[0] + end)
-        segments.append(segment - segment[0] + count)
-        end, count = float(times[-1][-1]) + 1.0, int(segments[-1][-1]) + 1
-    time = np.concatenate(times)
-    segment = np.concatenate(segments).astype(np.int64)
-    return {"time": time, "reason": np.zeros(len(time), np.uint8), "segment": segment, "rows": np.arange(len(time))}
 
 
 def rows_of_recordings(address: str) -> list[int]:

@@ -47,10 +47,7 @@ def nightly(pipeline: Pipeline, summary: Summary, do: Do = _call) -> None:
 def begun(
     path: str | Path, verb: str, cluster: str | None = None, say: Say = silent, clock: Clock = None
 ) -> Iterator[tuple[Pipeline, Summary]]:
-    """A run of a verb that changes something: holds the lock, and records the run in the catalog.
-
-    `catalog.Busy` is raised if another run is in progress.
-    """
+    """A run of a verb that changes something, with the lock, or `catalog.Busy`; it is recorded in the catalog."""
     try:
         read = settings.read(path)
     except SettingsError as error:  # also in the history: nobody may read the output of cron
@@ -233,10 +230,7 @@ def refit_if_due(pipeline: Pipeline, summary: Summary) -> None:
 
 
 def collect(pipeline: Pipeline, summary: Summary) -> None:
-    """Fill the summary from the catalog: what this run did, and stopped runs before it that have no summary.
-
-    Every run reports a model that is not trusted.
-    """
+    """Fill the summary from the catalog: what this run did, and stopped runs before it that have no summary."""
     catalog = pipeline.catalog
     summary.doubts = [text] if (text := versions.doubt(pipeline)) else []
     last = catalog.value("SELECT max(id) FROM runs WHERE reported AND id < ?", [pipeline.run]) or 0

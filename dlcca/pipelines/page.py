@@ -217,10 +217,8 @@ def rounded_up(value: float) -> float:
 
 
 def _model_changes(places: Sequence[tuple[float, int]]) -> list[tuple[float, str]]:
-    """Where the model changes, and its name, if there is room for it.
-
-    Of several such places the last one counts, because late files still have the earlier days.
-    """
+    """Where the model changes, and its name, if there is room for it."""
+    # Of several such places the last one counts, because late files still have the earlier days.
     begins = {model: (before + x) / 2 for (before, old), (x, model) in pairwise(places) if model > old}
     found, labelled = [], 0.0
     for model, x in sorted(begins.items(), key=lambda item: item[1]):
@@ -238,34 +236,29 @@ def report_place(page: Path, version: int) -> Path:
     return page.parent / "reports" / f"model-{version:04d}.html"
 
 
-def missing_reports(pipeline: Pipeline, page: Path) -> list[Row]:
-    """Models without a report."""
+def write_reports(pipeline: Pipeline, page: Path) -> bool:
+    """Write the missing reports; whether there were any."""
     found = pipeline.models("status NOT IN ('fitting', 'removed') ORDER BY version")
-    return [row for row in found if not report_place(page, row["version"]).exists()]
+    missing = [row for row in found if not report_place(page, row["version"]).exists()]
+    for model in missing:
+        from dlcca.report import page as report  # slow, and not needed by most runs
 
-
-def write_reports(pipeline: Pipeline, page: Path) -> None:
-    """Write the missing reports."""
-    from dlcca.report import page as report
-
-    for model in missing_reports(pipeline, page):
         place = report_place(page, model["version"])
         title = f"Model {model['version']} of the pipeline {pipeline.settings.pipeline.name}"
         lead = f"Fitted because {model['because']}." + (f" Not used: {model['reason']}." if model["reason"] else "")
         pipeline.say(f"writing {place}")
         report.write(place, report.render(_as_run(model), title=title, lead=lead))
+    return bool(missing)
 
 
 def update_reports(file: str | Path, say: Say) -> None:
-    """Write the missing reports after a run, and the page with links to them.
-
-    Not a step of the run: a report takes longer than a run without new recordings.
-    """
+    """Write the missing reports after a run, and the page with links to them."""
+    # Not a step of the run: a report takes longer than a run without new recordings.
     with opened(file, say=say) as pipeline:
-        if pipeline.settings.outputs.page and missing_reports(pipeline, page_place(pipeline)):
+        if pipeline.settings.outputs.page:
             try:
-                write_reports(pipeline, page_place(pipeline))
-                write(pipeline)
+                if write_reports(pipeline, page_place(pipeline)):
+                    write(pipeline)
             except Exception as error:
                 pipeline.note("page", f"The report of a model could not be written: {error}")
 
@@ -278,10 +271,8 @@ def _as_run(model: Row) -> Any:
     from dlcca.recordings.recorded_views import open_views
     from dlcca.storage import views
 
-    fitted, rows = open_model(model["address"]), model["rows_store"]
-    n, time, unit = len(fitted.embedding_), None, "s"
-    if rows and views.is_views(rows):
-        time = np.asarray(open_views(rows).time)
-    if time is None or len(time) != n:
-        time, unit = np.arange(n, dtype=float), "sample"
+    fitted, rows, unit = open_model(model["address"]), model["rows_store"], "s"
+    time = np.asarray(open_views(rows).time) if rows and views.is_views(rows) else np.empty(0)
+    if len(time) != len(fitted.embedding_):
+        time, unit = np.arange(len(fitted.embedding_), dtype=float), "sample"
     return fitted._as_run(time, time_unit=unit, fingerprint=model["settings"], created=model["created"])

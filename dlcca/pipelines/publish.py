@@ -181,10 +181,7 @@ class Day:
 
 
 def parts(day: Day) -> Iterator[tuple[Row, dict[str, np.ndarray]]]:
-    """All rows of a day in order, at most `ROWS` at a time: their recording, and arrays (b, ...) by name.
-
-    The checksums of the results are verified on the way.
-    """
+    """All rows of a day in order, verified, at most `ROWS` at a time: their recording, and arrays (b, ...) by name."""
     import numpy as np
 
     from dlcca.storage import transformed
@@ -257,8 +254,7 @@ def write_zarr(day: Day, place: Path) -> None:
 
 
 def _header(day: Day) -> dict[str, Any]:
-    from dlcca.storage import run as run_store
-    from dlcca.storage import transformed
+    from dlcca.storage import run, transformed
 
     headers = [transformed.describe(recording["result"]) for recording in day.recordings]
     columns = ("path", "content", "start", "rows", "valid", "outside", "model")
@@ -273,7 +269,7 @@ def _header(day: Day) -> dict[str, Any]:
         "models": sorted({recording["model"] for recording in day.recordings}),
         "model_checksum": sorted({header["model_checksum"] for header in headers}),
         "missing_views": sorted({view for header in headers for view in header["missing_views"]}),
-        "versions": run_store.versions(),
+        "versions": run.versions(),
     }
 
 

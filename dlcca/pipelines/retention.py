@@ -83,10 +83,7 @@ def _history(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
 
 
 def _replaced(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
-    """What nothing refers to, after the time that [retention] gives to processes that still read it.
-
-    The time begins with the first call that finds it.
-    """
+    """What nothing refers to, after the time that [retention] gives readers, from the first call that finds it."""
     catalog, loose, roots = pipeline.catalog, set(_loose(pipeline)), folders(pipeline.settings)
     found = catalog.all("SELECT * FROM replaced ORDER BY folder, path")
     known = {(row["folder"], row["path"]): row["since"] for row in found}

@@ -54,17 +54,14 @@ class Schedule:
         return cls.of(f"{int(found[2])} {int(found[1])} * * *")
 
     def calendars(self) -> list[str]:
-        """The schedule as one or two values of OnCalendar= of systemd.
-
-        If both days of the month and days of the week are restricted, cron runs on either, and systemd on days that
-        match both: then two values are needed.
-        """
+        """The schedule as one or two values of OnCalendar= of systemd."""
         minute, hour, day, month = (
             "*" if len(chosen) > high - low else ",".join(f"{number:02d}" for number in sorted(chosen))
             for chosen, (low, high) in zip(self.chosen[:4], FIELDS.values(), strict=False)
         )
         week = [name.capitalize() for i, name in enumerate(WEEKDAYS) if {i, i or 7} & self.chosen[4]]
         of_week = "" if len(week) == 7 else ",".join(week) + " "
+        # If days of the month and of the week are restricted, cron runs on either, and systemd on days that match both.
         texts = self.expression.split()
         if texts[2].startswith("*") or texts[4].startswith("*"):
             return [f"{of_week}*-{month}-{day} {hour}:{minute}:00"]

@@ -247,10 +247,7 @@ def _answer(what: str, ask: Callable[[], Any]) -> Any:
 
 
 def _list_objects(pattern: str, known_before: bool) -> Iterator[tuple[str, Stat]]:
-    """Objects whose names match; a prefix without wildcards stands for all objects below it.
-
-    An empty prefix contains no objects; a missing bucket is an error.
-    """
+    """Objects whose names match, or all below a prefix without wildcards; a missing bucket is an error."""
     protocol, _, rest = pattern.partition("://")
     bucket, magic = rest.partition("/")[0], glob.has_magic(pattern)
     base = re.split(r"[*?\[]", rest, maxsplit=1)[0].rpartition("/")[0] if magic else rest.rstrip("/")

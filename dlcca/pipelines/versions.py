@@ -125,10 +125,7 @@ def new_recordings(pipeline: Pipeline, *versions: int) -> list[Row]:
 
 
 def rollback(pipeline: Pipeline, to: int | None = None) -> dict[str, Any]:
-    """Use an earlier version, by default the one before; both versions.
-
-    A version that is not trusted must be given explicitly.
-    """
+    """Use an earlier version, by default the last trusted one before; both versions."""
     current = pipeline.current_model() or {"version": None, "parent": None}
     before = current["version"]
     found = pipeline.models("status IN ('kept', 'rejected') ORDER BY version DESC")
