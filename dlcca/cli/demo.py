@@ -13,8 +13,7 @@ from dlcca.cli.verb import Console, verb
 
 @verb(example="dlcca demo --out demo-output")
 def demo(
-    console: Console,
-    out: Annotated[Path, Option(help="Folder for run.zarr and report.html.")] = Path("demo-output"),
+    console: Console, out: Annotated[Path, Option(help="Folder for run.zarr and report.html.")] = Path("demo-output")
 ) -> None:
     """Find the pendulum that two simulated movies share.
 

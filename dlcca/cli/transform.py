@@ -245,7 +245,5 @@ def _refuse_other_recipes(file: str, recipes: Mapping[str, Any], made: Any) -> N
         given = json.loads(json.dumps(recipe.to_dict()))  # as the model has it: lists, not tuples
         for key in SAME_AS_MODEL:
             if given[key] is not None and given[key] != known[key]:
-                raise SettingsError(
-                    f"{file}: [views.{name}] {key} is {given[key]!r}, and the model was fitted with {known[key]!r}; "
-                    "new rows are made as the old ones were: give the same value."
-                )
+                values = f"{given[key]!r}, and the model was fitted with {known[key]!r}"
+                raise SettingsError(f"{file}: [views.{name}] {key} is {values}; give the same value.")

@@ -140,9 +140,6 @@ def opened(
         yield Pipeline(read, catalog, workers, clock or partial(datetime.now, UTC), say)
 
 
-# Folders.
-
-
 #: The folders that a pipeline writes to, by short names, and their settings.
 FOLDERS = {"state": "[pipeline] state", "models": "[model] path"}
 FOLDERS |= {name: f"[outputs] {name}" for name in ("zarr", "parquet")}

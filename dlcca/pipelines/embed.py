@@ -147,9 +147,6 @@ def transform(pipeline: Pipeline, number: int, header: Mapping[str, Any]) -> dic
     return {**columns, "settings": pipeline.settings.fingerprint(), "views": views, "result": str(place)}
 
 
-# Preprocessing.
-
-
 def preprocessing_place(pipeline: Pipeline) -> Path:
     """The place of the preprocessing of this generation."""
     return pipeline.settings.models / f"preprocessing-{pipeline.generation:03d}.zarr"

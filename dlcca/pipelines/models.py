@@ -60,9 +60,6 @@ def adopt(pipeline: Pipeline) -> None:
     versions.settle(pipeline, version, {"n_rows": len(fitted.embedding_)}, measures, [])
 
 
-# The first fit.
-
-
 def first_fit(pipeline: Pipeline, because: str = "there was no model yet") -> dict[str, Any] | None:
     """Fit a model to recordings alone, and use it if it is trusted; the outcome, or None if there was no fit.
 
@@ -150,9 +147,6 @@ def _good_recordings(pipeline: Pipeline, latest: bool) -> list[int]:
     for refused, reason in unfit:
         recordings.failed(pipeline, refused, reason)
     return good[::-1] if latest else good
-
-
-# Refits.
 
 
 def refit(pipeline: Pipeline, because: str) -> dict[str, Any] | None:

@@ -40,9 +40,6 @@ def nightly(pipeline: Pipeline, summary: Summary, do: Do = _call) -> None:
     summary.troubles += do("retention", retention.retain, pipeline).refused
 
 
-# The frame of a run.
-
-
 @contextmanager
 def begun(
     path: str | Path, verb: str, cluster: str | None = None, say: Say = silent, clock: Clock = None
@@ -137,9 +134,6 @@ def _report(pipeline: Pipeline, document: dict[str, Any]) -> None:
             pipeline.note(kind, text)
         except DlccaError as error:
             pipeline.say(f"{text} {error}")
-
-
-# The steps.
 
 
 def is_anything_due(pipeline: Pipeline) -> bool:
@@ -249,9 +243,6 @@ def collect(pipeline: Pipeline, summary: Summary) -> None:
     query = "SELECT text FROM drift WHERE alarm AND run > ? ORDER BY id"
     summary.alarms = [row["text"] for row in catalog.all(query, [last])]
     summary.complete = True
-
-
-# Backfill.
 
 
 def backfill(

@@ -170,8 +170,6 @@ def _days(pipeline: Pipeline, place: Path) -> list[Row]:
     return rows
 
 
-# Figures of drift.
-
 #: Size of a figure and edges of its axes, about pixels of a phone.
 BOX = {"width": 360, "height": 190, "left": 44, "right": 350, "top": 26, "bottom": 162}
 #: Width of the name of a model.
@@ -226,9 +224,6 @@ def _model_changes(places: Sequence[tuple[float, int]]) -> list[tuple[float, str
         labelled = x if is_free else labelled
         found.append((x, f"model {model}" if is_free else ""))
     return found
-
-
-# Reports of models.
 
 
 def report_place(page: Path, version: int) -> Path:

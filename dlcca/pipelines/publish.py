@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlcca.errors import StorageError, StoreFileError
 from dlcca.pipelines.catalog import Row, iso
-from dlcca.pipelines.context import IN_TIME, Pipeline
+from dlcca.pipelines.context import IN_TIME, Pipeline, folders
 from dlcca.pipelines.recordings import MOST_ATTEMPTS
 from dlcca.storage.places import refuse_file
 
@@ -57,9 +57,8 @@ def _version(rows: Iterable[Row]) -> str:
 
 def places(pipeline: Pipeline, day: str) -> dict[str, Path]:
     """Where the partition of a day is published, by form."""
-    settings, names = pipeline.settings, {"Zarr": f"{day}.zarr", "Parquet": f"date={day}/rows.parquet"}
-    folders = {form: getattr(settings.outputs, form.lower()) for form in names}
-    return {form: settings.place(folder) / names[form] for form, folder in folders.items() if folder}
+    roots, names = folders(pipeline.settings), {"Zarr": f"{day}.zarr", "Parquet": f"date={day}/rows.parquet"}
+    return {form: roots[form.lower()] / name for form, name in names.items() if form.lower() in roots}
 
 
 def publish(pipeline: Pipeline, day: str) -> None:

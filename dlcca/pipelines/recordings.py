@@ -190,9 +190,6 @@ def supersede(pipeline: Pipeline, old: int, new: int, path: str) -> None:
     pipeline.note("superseded", f"Recording {old} is {reason}.", recording=old, path=path)
 
 
-# Days, order and status.
-
-
 class HeldBack(DlccaError):
     """A recording that can be read, and should not be trusted."""
 

@@ -94,8 +94,6 @@ def _numbers(text: str, name: str) -> frozenset[int]:
     return frozenset(found)
 
 
-# The job.
-
 #: A comment in crontabs and units.
 EXIT_CODES = """\
 # Exit codes: 0 done, or another run is in progress; 2 a setting is wrong; 3 done, but a recording was refused;

@@ -305,7 +305,21 @@ def read(path: str | Path) -> PipelineSettings:
         made: dict[str, Any] = {
             name: from_table(kind, content.get(name, {}), f"[{name}]") for name, kind in OWN.items()
         }
-        made |= _run_settings(content, path)
+        # Views, settings of the fit, seed and cluster are in this file, or in the run.toml of [run] file.
+        run, store = from_table(RunSection, content.get("run", {}), "[run]"), None
+        if run.file:
+            if here := [name for name in runfile.SHARED if name in content]:
+                twice = f"[{here[0]}] is given here, and [run] file = {run.file!r} too; move it to that file."
+                raise SettingsError(twice)
+            place = (path.parent / run.file).resolve()
+            content = read_toml(place)
+            check_sections(content, ("store", *runfile.SHARED), place)
+            store = content.get("store")
+        stored = store.get("seed") if isinstance(store, Mapping) else None
+        made["recipes"] = read_views(content.get("views"))
+        made["fit"] = Settings.from_dict({name: content[name] for name in fit.STAGES if name in content})
+        made["seed"] = RunSection(seed=stored if run.seed is None else run.seed).seed or 0
+        made["cluster"] = from_table(ClusterSettings, content.get("cluster", {}), "[cluster]")
     except SettingsError as error:
         raise SettingsError(f"{path.name}: {error}") from error
     return PipelineSettings(path=path, **made)
@@ -329,27 +343,6 @@ def state_of(path: str | Path) -> Path | None:
         return None
     folder = (path.parent / state).resolve()
     return folder if "sources" in content or (not content and (folder / "catalog.sqlite").is_file()) else None
-
-
-def _run_settings(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Views, settings of the fit, seed and cluster: from this file, or from the run.toml of [run] file."""
-    run = from_table(RunSection, content.get("run", {}), "[run]")
-    store: Any = {}
-    if run.file:
-        here = [name for name in runfile.SHARED if name in content]
-        if here:
-            raise SettingsError(f"[{here[0]}] is given here, and [run] file = {run.file!r} too; move it to that file.")
-        place = (path.parent / run.file).resolve()
-        content = read_toml(place)
-        check_sections(content, ("store", *runfile.SHARED), place)
-        store = content.get("store", {})
-    stored = store.get("seed") if isinstance(store, Mapping) else None
-    return {
-        "recipes": read_views(content.get("views")),
-        "fit": Settings.from_dict({name: content[name] for name in fit.STAGES if name in content}),
-        "seed": RunSection(seed=stored if run.seed is None else run.seed).seed or 0,
-        "cluster": from_table(ClusterSettings, content.get("cluster", {}), "[cluster]"),
-    }
 
 
 def examples_folder() -> Path:

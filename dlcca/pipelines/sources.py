@@ -227,9 +227,6 @@ def local_files(parts: Sequence[str], scratch: Path) -> list[str]:
     return found
 
 
-# Object storage.
-
-
 def _file_system(address: str) -> tuple[Any, str]:
     """The file system of an address, and the name of the object in it."""
     at: Any = files_at(address)
