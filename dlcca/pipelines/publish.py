@@ -23,6 +23,7 @@ from dlcca.errors import StorageError, StoreFileError
 from dlcca.pipelines.catalog import Row, iso
 from dlcca.pipelines.context import IN_TIME, Pipeline, folders
 from dlcca.pipelines.recordings import MOST_ATTEMPTS
+from dlcca.storage.files import storage_errors
 from dlcca.storage.places import refuse_file
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def publish(pipeline: Pipeline, day: str) -> None:
     rows = pipeline.recordings("status = 'done' AND day = ?", day)
     begin = datetime.combine(date.fromisoformat(day), time(), UTC)
     made = Day(day, _version(rows), rows, begin + timedelta(hours=pipeline.settings.outputs.day_begins_h))
-    try:
+    with storage_errors(day, "published", " What was published before is unchanged."):
         if rows:
             _put_in_place(pipeline, made)
         else:  # all were replaced by recordings of other days
@@ -74,11 +75,6 @@ def publish(pipeline: Pipeline, day: str) -> None:
                 pipeline.remove(place)
                 if form == "Parquet":
                     _remove_if_empty(place.parent)
-    except StorageError:  # which is an OSError
-        raise
-    except OSError as error:
-        unchanged = "What was published before is unchanged."
-        raise StorageError(f"{day} cannot be published: {error.strerror or error}. {unchanged}") from error
     with pipeline.catalog.change():
         pipeline.catalog.do("DELETE FROM partitions WHERE day = ?", [day])
         if not rows:

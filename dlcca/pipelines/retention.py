@@ -35,8 +35,12 @@ class Removed:
 def retain(pipeline: Pipeline, *, dry: bool = False) -> Removed:
     """Remove what [retention] does not keep; with ``dry``, only report it."""
     removed = Removed()
-    for step in (_views, _models, _replaced, _history):
+    for step in (_views, _models, _replaced):
         step(pipeline, removed, dry)
+    before = [_limit(pipeline, pipeline.settings.retention.history_days)]
+    removed.lines = pipeline.catalog.value("SELECT count(*) FROM history WHERE at < ?", before)
+    if removed.lines and not dry:
+        pipeline.catalog.do("DELETE FROM history WHERE at < ?", before)
     for reason in removed.refused:
         pipeline.note("failed", reason)
     if not dry and (removed.paths or removed.views or removed.models or removed.lines):
@@ -72,14 +76,6 @@ def _models(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
             if not dry:
                 pipeline.catalog.update("models", {"status": "removed"}, version=version)
                 pipeline.remove(*places)
-
-
-def _history(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
-    """Old lines of the history."""
-    before = [_limit(pipeline, pipeline.settings.retention.history_days)]
-    removed.lines = pipeline.catalog.value("SELECT count(*) FROM history WHERE at < ?", before)
-    if removed.lines and not dry:
-        pipeline.catalog.do("DELETE FROM history WHERE at < ?", before)
 
 
 def _replaced(pipeline: Pipeline, removed: Removed, dry: bool) -> None:

@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dlcca.errors import SettingsError, StorageError
 from dlcca.pipelines.settings import SourceSection
-from dlcca.storage.files import files_at, is_remote
+from dlcca.storage.files import files_at, is_remote, storage_errors
 from dlcca.storage.retry import with_retries
 
 
@@ -100,14 +99,12 @@ def closed_folders(sources: SourceSection, folder: Path) -> dict[str, str]:
 
 
 def _refuse_missing(root: Path, pattern: str, known_before: bool) -> None:
-    try:
+    with storage_errors(f"the source {root}", "read"):
         if root.is_dir():
             os.scandir(root).close()
             os.stat(f"{root}/.")  # a folder that can be listed may still not be entered
         if root.exists():
             return
-    except OSError as error:
-        raise StorageError(f"the source {root} cannot be read: {error.strerror or error}.") from error
     if known_before:
         raise StorageError(f"the source {root} no longer exists: is its disk mounted? Nothing was changed.")
     raise SettingsError(f"[sources] files = {pattern!r}: there is no folder {root}. Correct the path, or create it.")
@@ -156,9 +153,9 @@ def names_of(paths: Iterable[str], most: int = 3) -> str:
 def _stat(path: str, folder: Path) -> Stat | None:
     if not is_remote(path):
         return _stat_file(os.path.join(folder, path))
-    fs, name = _file_system(path)
-    found = _answer(f"{path} cannot be read", lambda: fs.info(name))
-    return None if found is None else _stat_of(found)
+    with suppress(FileNotFoundError):
+        return _stat_of(_in_storage(path, "read", lambda fs, name: fs.info(name)))
+    return None
 
 
 def _stat_file(path: str) -> Stat | None:
@@ -193,8 +190,7 @@ def digest(parts: Sequence[str]) -> str:
 
 def _digest(path: str) -> str:
     if is_remote(path):
-        fs, name = _file_system(path)
-        return with_retries(f"{path} cannot be read", lambda: _sha256(fs.open(name, "rb")))
+        return _in_storage(path, "read", lambda fs, name: _sha256(fs.open(name, "rb")))
     if os.path.isdir(path):  # a recording that is a folder, such as Zarr; including the names in it
         made = hashlib.sha256()
         for where, folders, names in os.walk(path):
@@ -202,10 +198,8 @@ def _digest(path: str) -> str:
             for inner in (os.path.join(where, name) for name in sorted(names)):
                 made.update(f"{os.path.relpath(inner, path)} {_digest(inner)}\n".encode())
         return made.hexdigest()
-    try:
+    with storage_errors(path, "read"):
         return _sha256(open(path, "rb"))
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def _sha256(opened: Any) -> str:
@@ -220,27 +214,16 @@ def local_files(parts: Sequence[str], scratch: Path) -> list[str]:
         if is_remote(path):
             scratch.mkdir(parents=True, exist_ok=True)
             copy = str(scratch / path.rsplit("/", 1)[-1])
-            fs, name = _file_system(path)
-            with_retries(f"{path} cannot be read", partial(fs.get_file, name, copy))
+            _in_storage(path, "read", lambda fs, name, copy=copy: fs.get_file(name, copy))
             path = copy
         found.append(path)
     return found
 
 
-def _file_system(address: str) -> tuple[Any, str]:
-    """The file system of an address, and the name of the object in it."""
+def _in_storage(address: str, done: str, operation: Callable[..., Any]) -> Any:
+    """The result, with retries, of an operation on the file system of an address and the name of the object in it."""
     at: Any = files_at(address)
-    return at.fs, at.root
-
-
-def _answer(what: str, ask: Callable[[], Any]) -> Any:
-    """The answer of a file system; None if what is asked for does not exist."""
-
-    def answer() -> Any:
-        with suppress(FileNotFoundError):
-            return ask()
-
-    return with_retries(what, answer)
+    return with_retries(f"{address} cannot be {done}", lambda: operation(at.fs, at.root))
 
 
 def _list_objects(pattern: str, known_before: bool) -> Iterator[tuple[str, Stat]]:
@@ -248,10 +231,10 @@ def _list_objects(pattern: str, known_before: bool) -> Iterator[tuple[str, Stat]
     protocol, _, rest = pattern.partition("://")
     bucket, magic = rest.partition("/")[0], glob.has_magic(pattern)
     base = re.split(r"[*?\[]", rest, maxsplit=1)[0].rpartition("/")[0] if magic else rest.rstrip("/")
-    fs, root = _file_system(f"{protocol}://{base}")
-    what = f"the source {pattern} cannot be listed"
-    found = _answer(what, lambda: fs.find(root, detail=True)) or {}
-    if not found and bucket and not with_retries(what, lambda: fs.exists(bucket)):
+    address, found = f"{protocol}://{base}", {}
+    with suppress(FileNotFoundError):
+        found = _in_storage(address, "listed", lambda fs, root: fs.find(root, detail=True))
+    if not found and bucket and not _in_storage(address, "listed", lambda fs, _: fs.exists(bucket)):
         if known_before:
             raise StorageError(f"the bucket {bucket} of {pattern} no longer exists. Nothing was changed.")
         hint = "Correct the address, or make it."
