@@ -55,7 +55,7 @@ def check(
     console.say(*(f"  well    {text}" for text in found.well))
     console.warn(*(f"  WRONG   {text}" for text in found.wrong))
     if not found.wrong:
-        console.say(f"{file} is fit for a run.")
+        console.say(f"{file} can be used for a run.")
     console.finish(vars(found), code=ClusterError.exit_code if found.wrong else 0)
 
 

@@ -1,4 +1,4 @@
-"""`dlcca pipeline`: recordings of every night, embedded by morning."""
+"""`dlcca pipeline`: scheduled runs that embed and publish new recordings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(console: Console, file: File, cluster: Cluster = None) -> None:
     """Embed what is new, publish it, check for drift, and refit the model if that is due.
 
     Run it as often as you like: it does only what is missing. Exit code 3 if a recording was refused, 4 if something
-    could not be stored and is tried again, 5 if a recording was held back or is unlike what the model has seen, or if
+    could not be stored and is tried again, 5 if a recording was held back or differs from the data of the model, or if
     the model is not trusted.
     """
     from dlcca.pipelines import nightly_run
@@ -43,7 +43,7 @@ def backfill(
 ) -> None:
     """Embed days again with the model in use, as far as another made them.
 
-    What is published stands until the new rows are there. New files are embedded as well, as by dlcca pipeline run.
+    What is published stays until the new rows are finished. New files are embedded as well, as by dlcca pipeline run.
     """
     from dlcca.pipelines.nightly_run import backfill as embed_again
 
@@ -271,6 +271,6 @@ def _install(job: Any, apply: bool, remove: bool, systemd: bool) -> tuple[dict[s
 
 
 pipelines = group(
-    "Recordings of every night, embedded by morning. Try: dlcca pipeline run pipeline.toml",
+    "Scheduled runs that embed and publish new recordings. Try: dlcca pipeline run pipeline.toml",
     *(run, backfill, status, history, rollback, retain, examples, page, install, serve),
 )

@@ -23,7 +23,7 @@ def report(
     """Draw the report of a finished run.
 
     It is one HTML file that needs no network. A report that is there already is replaced. Rows may be coloured by time,
-    by the channels at the landmarks, by the annotations of the recordings, and by whatever --color names.
+    by the channels at the landmarks, by the annotations of the recordings, and by the values of --color.
     """
     from dlcca.compare.truth import read_truth
     from dlcca.errors import DlccaError
@@ -107,7 +107,7 @@ def export(
 ) -> None:
     """Write the coordinates for other tools.
 
-    With the time of every row, the reason where it has no coordinates, and whether it is outside what the fit saw.
+    With the time of every row, the reason where it has no coordinates, and whether it is outside the data of the fit.
     """
     from dlcca.export import formats
 

@@ -232,7 +232,7 @@ def run(
 ) -> None:
     """Run all stages; a second run does only what is missing.
 
-    Killed at any moment, it goes on where it was: finished blocks are kept in the store and not computed again.
+    A run that was killed is resumed: finished blocks are kept in the store and not computed again.
     """
     from dlcca.settings import runfile as files
     from dlcca.storage import event_log, lock, places

@@ -41,7 +41,7 @@ def _transformed(store: str) -> Description | None:
         found = transformed.describe(store)
         line = (
             f"{store} has the coordinates of {found['samples']} rows in the model {found['model']}; {found['valid']} "
-            f"are valid, {found['outside']} outside what the fit saw."
+            f"are valid, {found['outside']} outside the data of the fit."
         )
         return [line], {"finished": True, **found}
     done = transforming.progress(store)

@@ -31,8 +31,8 @@ def transform(
     """Give new recordings the coordinates of a fitted model.
 
     They are processed as the recordings of the fit were: the same channels, windows, features and scaling. Each row
-    also gets its distance to what the fit has seen; beyond 1 it is outside. Files without the channels of a view are
-    accepted where the fusion can do without. A second call does only what is missing.
+    also gets its distance to the data of the fit; above 1 it is outside. Files without the channels of a view are
+    accepted if the fusion does not need it. A second call computes only what is missing.
     """
     from dlcca.fitting import transform as transforming
     from dlcca.storage import lock, places, transformed
@@ -46,7 +46,7 @@ def transform(
         with console.progress() as progress, wanted as client:
             header = transforming.run(job, client, progress)
     valid, outside = header["valid"], header["outside"]
-    console.say(f"{header['samples']} rows, {valid} of them valid, {outside} outside what the fit saw.")
+    console.say(f"{header['samples']} rows, {valid} of them valid, {outside} outside the data of the fit.")
     console.say(*(f"  note: {note}" for note in header.get("notes", ())))
     if header["missing_views"]:
         console.say(f"  without {', '.join(header['missing_views'])}, which the files do not have")
@@ -55,7 +55,7 @@ def transform(
         ("add it to the model", f"dlcca refit {model} {' '.join(files)} --out both.zarr"),
         ("use it in Python", f"zarr.open_group({out!r})['embedding']"),
     )
-    share = f"{outside / max(valid, 1):.0%} of the rows are outside what the fit saw"
+    share = f"{outside / max(valid, 1):.0%} of the rows are outside the data of the fit"
     doubts = [f"{share}; are these the same sensors, in the same place?"] if outside * 2 > valid else []
     console.finish({"store": out, **header}, doubts)
 
@@ -104,14 +104,14 @@ def refit(
     old: Annotated[
         list[str] | None, Option(metavar="STORE|NAME=ARRAY|run.toml", help="The rows of the fit, if not in the run.")
     ] = None,
-    alone: Annotated[bool, Option("--alone", help="Do without the old rows: landmarks stand for them.")] = False,
+    alone: Annotated[bool, Option("--alone", help="Without the old rows: landmarks replace them.")] = False,
     align: Annotated[Literal["rotation", "sign", "none"], Option(help="Of the axes with the old ones.")] = "rotation",
     cluster: Cluster = None,
     workers: Workers = 1,
 ) -> None:
     """Append new recordings to a fitted model.
 
-    Old and new rows are fitted together. The landmarks are kept, and new rows that are outside what the fit saw get
+    Old and new rows are fitted together. The landmarks are kept, and new rows that are outside the data of the fit get
     landmarks of their own. The axes are aligned with the old ones, and how far the old rows moved is printed. The views
     of new recordings are kept beside the model, both-views.zarr for both.zarr.
     """
@@ -135,7 +135,7 @@ def refit(
     places.refuse_store(beside, views.FORM, setting="--out, beside which the views are written")
     fitted = open_model(model).set_params(random_state=0)
     if alone and old:
-        raise SettingsError("--alone does without the old rows, and --old says where they are; leave one of them out.")
+        raise SettingsError("--alone leaves out the old rows, and --old says where they are; leave one of them out.")
     if not (alone or old) and run_store.is_finished(model) and (within := _views_within(model)):
         old = [within]
     before = _rows_at(old, fitted) if old else None
