@@ -186,7 +186,20 @@ def _new_rows(
         requested = runfile.read(files[0])
         if not requested.recordings:
             return _rows_at(files, fitted), ""
-        _refuse_other_recipes(files[0], requested.recordings, fitted.recordings_)
+        # It would have to make its views as those of the model were made.
+        if (made := fitted.recordings_) is None:
+            hint = "and the model was fitted to arrays; give arrays, as NAME=array."
+            raise SettingsError(f"{files[0]} names recordings, {hint}")
+        views = made.facts["views"]
+        for name, recipe in requested.recordings.items():
+            if name not in views:
+                raise SettingsError(f"{files[0]}: the model has no view {name!r}; {suggest(name, views)}")
+            known = {**views[name]["recipe"], **{key: made.facts[key] for key in ("window_s", "step_s")}}
+            given = json.loads(json.dumps(recipe.to_dict()))  # as the model has it: lists, not tuples
+            for key in SAME_AS_MODEL:
+                if given[key] not in (None, known[key]):
+                    values = f"{given[key]!r}, and the model was fitted with {known[key]!r}"
+                    raise SettingsError(f"{files[0]}: [views.{name}] {key} is {values}; give the same value.")
         files = list(dict.fromkeys(file for recipe in requested.recordings.values() for file in recipe.source))
     elif len(files) == 1:
         files = [_views_within(files[0]) or files[0]]
@@ -231,19 +244,3 @@ def _arrays(sources: Mapping[str, Any]) -> dict[str, Any]:
 
         return {name: da.from_array(X, chunks=X.chunks) for name, X in opened.items()}
     return {name: source.read(slice(0, opened[name].shape[0])) for name, source in sources.items()}
-
-
-def _refuse_other_recipes(file: str, recipes: Mapping[str, Any], made: Any) -> None:
-    """An error if a run.toml would make its views in another way than those of the model were made."""
-    if made is None:
-        raise SettingsError(f"{file} names recordings, and the model was fitted to arrays; give arrays, as NAME=array.")
-    views = made.facts["views"]
-    for name, recipe in recipes.items():
-        if name not in views:
-            raise SettingsError(f"{file}: the model has no view {name!r}; {suggest(name, views)}")
-        known = {**views[name]["recipe"], **{key: made.facts[key] for key in ("window_s", "step_s")}}
-        given = json.loads(json.dumps(recipe.to_dict()))  # as the model has it: lists, not tuples
-        for key in SAME_AS_MODEL:
-            if given[key] is not None and given[key] != known[key]:
-                values = f"{given[key]!r}, and the model was fitted with {known[key]!r}"
-                raise SettingsError(f"{file}: [views.{name}] {key} is {values}; give the same value.")

@@ -49,10 +49,9 @@ def adopt(pipeline: Pipeline) -> None:
         raise SettingsError(f"[model] start = {start}: it was fitted to arrays, without recordings.")
     known = set(fitted.recordings_.facts["views"])
     if known != set(pipeline.settings.recipes):
-        raise SettingsError(
-            f"[model] start = {start} has the views {', '.join(sorted(known))}, and the settings have "
-            f"{', '.join(sorted(pipeline.settings.recipes))}; they must be the same."
-        )
+        found, needed = (", ".join(sorted(names)) for names in (known, pipeline.settings.recipes))
+        both = f"the views {found}, and the settings have {needed}; they must be the same."
+        raise SettingsError(f"[model] start = {start} has {both}")
     embed.write_preprocessing(pipeline, fitted.recordings_)
     version = versions.begin(pipeline, f"it is [model] start = {pipeline.settings.model.start}")
     fitted.save(versions.places(pipeline, version)["address"])

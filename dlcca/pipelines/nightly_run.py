@@ -136,23 +136,18 @@ def _report(pipeline: Pipeline, document: dict[str, Any]) -> None:
             pipeline.say(f"{text} {error}")
 
 
-def is_anything_due(pipeline: Pipeline) -> bool:
-    """Whether there is more to do than to list the files; checked before slow imports."""
+def work_off(pipeline: Pipeline, summary: Summary, do: Do = _call) -> None:
+    """Everything that is missing by the catalog."""
     catalog = pipeline.catalog
     # Without a model, recordings may have been embedded with one that is no longer in use.
     pending = "'new', 'failed', 'done'" if pipeline.current_model() is None else "'new', 'failed'"
-    return bool(
+    if (  # before slow imports
         versions.due(pipeline)
         or catalog.value(f"SELECT 1 FROM recordings WHERE status IN ({pending})")
         or catalog.value("SELECT 1 FROM models WHERE status = 'fitting'")
         or publish.due(pipeline)
         or catalog.value(f"SELECT 1 FROM recordings WHERE {NOT_MEASURED}")
-    )
-
-
-def work_off(pipeline: Pipeline, summary: Summary, do: Do = _call) -> None:
-    """Everything that is missing by the catalog."""
-    if is_anything_due(pipeline):
+    ):
         _work_off(pipeline, summary, do)
     collect(pipeline, summary)
 

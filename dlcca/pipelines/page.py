@@ -28,9 +28,23 @@ from dlcca.storage.places import refuse_file
 #: Identifies a page of dlcca, which may be replaced.
 MARK = '<meta name="generator" content="dlcca">'
 #: Maximum number of rows, the latest; all of them are in `dlcca pipeline history`.
-MOST_RUNS, MOST_FAILURES, MOST_DAYS, MOST_DRIFT = 60, 200, 60, 400
+MOST = {"runs": 60, "failures": 200, "days": 60, "drift": 400}
 #: SQL: runs that did something, or failed. The others may be many, and are only counted.
 NEWS = "ended IS NULL OR exit_code != 0 OR verb = 'rollback' OR coalesce(json_extract(summary, '$.news'), 0)"
+#: SQL of these rows: runs, with the seconds they took; recordings that were not embedded, and files and folders that
+#: cannot be read; published days; measurements of drift, in order of day.
+QUERIES = {
+    "runs": f"SELECT *, 86400 * (julianday(ended) - julianday(started)) AS seconds FROM runs WHERE {NEWS} "
+    "ORDER BY id DESC LIMIT ?",
+    "failures": "SELECT path, day, status AS what, reason, finished AS at FROM recordings "
+    "WHERE status IN ('refused', 'held', 'failed') UNION ALL "
+    "SELECT path, NULL, 'unreadable', reason, first_seen FROM files WHERE state IN ('unreadable', 'closed') "
+    "ORDER BY at DESC LIMIT ?",
+    "days": "SELECT * FROM partitions ORDER BY day DESC LIMIT ?",
+    "drift": "SELECT * FROM (SELECT drift.*, recordings.day, recordings.start, recordings.path FROM drift "
+    "JOIN recordings ON recordings.id = drift.recording ORDER BY drift.id DESC LIMIT ?) "
+    "ORDER BY coalesce(day, ''), coalesce(start, ''), id",
+}
 #: Meaning of exit codes.
 ENDS = {0: "done", 2: "wrong setting", 3: "recordings refused", 4: "storage or cluster failed", 5: "not to be trusted"}
 STATUSES = {"refused": "refused", "held": "held back", "failed": "tried again", "unreadable": "cannot be read"}
@@ -63,12 +77,11 @@ def render(pipeline: Pipeline, place: Path) -> str:
         code = last["exit_code"]
         how = f"ended with exit code {code}: {ENDS.get(code, 'unexpected')}" if code else "was successful"
         headline = f"The run of {moment(last['started'])} {how}"
-    query = (
-        "SELECT * FROM (SELECT drift.*, recordings.day, recordings.start, recordings.path FROM drift JOIN recordings "
-        "ON recordings.id = drift.recording ORDER BY drift.id DESC LIMIT ?) "
-        "ORDER BY coalesce(day, ''), coalesce(start, ''), id"
-    )
-    drift = pipeline.catalog.all(query, [MOST_DRIFT])  # the latest, in order of day
+    rows = {name: pipeline.catalog.all(query, [MOST[name]]) for name, query in QUERIES.items()}
+    for run in rows["runs"]:  # without a summary if it was stopped or is in progress
+        run["summary"] = {"done": [], "published": [], "text": ""} | json.loads(run["summary"] or "{}")
+    for row in rows["days"]:
+        row |= {"models": json.loads(row["models"]), "links": _links(places(pipeline, row["day"]), place)}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"moment": moment, "number": number, "basename": os.path.basename}
     template = environment.from_string(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
@@ -78,18 +91,15 @@ def render(pipeline: Pipeline, place: Path) -> str:
         headline=headline,
         last=last,
         facts=_facts(pipeline, found),
-        runs=_runs(pipeline),
         ends=ENDS,
         quiet_runs=pipeline.catalog.value(f"SELECT count(*) FROM runs WHERE NOT ({NEWS})"),
-        failures=_failures(pipeline),
         statuses=STATUSES,
-        drift=drift,
-        figures=drift_figures(drift, pipeline.settings.drift),
+        figures=drift_figures(rows["drift"], pipeline.settings.drift),
         box=BOX,
         models=_models(pipeline, place),
-        days=_days(pipeline, place),
-        most={"runs": MOST_RUNS, "failures": MOST_FAILURES, "days": MOST_DAYS},
+        most=MOST,
         file=pipeline.settings.path.name,
+        **rows,
     )
 
 
@@ -122,26 +132,6 @@ def _facts(pipeline: Pipeline, found: dict[str, Any]) -> list[tuple[str, str, st
     ]
 
 
-def _runs(pipeline: Pipeline) -> list[Row]:
-    """Runs with their summaries and how long they took; no summary if they were stopped or are in progress."""
-    seconds = "86400 * (julianday(ended) - julianday(started)) AS seconds"
-    query = f"SELECT *, {seconds} FROM runs WHERE {NEWS} ORDER BY id DESC LIMIT ?"
-    none = {"done": [], "published": [], "text": ""}
-    found = pipeline.catalog.all(query, [MOST_RUNS])
-    return [{**run, "summary": none | json.loads(run["summary"] or "{}")} for run in found]
-
-
-def _failures(pipeline: Pipeline) -> list[Row]:
-    """Recordings that were not embedded, and files and folders that cannot be read."""
-    query = (
-        "SELECT path, day, status AS what, reason, finished AS at FROM recordings "
-        "WHERE status IN ('refused', 'held', 'failed') UNION ALL "
-        "SELECT path, NULL, 'unreadable', reason, first_seen FROM files WHERE state IN ('unreadable', 'closed') "
-        "ORDER BY at DESC LIMIT ?"
-    )
-    return pipeline.catalog.all(query, [MOST_FAILURES])
-
-
 def _models(pipeline: Pipeline, place: Path) -> list[Row]:
     """Models, each with its state in words, whether that is good, and a link to its report."""
     rows = []
@@ -160,14 +150,6 @@ def _models(pipeline: Pipeline, place: Path) -> list[Row]:
 def _links(files: dict[str, Path], place: Path) -> list[tuple[str, str]]:
     """Addresses relative to a page at ``place``, and names."""
     return [(quote(os.path.relpath(file, place.parent)), name) for name, file in files.items()]
-
-
-def _days(pipeline: Pipeline, place: Path) -> list[Row]:
-    """Published days, each with links to its files."""
-    rows = pipeline.catalog.all("SELECT * FROM partitions ORDER BY day DESC LIMIT ?", [MOST_DAYS])
-    for row in rows:
-        row |= {"models": json.loads(row["models"]), "links": _links(places(pipeline, row["day"]), place)}
-    return rows
 
 
 #: Size of a figure and edges of its axes, about pixels of a phone.
