@@ -63,10 +63,9 @@ class StageProgress:
 
 
 class RunProgress:
-    """All stages together: how far they are, and when they will be done.
+    """All stages together: how far they are, and when they will be done, by the seconds that the plan expects of each.
 
-    ``expected`` are the seconds of each stage by the plan. Only their proportions count: how fast this machine is shows
-    in what was done so far.
+    Only the proportions of these seconds count: how fast this machine is follows from what was done so far.
     """
 
     def __init__(self, expected: Mapping[str, float], clock: Callable[[], float] = time.monotonic) -> None:

@@ -297,10 +297,7 @@ def _write_rows(pipeline: Pipeline, version: int, parent: Mapping[str, Any], sto
 
 
 def join(place: Path, pieces: Sequence[Piece], preprocessing: Recordings) -> None:
-    """Write the rows of all pieces, one after another, as a store of views with this preprocessing.
-
-    Segments stay apart, so that no time window extends from one recording to the next.
-    """
+    """Write the rows of all pieces, one after another, as a store of views with this preprocessing."""
     pieces = [piece for piece in pieces if piece.rows]
     opened = [open_views(piece.store) for piece in pieces]
     n = sum(piece.rows for piece in pieces)
@@ -320,7 +317,7 @@ def join(place: Path, pieces: Sequence[Piece], preprocessing: Recordings) -> Non
             ]
             # Synchronous: one chunk in memory at a time.
             da.store(da.concatenate(parts).rechunk(array.chunks), array, lock=False, scheduler="synchronous")
-        # Times that increase and segments that are numbered through all pieces.
+        # Times increase, and segments stay apart: no time window extends from one recording to the next.
         times, segments, end, count = [], [], 0.0, 0
         for views, piece in zip(opened, pieces, strict=True):
             time, segment = (array[piece.first : piece.last] for array in (views.time, views.segments))

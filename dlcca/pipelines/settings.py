@@ -274,10 +274,8 @@ class PipelineSettings:
         return path if "://" in path or os.path.isabs(path) else f"{self.path.parent}/{path}"
 
     def fingerprint(self) -> str:
-        """Of everything that decides the coordinates of a recording.
-
-        Default values are left out, so that a new setting in a later version does not invalidate models.
-        """
+        """Of everything that decides the coordinates of a recording."""
+        # Default values are left out, so that a new setting in a later version does not invalidate models.
         unset: Any = object()
 
         def changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

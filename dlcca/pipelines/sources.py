@@ -31,12 +31,9 @@ class Stat(NamedTuple):
 
 @dataclass(frozen=True)
 class Seen:
-    """A recording in a listing: its main file and those that belong to it.
+    """A recording in a listing: its main file and those that belong to it."""
 
-    Paths are as in [sources] files: relative to the folder of pipeline.toml if the pattern is.
-    """
-
-    path: str  # of the main file
+    path: str  # of the main file; like all paths here, relative to the folder of pipeline.toml if the pattern is
     parts: tuple[str, ...]  # all files, the main one first; sidecars last
     n_read: int  # how many of them are opened; the others are sidecars
     size: int
@@ -46,11 +43,7 @@ class Seen:
 
 
 def seen(sources: SourceSection, folder: Path, known_before: bool) -> Iterator[Seen]:
-    """All recordings that match the patterns, sorted by name.
-
-    ``known_before`` says whether the sources have ever contained a file. If not, a missing folder is an error in the
-    settings; if so, a disk that is not mounted.
-    """
+    """All recordings that match the patterns, by name; ``known_before``: the sources have contained a file before."""
     found: set[str] = set()
     for pattern in sources.files:
         listed = _list_objects(pattern, known_before) if is_remote(pattern) else _list(pattern, folder, known_before)
@@ -105,7 +98,7 @@ def _refuse_missing(root: Path, pattern: str, known_before: bool) -> None:
             os.stat(f"{root}/.")  # a folder that can be listed may still not be entered
         if root.exists():
             return
-    if known_before:
+    if known_before:  # and not a wrong setting
         raise StorageError(f"the source {root} no longer exists: is its disk mounted? Nothing was changed.")
     raise SettingsError(f"[sources] files = {pattern!r}: there is no folder {root}. Correct the path, or create it.")
 
