@@ -120,10 +120,9 @@ def refuse_other_state(state: Path) -> None:
     """An error if the state folder contains something else: parts of it are removed by name."""
 
     def is_ours(folder: Path) -> bool:
-        if (folder / FILE).is_file():
-            return True
         # A killed run may have left a temporary file of the owner.
-        return all(file.name in (OWNER, CRON_LOG) or file.name.startswith(f".{OWNER}.") for file in folder.iterdir())
+        ours = (file.name in (OWNER, CRON_LOG) or file.name.startswith(f".{OWNER}.") for file in folder.iterdir())
+        return (folder / FILE).is_file() or all(ours)
 
     places.refuse_folder(state, is_ours=is_ours, noun="the state of a pipeline", setting="[pipeline] state")
 

@@ -45,8 +45,8 @@ def _measure(pipeline: Pipeline, recording: Row) -> None:
     known = distance[np.isfinite(distance)]
     found = {"outside": float((known > 1).mean()), "distance": float(np.median(known))}
     if here is not None and baseline:  # differences from the most similar recording of the fit in each
-        found["correlation_change"] = min(abs(here["correlation"] - known["correlation"]) for known in baseline)
-        pairs = [zip(here["eigenvalues"], known["eigenvalues"], strict=False) for known in baseline]
+        found["correlation_change"] = min(abs(here["correlation"] - other["correlation"]) for other in baseline)
+        pairs = [zip(here["eigenvalues"], other["eigenvalues"], strict=False) for other in baseline]
         found["eigenvalue_change"] = min(max(abs(a - b) for a, b in pair) for pair in pairs)
     over = []
     for name, setting, _, form, text in MEASURES:
