@@ -84,6 +84,7 @@ def render(pipeline: Pipeline, place: Path) -> str:
         row |= {"models": json.loads(row["models"]), "links": _links(places(pipeline, row["day"]), place)}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"moment": moment, "number": number, "basename": os.path.basename}
+    environment.globals |= {"ends": ENDS, "statuses": STATUSES, "box": BOX, "most": MOST}
     template = environment.from_string(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
     return template.render(
         name=pipeline.settings.pipeline.name,
@@ -91,13 +92,9 @@ def render(pipeline: Pipeline, place: Path) -> str:
         headline=headline,
         last=last,
         facts=_facts(pipeline, found),
-        ends=ENDS,
         quiet_runs=pipeline.catalog.value(f"SELECT count(*) FROM runs WHERE NOT ({NEWS})"),
-        statuses=STATUSES,
         figures=drift_figures(rows["drift"], pipeline.settings.drift),
-        box=BOX,
         models=_models(pipeline, place),
-        most=MOST,
         file=pipeline.settings.path.name,
         **rows,
     )
