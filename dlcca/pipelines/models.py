@@ -28,7 +28,6 @@ from dlcca.pipelines.publish import new_array
 from dlcca.recordings.recorded_views import open_views
 from dlcca.storage import run as run_store
 from dlcca.storage import views as store
-from dlcca.storage.files import is_remote
 from dlcca.storage.formats import plain, seal, write_array
 from dlcca.storage.places import replacing
 
@@ -42,8 +41,7 @@ ROWS_OF_A_BLOCK = 65_536
 
 def adopt(pipeline: Pipeline) -> None:
     """Make the model of [model] start the first version."""
-    start = pipeline.settings.model.start
-    start = start if is_remote(start) else str(pipeline.settings.place(start))
+    start = pipeline.settings.address(pipeline.settings.model.start)
     fitted = open_model(start)
     if fitted.recordings_ is None:
         raise SettingsError(f"[model] start = {start}: it was fitted to arrays, without recordings.")

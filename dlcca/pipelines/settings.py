@@ -273,6 +273,10 @@ class PipelineSettings:
         """The path or address of a file of a recording, as the catalog has it."""
         return path if "://" in path or os.path.isabs(path) else f"{self.path.parent}/{path}"
 
+    def address(self, path: str) -> str:
+        """As `place`, for what may also be an address in object storage."""
+        return path if "://" in path else str(self.path.parent.resolve() / path)
+
     def fingerprint(self) -> str:
         """Of everything that decides the coordinates of a recording."""
         # Default values are left out, so that a new setting in a later version does not invalidate models.

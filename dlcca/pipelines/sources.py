@@ -146,9 +146,8 @@ def names_of(paths: Iterable[str], most: int = 3) -> str:
 def _stat(path: str, folder: Path) -> Stat | None:
     if not is_remote(path):
         return _stat_file(os.path.join(folder, path))
-    with suppress(FileNotFoundError):
-        return _stat_of(_in_storage(path, "read", lambda fs, name: fs.info(name)))
-    return None
+    found = _in_storage(path, "read", lambda fs, name: fs.info(name), missing_ok=True)
+    return None if found is None else _stat_of(found)
 
 
 def _stat_file(path: str) -> Stat | None:
@@ -213,10 +212,15 @@ def local_files(parts: Sequence[str], scratch: Path) -> list[str]:
     return found
 
 
-def _in_storage(address: str, done: str, operation: Callable[..., Any]) -> Any:
+def _in_storage(address: str, done: str, operation: Callable[..., Any], *, missing_ok: bool = False) -> Any:
     """The result, with retries, of an operation on the file system of an address and the name of the object in it."""
     at: Any = files_at(address)
-    return with_retries(f"{address} cannot be {done}", lambda: operation(at.fs, at.root))
+
+    def attempt() -> Any:
+        with suppress(*[FileNotFoundError] * missing_ok):
+            return operation(at.fs, at.root)
+
+    return with_retries(f"{address} cannot be {done}", attempt)
 
 
 def _list_objects(pattern: str, known_before: bool) -> Iterator[tuple[str, Stat]]:
@@ -224,9 +228,8 @@ def _list_objects(pattern: str, known_before: bool) -> Iterator[tuple[str, Stat]
     protocol, _, rest = pattern.partition("://")
     bucket, magic = rest.partition("/")[0], glob.has_magic(pattern)
     base = re.split(r"[*?\[]", rest, maxsplit=1)[0].rpartition("/")[0] if magic else rest.rstrip("/")
-    address, found = f"{protocol}://{base}", {}
-    with suppress(FileNotFoundError):
-        found = _in_storage(address, "listed", lambda fs, root: fs.find(root, detail=True))
+    address = f"{protocol}://{base}"
+    found = _in_storage(address, "listed", lambda fs, root: fs.find(root, detail=True), missing_ok=True) or {}
     if not found and bucket and not _in_storage(address, "listed", lambda fs, _: fs.exists(bucket)):
         if known_before:
             raise StorageError(f"the bucket {bucket} of {pattern} no longer exists. Nothing was changed.")
