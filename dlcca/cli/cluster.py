@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from dlcca.cli.verb import Console, CopyTo, group, verb
 
@@ -37,8 +37,8 @@ def list_or_copy(console: Console, folder: Path, out: Path | None) -> None:
 @verb(example="dlcca cluster check my-cluster/local.toml --store run.zarr")
 def check(
     console: Console,
-    file: Annotated[str, typer.Argument(metavar="FILE|ADDRESS", help="A cluster file, or a Dask scheduler.")],
-    store: Annotated[str | None, typer.Option(help="A place that every worker must read and write.")] = None,
+    file: Annotated[str, Argument(metavar="FILE|ADDRESS", help="A cluster file, or a Dask scheduler.")],
+    store: Annotated[str | None, Option(help="A place that every worker must read and write.")] = None,
 ) -> None:
     """Start a cluster and check whether it can do a run.
 
@@ -55,7 +55,7 @@ def check(
     console.say(*(f"  well    {text}" for text in found.well))
     console.warn(*(f"  WRONG   {text}" for text in found.wrong))
     if not found.wrong:
-        console.say(f"{file} is fit for a run.")
+        console.say(f"{file} can be used for a run.")
     console.finish(vars(found), code=ClusterError.exit_code if found.wrong else 0)
 
 

@@ -6,15 +6,14 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from dlcca.cli.verb import Console, verb
 
 
 @verb(example="dlcca demo --out demo-output")
 def demo(
-    console: Console,
-    out: Annotated[Path, typer.Option(help="Folder for run.zarr and report.html.")] = Path("demo-output"),
+    console: Console, out: Annotated[Path, Option(help="Folder for run.zarr and report.html.")] = Path("demo-output")
 ) -> None:
     """Find the pendulum that two simulated movies share.
 
@@ -40,7 +39,7 @@ def demo(
 @verb(example="dlcca reproduce --out reproduce-output")
 def reproduce(
     console: Console,
-    out: Annotated[Path, typer.Option(help="Folder for the figures and the table.")] = Path("reproduce-output"),
+    out: Annotated[Path, Option(help="Folder for the figures and the table.")] = Path("reproduce-output"),
 ) -> None:
     """Run the paper's experiments beside the baselines.
 

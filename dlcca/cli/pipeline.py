@@ -1,20 +1,21 @@
-"""`dlcca pipeline`: recordings of every night, embedded by morning."""
+"""`dlcca pipeline`: scheduled runs that embed and publish new recordings."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from dlcca.cli.cluster import list_or_copy
 from dlcca.cli.verb import Cluster, Console, CopyTo, group, verb
 from dlcca.errors import SettingsError, StorageError
 
-File = Annotated[Path, typer.Argument(metavar="pipeline.toml", help="Sources, settings, model, outputs, policies.")]
-At = Annotated[str | None, typer.Option(metavar="HH:MM", help="Every day at this time. Default: 02:00.")]
-When = Annotated[str | None, typer.Option("--schedule", metavar="CRON", help="An expression of cron instead.")]
+File = Annotated[Path, Argument(metavar="pipeline.toml", help="Sources, settings, model, outputs, policies.")]
+At = Annotated[str | None, Option(metavar="HH:MM", help="Every day at this time. Default: 02:00.")]
+When = Annotated[str | None, Option("--schedule", metavar="CRON", help="An expression of cron instead.")]
 
 
 @verb(example="dlcca pipeline run pipeline.toml")
@@ -22,7 +23,7 @@ def run(console: Console, file: File, cluster: Cluster = None) -> None:
     """Embed what is new, publish it, check for drift, and refit the model if that is due.
 
     Run it as often as you like: it does only what is missing. Exit code 3 if a recording was refused, 4 if something
-    could not be stored and is tried again, 5 if a recording was held back or is unlike what the model has seen, or if
+    could not be stored and is tried again, 5 if a recording was held back or differs from the data of the model, or if
     the model is not trusted.
     """
     from dlcca.pipelines import nightly_run
@@ -34,15 +35,15 @@ def run(console: Console, file: File, cluster: Cluster = None) -> None:
 def backfill(
     console: Console,
     file: File,
-    first: Annotated[str | None, typer.Option("--from", metavar="DAY", help="The first day. Default: all.")] = None,
-    last: Annotated[str | None, typer.Option("--to", metavar="DAY", help="The last day.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Also try what was refused or held back.")] = False,
-    anew: Annotated[bool, typer.Option("--anew", help="Fit a new model, of other settings too; do all days.")] = False,
+    first: Annotated[str | None, Option("--from", metavar="DAY", help="The first day. Default: all.")] = None,
+    last: Annotated[str | None, Option("--to", metavar="DAY", help="The last day.")] = None,
+    again: Annotated[bool, Option("--again", help="Also try what was refused or held back.")] = False,
+    anew: Annotated[bool, Option("--anew", help="Fit a new model, of other settings too; do all days.")] = False,
     cluster: Cluster = None,
 ) -> None:
     """Embed days again with the model in use, as far as another made them.
 
-    What is published stands until the new rows are there. New files are embedded as well, as by dlcca pipeline run.
+    What is published stays until the new rows are finished. New files are embedded as well, as by dlcca pipeline run.
     """
     from dlcca.pipelines.nightly_run import backfill as embed_again
 
@@ -83,10 +84,10 @@ def status(console: Console, file: File) -> None:
 def history(
     console: Console,
     file: File,
-    limit: Annotated[int, typer.Option(min=1, help="Lines at most, the latest.")] = 50,
-    day: Annotated[str | None, typer.Option(metavar="DAY", help="Of this day only.")] = None,
-    name: Annotated[str | None, typer.Option("--file", metavar="TEXT", help="Of files with this in the path.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Of this kind only, as refused, drift or published.")] = None,
+    limit: Annotated[int, Option(min=1, help="Lines at most, the latest.")] = 50,
+    day: Annotated[str | None, Option(metavar="DAY", help="Of this day only.")] = None,
+    name: Annotated[str | None, Option("--file", metavar="TEXT", help="Of files with this in the path.")] = None,
+    kind: Annotated[str | None, Option(help="Of this kind only, as refused, drift or published.")] = None,
 ) -> None:
     """Print what has happened, line by line: files, results, days, drift, models."""
     from dlcca.pipelines import nightly_run, summary
@@ -104,7 +105,7 @@ def history(
 def page(
     console: Console,
     file: File,
-    out: Annotated[Path | None, typer.Option(help="The HTML file. Default: [outputs] page.")] = None,
+    out: Annotated[Path | None, Option(help="The HTML file. Default: [outputs] page.")] = None,
 ) -> None:
     """Write the page of a pipeline: runs, failures and their reasons, drift, models, links to reports.
 
@@ -125,7 +126,7 @@ def page(
 def rollback(
     console: Console,
     file: File,
-    to: Annotated[int | None, typer.Option(help="The version to use. Default: the one before.")] = None,
+    to: Annotated[int | None, Option(help="The version to use. Default: the one before.")] = None,
 ) -> None:
     """Use an earlier model again.
 
@@ -145,17 +146,14 @@ def rollback(
 def retain(
     console: Console,
     file: File,
-    dry: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
+    dry: Annotated[bool, Option("--dry-run", help="Only print what would be removed.")] = False,
 ) -> None:
     """Remove what [retention] does not keep; dlcca pipeline run does so as well."""
     from dlcca.pipelines import nightly_run, retention
 
     with nightly_run.begun(file, "retain") as (pipeline, _):
         found = retention.retain(pipeline, dry=dry)
-    console.say(
-        f"Views of {found.views} recordings, {len(found.models)} models, {found.lines} lines of the history and "
-        f"{len(found.paths)} replaced results {'would be ' if dry else ''}removed."
-    )
+    console.say(f"{'To be removed' if dry else 'Removed'}: {found}.")
     if found.refused:
         raise StorageError(" ".join(found.refused))
     console.finish(vars(found))
@@ -177,15 +175,13 @@ def examples(console: Console, out: CopyTo = None) -> None:
 def install(
     console: Console,
     file: File,
-    cron: Annotated[bool, typer.Option("--cron", help="A line for the crontab.")] = False,
-    systemd: Annotated[bool, typer.Option("--systemd", help="A service and a timer.")] = False,
+    cron: Annotated[bool, Option("--cron", help="A line for the crontab.")] = False,
+    systemd: Annotated[bool, Option("--systemd", help="A service and a timer.")] = False,
     at: At = None,
     schedule: When = None,
-    environment: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Lines NAME=value for runs, as secrets.")
-    ] = None,
-    apply: Annotated[bool, typer.Option("--apply", "--yes", help="Install it; else it is only printed.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Uninstall it (with --apply).")] = False,
+    environment: Annotated[str | None, Option(metavar="FILE", help="Lines NAME=value for runs, as secrets.")] = None,
+    apply: Annotated[bool, Option("--apply", "--yes", help="Install it; else it is only printed.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Uninstall it (with --apply).")] = False,
     cluster: Cluster = None,
 ) -> None:
     """Print what runs a pipeline every night: a line for cron, or units of systemd. With --apply, install it.
@@ -198,7 +194,7 @@ def install(
     if cron == systemd:
         raise SettingsError("give one of --cron or --systemd.")
     job = schedules.job(file, _schedule(at, schedule), cluster, environment)
-    files, changed, lines = _install(job, apply, remove, by_systemd=systemd)
+    files, changed, lines = _install(job, apply, remove, systemd)
     console.say(*(text.rstrip("\n") for text in files.values()))
     (console.say if apply else console.warn)(*lines)
     console.finish({"files": files, "changed": changed, "lines": lines, "applied": apply})
@@ -210,7 +206,7 @@ def serve(
     file: File,
     at: At = None,
     schedule: When = None,
-    timezone: Annotated[str, typer.Option(metavar="ZONE", help="Of these times, as Europe/Berlin.")] = "UTC",
+    timezone: Annotated[str, Option(metavar="ZONE", help="Of these times, as Europe/Berlin.")] = "UTC",
     cluster: Cluster = None,
 ) -> None:
     """Let Prefect start the runs of a pipeline, and do them; ends when it is stopped.
@@ -241,12 +237,12 @@ def _schedule(at: str | None, schedule: str | None) -> Any:
     return Schedule.of(schedule) if schedule is not None else Schedule.at(at or "02:00")
 
 
-def _install(job: Any, apply: bool, remove: bool, *, by_systemd: bool) -> tuple[dict[str, str], bool, list[str]]:
+def _install(job: Any, apply: bool, remove: bool, systemd: bool) -> tuple[dict[str, str], bool, list[str]]:
     """The texts that are shown by name, whether anything was changed, and what to say about it."""
     from dlcca.pipelines import schedule
 
-    for_all = by_systemd and schedule.is_for_all()
-    place = schedule.unit_folder(for_all) if by_systemd else None
+    for_all = systemd and os.geteuid() == 0  # units of root are of the system, others of the user
+    place = schedule.unit_folder(for_all) if systemd else None
     if not apply:
         where = place or "the crontab of this user"
         if remove:
@@ -258,26 +254,23 @@ def _install(job: Any, apply: bool, remove: bool, *, by_systemd: bool) -> tuple[
         shown = {name: f"# {place / name}\n{text}" for name, text in units.items()}
         return shown, False, [*lines, *schedule.unit_errors(units)]
     if place is None:
-        where, hints, before = "crontab", [], schedule.read_crontab()
-        after = schedule.without_entry(job, before) if remove else schedule.with_entry(job, before)
-        changed = after != before
+        before = schedule.crontab()
+        after = (schedule.without_entry if remove else schedule.with_entry)(job, before)
+        where, hints, changed = "crontab", [], after != before
         if changed:
             job.log.parent.mkdir(parents=True, exist_ok=True)  # the shell opens it before the first run
-            schedule.write_crontab(after)
+            schedule.crontab(after)
     else:
         where = f"{place}/{job.unit}.timer"
         changed, left = (schedule.remove_units if remove else schedule.install_units)(job, place, for_all)
         hints = [left] if left else []
         if not remove and not for_all:
             hints.append("So that it runs while you are not logged in: loginctl enable-linger")
-    if remove:
-        done = f"Removed from {where}." if changed else f"It was not in {where}."
-    else:
-        done = f"Installed: {where}." if changed else f"It was there already: {where}."
-    return {}, changed, [done, *hints]
+    done = ("It was not in {}.", "Removed from {}.") if remove else ("It was there already: {}.", "Installed: {}.")
+    return {}, changed, [done[changed].format(where), *hints]
 
 
 pipelines = group(
-    "Recordings of every night, embedded by morning. Try: dlcca pipeline run pipeline.toml",
+    "Scheduled runs that embed and publish new recordings. Try: dlcca pipeline run pipeline.toml",
     *(run, backfill, status, history, rollback, retain, examples, page, install, serve),
 )

@@ -54,10 +54,9 @@ class StageProgress:
 
 
 class RunProgress:
-    """All stages together: how far they are, and when they will be done.
+    """All stages together: how far they are, and when they will be done, by the seconds that the plan expects of each.
 
-    ``expected`` are the seconds of each stage by the plan. Only their proportions count: how fast this machine is shows
-    in what was done so far.
+    Only the proportions of these seconds count: how fast this machine is follows from what was done so far.
     """
 
     def __init__(self, expected: Mapping[str, float], clock: Callable[[], float] = time.monotonic) -> None:
@@ -68,7 +67,7 @@ class RunProgress:
         """Blocks of a stage that are done; those of an earlier run are not counted."""
         now = self.clock()
         if name not in self.stages:
-            self.stages[name] = StageProgress(now, done, done, blocks, now)
+            self.stages[name] = StageProgress(now, done, done, blocks, now, logged=now)
             self.expected[name] = self.expected.get(name, 0.0) * (blocks - done) / max(blocks, 1)
         stage = self.stages[name]
         stage.done, stage.blocks, stage.updated = done, blocks, now
@@ -167,7 +166,7 @@ class ProgressLog:
 
     def __init__(self, write: Callable[[str], None], every_s: float = LOG_EVERY_S) -> None:
         self.write, self.every_s = write, every_s
-        self._stages: dict[str, StageProgress] = {}
+        self.run = RunProgress({})
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._log_long_stages, name="dlcca-progress", daemon=True)
 
@@ -181,26 +180,21 @@ class ProgressLog:
 
     def update(self, name: str, done: int, blocks: int) -> None:
         """Note how far a stage is; one that was finished before is left out."""
-        now = time.monotonic()
         with self._lock:
-            stage = self._stages.get(name)
-            if stage is None:
-                if done < blocks:
-                    self._stages[name] = StageProgress(now, done, done, blocks, now, logged=now)
-                return
-            stage.done, stage.blocks, stage.updated = done, blocks, now
-            if done >= blocks:
-                self._write_line(name, now)
-                del self._stages[name]
+            before = self.run.stages.get(name)
+            is_under_way = before is not None and before.done < before.blocks
+            self.run.update(name, done, blocks)
+            if is_under_way and done >= blocks:
+                self._write_line(name)
 
     def _log_long_stages(self) -> None:
         while not self._ended.wait(min(1.0, self.every_s)):
-            now = time.monotonic()
             with self._lock:
-                for name, stage in self._stages.items():
-                    if now - stage.logged >= self.every_s:
-                        self._write_line(name, now)
+                for name, stage in self.run.stages.items():
+                    if stage.done < stage.blocks and time.monotonic() - stage.logged >= self.every_s:
+                        self._write_line(name)
 
-    def _write_line(self, name: str, now: float) -> None:
-        self._stages[name].logged = now
-        self.write(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {self._stages[name].line(name, now)}")
+    def _write_line(self, name: str) -> None:
+        stage = self.run.stages[name]
+        stage.logged = time.monotonic()
+        self.write(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {stage.line(name, stage.logged)}")

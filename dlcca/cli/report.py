@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from dlcca.cli.verb import Console, RunToml, Store, verb
 
@@ -14,19 +14,16 @@ from dlcca.cli.verb import Console, RunToml, Store, verb
 def report(
     console: Console,
     store: Store,
-    out: Annotated[Path | None, typer.Option(help="The HTML file. Default: beside the store, named like it.")] = None,
+    out: Annotated[Path | None, Option(help="The HTML file. Default: beside the store, named like it.")] = None,
     color: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FILE[:NAME]",
-            help="A value or a label for each row, to colour by: .npy, an array of .npz, a column of .csv. Repeatable.",
-        ),
+        Option(metavar="FILE[:NAME]", help="A value or label for each row, in .npy, .npz or .csv. Repeatable."),
     ] = None,
 ) -> None:
     """Draw the report of a finished run.
 
     It is one HTML file that needs no network. A report that is there already is replaced. Rows may be coloured by time,
-    by the channels at the landmarks, by the annotations of the recordings, and by whatever --color names.
+    by the channels at the landmarks, by the annotations of the recordings, and by the values of --color.
     """
     from dlcca.compare.truth import read_truth
     from dlcca.errors import DlccaError
@@ -64,15 +61,15 @@ def report(
 def compare(
     console: Console,
     runfile: RunToml,
-    out: Annotated[Path, typer.Option(help="Folder for compare.json and compare.html.")] = Path("compare-output"),
-    rows: Annotated[int, typer.Option(help="Compare at most this many rows, evenly spaced.")] = 5000,
+    out: Annotated[Path, Option(help="Folder for compare.json and compare.html.")] = Path("compare-output"),
+    rows: Annotated[int, Option(help="Compare at most this many rows, evenly spaced.")] = 5000,
     truth: Annotated[
         str | None,
-        typer.Option(metavar="FILE[:NAME]", help="A value for each row: .npy, an array of .npz, a column of .csv."),
+        Option(metavar="FILE[:NAME]", help="A value for each row: .npy, an array of .npz, a column of .csv."),
     ] = None,
-    circular: Annotated[bool, typer.Option("--circular", help="The truth is a phase, in radians.")] = False,
-    labels: Annotated[bool, typer.Option("--labels", help="The truth is a label, a number or a text.")] = False,
-    folds: Annotated[str, typer.Option(help="How rows are held out for the truth: auto, blocked or random.")] = "auto",
+    circular: Annotated[bool, Option("--circular", help="The truth is a phase, in radians.")] = False,
+    labels: Annotated[bool, Option("--labels", help="The truth is a label, a number or a text.")] = False,
+    folds: Annotated[str, Option(help="How rows are held out for the truth: auto, blocked or random.")] = "auto",
 ) -> None:
     """Compare a finished run with the baselines, on the same views.
 
@@ -103,14 +100,14 @@ def compare(
 @verb(example="dlcca export run.zarr --to parquet --out run.parquet")
 def export(
     console: Console,
-    store: Annotated[str, typer.Argument(metavar="STORE", help="A finished run, or what dlcca transform wrote.")],
-    to: Annotated[str, typer.Option("--to", help="parquet, csv, xarray (netcdf or zarr), or mne (fif).")],
-    out: Annotated[Path, typer.Option(help="The file that is written; an earlier export there is replaced.")],
-    rate: Annotated[float | None, typer.Option(help="Rows in a second, for mne where rows are counted.")] = None,
+    store: Annotated[str, Argument(metavar="STORE", help="A finished run, or what dlcca transform wrote.")],
+    to: Annotated[str, Option("--to", help="parquet, csv, xarray (netcdf or zarr), or mne (fif).")],
+    out: Annotated[Path, Option(help="The file that is written; an earlier export there is replaced.")],
+    rate: Annotated[float | None, Option(help="Rows in a second, for mne where rows are counted.")] = None,
 ) -> None:
     """Write the coordinates for other tools.
 
-    With the time of every row, the reason where it has no coordinates, and whether it is outside what the fit saw.
+    With the time of every row, the reason where it has no coordinates, and whether it is outside the data of the fit.
     """
     from dlcca.export import formats
 

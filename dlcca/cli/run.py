@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from dlcca.cli.progress import format_duration
 from dlcca.cli.verb import Cluster, Console, MissingChunks, RunToml, verb
@@ -24,21 +24,19 @@ LARGE_ROWS, LARGE_WORKERS = 10**8, 100
 @verb(example="dlcca ingest night*.edf --out views.zarr --view eeg='EEG*' --view ecg=type:ecg")
 def ingest(
     console: Console,
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Recordings, or one run.toml.")],
-    out: Annotated[str | None, typer.Option(help="The store that is written; in run.toml, the run has it.")] = None,
+    files: Annotated[list[str], Argument(metavar="FILE...", help="Recordings, or one run.toml.")],
+    out: Annotated[str | None, Option(help="The store that is written; in run.toml, the run has it.")] = None,
     view: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=CHANNELS", help="A view: names, patterns or types of channels, with commas."),
+        Option(metavar="NAME=CHANNELS", help="A view: names, patterns or types of channels, with commas."),
     ] = None,
-    features: Annotated[str, typer.Option(help="raw, delay, bandpower, spectrogram or covariance.")] = "raw",
-    window_s: Annotated[float | None, typer.Option(help="Seconds of a window. Default: about a second.")] = None,
-    step_s: Annotated[float | None, typer.Option(help="Seconds between windows. Default: a window.")] = None,
-    scaling: Annotated[str, typer.Option(help="Of each channel: robust, standard or none.")] = "robust",
-    resample: Annotated[str | None, typer.Option(help="Rates that do not fit: exact, nearest or linear.")] = None,
+    features: Annotated[str, Option(help="raw, delay, bandpower, spectrogram or covariance.")] = "raw",
+    window_s: Annotated[float | None, Option(help="Seconds of a window. Default: about a second.")] = None,
+    step_s: Annotated[float | None, Option(help="Seconds between windows. Default: a window.")] = None,
+    scaling: Annotated[str, Option(help="Of each channel: robust, standard or none.")] = "robust",
+    resample: Annotated[str | None, Option(help="Rates that do not fit: exact, nearest or linear.")] = None,
     cluster: Cluster = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes of a local cluster; 1: no cluster. Default: one for each core.")
-    ] = None,
+    workers: Annotated[int | None, Option(help="Processes of a local cluster; 1: none. Default: one per core.")] = None,
     missing_chunks: MissingChunks = "refuse",
 ) -> None:
     """Turn recordings into aligned, windowed views in Zarr.
@@ -111,10 +109,7 @@ def ingest_views(
 def client_if_worthwhile(
     console: Console, cluster: str | None, workers: int | None, blocks: int | None, memory_gib: float | None = None
 ) -> AbstractContextManager[Any]:
-    """A Dask client; or None, for work of so few blocks, or by one worker, that this process does it itself.
-
-    ``blocks`` is None where there are surely many.
-    """
+    """A Dask client; or None, if one worker or few blocks are computed in this process. ``blocks`` None: many."""
     if cluster is None and (workers == 1 or (blocks is not None and blocks <= FEW_BLOCKS)):
         return nullcontext()
     from dlcca.clusters import client_for
@@ -126,20 +121,16 @@ def client_if_worthwhile(
 def plan(
     console: Console,
     runfile: RunToml,
-    workers: Annotated[int | None, typer.Option(min=1, help="Plan for this many workers.")] = None,
-    rows: Annotated[int | None, typer.Option(min=2, help="Plan for this many samples.")] = None,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="First measure this machine on up to 10 000 rows, and keep the rates.")
-    ] = False,
-    rates: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where rates are kept. Default: your cache.")
-    ] = None,
+    workers: Annotated[int | None, Option(min=1, help="Plan for this many workers.")] = None,
+    rows: Annotated[int | None, Option(min=2, help="Plan for this many samples.")] = None,
+    calibrate: Annotated[bool, Option("--calibrate", help="First measure this machine, and keep the rates.")] = False,
+    rates: Annotated[Path | None, Option(metavar="FILE", help="Where rates are kept. Default: your cache.")] = None,
 ) -> None:
     """Estimate what a run will take; nothing of it is computed.
 
     Tasks, bytes read and written, memory of a worker, operations and the time, stage by stage. The time is a guess
-    until --calibrate has measured this machine. What will not fit the memory of the workers is refused here, with the
-    setting to change.
+    until --calibrate has measured this machine on up to 10 000 rows. What will not fit the memory of the workers is
+    refused here, with the setting to change.
     """
     from dlcca.clusters import client_for
     from dlcca.fitting import calibration, planning
@@ -174,9 +165,18 @@ def plan(
     console.say(f"{made.job.n} samples, {names}", *(f"  {line}" for line in choices.lines()))
     if ingestion is not None:
         console.say(ingestion.sentence())
-    _print_plan(console, made)
+    console.say(f"{'stage':<14}{'tasks':>8}{'read':>10}{'written':>10}{'memory':>10}{'Gflop':>10}{'seconds':>9}")
+    for stage in made.stages:
+        sizes = "".join(f"{format_bytes(n):>10}" for n in (stage.reads, stage.writes, made.memory_of(stage)))
+        flops, seconds = f"{stage.products / 1e9:>10.0f}", f"{made.seconds_of(stage):>9.1f}"
+        console.say(f"{stage.name:<14}{stage.tasks:>8}{sizes}{flops}{seconds}")
+    each, whole = format_bytes(made.memory_per_worker), format_bytes(made.memory_in_all)
     reads, writes, memory = map(format_bytes, (large.reads, large.writes, large.memory_per_worker))
     console.say(
+        f"In all {made.tasks} tasks, {format_bytes(made.reads)} read, {format_bytes(made.writes)} written, {each} in "
+        f"each of {made.workers} workers, {whole} in all processes, about {format_duration(made.seconds)}.",
+        f"{made.tasks_per_block:.1f} tasks for each of {made.job.n_blocks} blocks of data, at most "
+        f"{made.largest_wave} at a time.",
         f"The time is {origin}.",
         f"10^8 samples on {LARGE_WORKERS} workers: {format_duration(large.seconds)}, {memory} in each worker, "
         f"{large.tasks} tasks, {reads} read, {writes} written.",
@@ -199,10 +199,7 @@ def prepared_job(requested: Any) -> tuple[Any, Any]:
 
 
 def kept_rates(job: Any, file: Path | None = None) -> tuple[Any, str]:
-    """Rates that were measured before, and where they come from, in words; None and a reason if there are none.
-
-    It is an error if a ``file`` was given and has none.
-    """
+    """Measured rates and their origin in words; None and a reason if there are none, but an error for a ``file``."""
     from dlcca.fitting import rates as rate_file
 
     place = file or rate_file.usual_place(job)
@@ -218,22 +215,6 @@ def kept_rates(job: Any, file: Path | None = None) -> tuple[Any, str]:
     return found.rates, found.sentence()
 
 
-def _print_plan(console: Console, made: Any) -> None:
-    """A table of the stages, and what they come to."""
-    console.say(f"{'stage':<14}{'tasks':>8}{'read':>10}{'written':>10}{'memory':>10}{'Gflop':>10}{'seconds':>9}")
-    for stage in made.stages:
-        sizes = "".join(f"{format_bytes(n):>10}" for n in (stage.reads, stage.writes, made.memory_of(stage)))
-        flops, seconds = f"{stage.products / 1e9:>10.0f}", f"{made.seconds_of(stage):>9.1f}"
-        console.say(f"{stage.name:<14}{stage.tasks:>8}{sizes}{flops}{seconds}")
-    each, whole = format_bytes(made.memory_per_worker), format_bytes(made.memory_in_all)
-    console.say(
-        f"In all {made.tasks} tasks, {format_bytes(made.reads)} read, {format_bytes(made.writes)} written, {each} in "
-        f"each of {made.workers} workers, {whole} in all processes, about {format_duration(made.seconds)}.",
-        f"{made.tasks_per_block:.1f} tasks for each of {made.job.n_blocks} blocks of data, at most "
-        f"{made.largest_wave} at a time.",
-    )
-
-
 def _document(made: Any) -> dict[str, Any]:
     stages = [{**vars(s), "memory": made.memory_of(s), "seconds": made.seconds_of(s)} for s in made.stages]
     names = ["workers", "seconds", "memory_per_worker", "memory_in_all", "tasks", "tasks_per_block", "largest_wave"]
@@ -247,11 +228,11 @@ def run(
     console: Console,
     runfile: RunToml,
     cluster: Cluster = None,
-    again_from: Annotated[str | None, typer.Option("--from", metavar="STAGE", help="Redo from this stage on.")] = None,
+    again_from: Annotated[str | None, Option("--from", metavar="STAGE", help="Redo from this stage on.")] = None,
 ) -> None:
     """Run all stages; a second run does only what is missing.
 
-    Killed at any moment, it goes on where it was: finished blocks are kept in the store and not computed again.
+    A run that was killed is resumed: finished blocks are kept in the store and not computed again.
     """
     from dlcca.settings import runfile as files
     from dlcca.storage import event_log, lock, places
@@ -312,10 +293,8 @@ def _compute(
             check.refuse_unfit(client, requested.store)
         workers = getattr(profile, "workers", None) or getattr(profile, "max_workers", None) or len(client.nthreads())
         made = planning.plan(job, int(workers or 1), rates)
-        stages = {
-            stage.name: {"seconds": round(made.seconds_of(stage), 3), "memory": round(made.memory_of(stage))}
-            for stage in made.stages
-        }
+        sizes = ((s.name, round(made.seconds_of(s), 3), round(made.memory_of(s))) for s in made.stages)
+        stages = {name: {"seconds": seconds, "memory": memory} for name, seconds, memory in sizes}
         plan = {"seconds": round(made.seconds, 3), "workers": made.workers, "stages": stages}
         log.note("planned", rates="a guess" if rates is None else origin, **plan)  # the report has it beside the cost
         with dask_config.reported(client, log.keep_report, lambda text: log.note("warning", text=text)):

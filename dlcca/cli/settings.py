@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from dlcca.cli.run import ingest_views
 from dlcca.cli.verb import Console, RunToml, verb
@@ -22,9 +23,7 @@ MARK = "# Settings chosen by dlcca tune"
 def tune(
     console: Console,
     runfile: RunToml,
-    out: Annotated[
-        Path | None, typer.Option(help="The run file with the chosen settings. Default: tuned.toml beside run.toml.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="The run file to write. Default: tuned.toml beside run.toml.")] = None,
 ) -> None:
     """Choose window or n_neighbors, ridge, bandwidth, n_links and fusion; no truth is needed.
 
@@ -68,10 +67,7 @@ def tune(
 
 
 def _new_store(runfile: Path, path: str, name: str) -> str:
-    """The [store] path of a run with other settings, beside that of the run file: run-NAME.zarr for run.zarr.
-
-    Where something is already, it gets a number: it may have been made with yet other settings.
-    """
+    """The first free of run-NAME.zarr, run-NAME-2.zarr, ... for the [store] path run.zarr of a run file."""
     from dlcca.storage import places
 
     path = path.rstrip("/")
@@ -83,8 +79,8 @@ def _new_store(runfile: Path, path: str, name: str) -> str:
 @verb(example="dlcca schema run --out run.schema.json")
 def schema(
     console: Console,
-    kind: Annotated[str, typer.Argument(metavar="run|cluster|pipeline", help="Which kind of file.")],
-    out: Annotated[Path | None, typer.Option(help="File to write it to; without one it is printed.")] = None,
+    kind: Annotated[str, Argument(metavar="run|cluster|pipeline", help="Which kind of file.")],
+    out: Annotated[Path | None, Option(help="File to write it to; without one it is printed.")] = None,
 ) -> None:
     """Print the JSON Schema of a settings file.
 

@@ -27,9 +27,9 @@ def status(console: Console, store: Store) -> None:
         dead = " It has died, and the next run takes over." if holder.is_dead else ""
         console.say(f"{store} is in use by {holder.sentence()}.{dead}")
     refuse_damaged_header(store)
-    lines, document = _transformed(store) or _model(store) or _views(store) or _run(store)
+    lines, document = _transformed(store) or _model(store) or _views(store) or _run(store, holder is not None)
     console.say(*lines)
-    console.finish({"store": store, **document})
+    console.finish({"store": store, "lock": None if holder is None else holder.facts(), **document})
 
 
 def _transformed(store: str) -> Description | None:
@@ -41,14 +41,14 @@ def _transformed(store: str) -> Description | None:
         found = transformed.describe(store)
         line = (
             f"{store} has the coordinates of {found['samples']} rows in the model {found['model']}; {found['valid']} "
-            f"are valid, {found['outside']} outside what the fit saw."
+            f"are valid, {found['outside']} outside the data of the fit."
         )
         return [line], {"finished": True, **found}
     done = transforming.progress(store)
     if done is None:
         return None
     line = f"{store} is not finished: {done[0]} of {done[1]} blocks. Run the same dlcca transform again to go on."
-    return [line], {**_lock(store), "finished": False, "done": done[0], "blocks": done[1]}
+    return [line], {"finished": False, "done": done[0], "blocks": done[1]}
 
 
 def _model(store: str) -> Description | None:
@@ -87,14 +87,14 @@ def _views(store: str) -> Description | None:
     return _unfinished(place, stages, again="dlcca ingest or dlcca run") if stages else None
 
 
-def _run(store: str) -> Description:
+def _run(store: str, is_held: bool) -> Description:
     """A run, finished or not; an error if it is none."""
     from dlcca.fitting import runner
     from dlcca.storage import run as run_store
 
     if not run_store.is_finished(store):
         stages = runner.progress(store)
-        if stages or _lock(store)["lock"]:
+        if stages or is_held:
             return _unfinished(store, stages, again="run.toml")
     found = run_store.describe(store)
     shapes = found["shapes"]
@@ -113,13 +113,13 @@ def _run(store: str) -> Description:
         facts["seconds"] = f"{sum(seconds for seconds, _ in took):.1f} of the workers' time ({parts})"
     lines = [f"{store} is a finished run of {found['created']}, {format_bytes(found['bytes'])}."]
     lines += [f"  {name:<12} {value}" for name, value in facts.items()]
-    return [*lines, *_doubts(found["warnings"])], {**_lock(store), **found}
+    return [*lines, *_doubts(found["warnings"])], found
 
 
 def _unfinished(store: str, stages: Sequence[Any], again: str) -> Description:
     lines = [f"{store} is not finished; run the same {again} again to go on."]
     lines += [f"  {s.name:<14} {s.done} of {s.blocks} blocks, {s.seconds:.1f} s of a worker's time" for s in stages]
-    return lines, {"store": store, **_lock(store), "finished": False, "stages": [vars(stage) for stage in stages]}
+    return lines, {"store": store, "finished": False, "stages": [vars(stage) for stage in stages]}
 
 
 def _common(views: Sized, count: int) -> str:
@@ -129,14 +129,6 @@ def _common(views: Sized, count: int) -> str:
 
 def _doubts(warnings: Sequence[str]) -> list[str]:
     return [f"  do not trust this result: {warning}" for warning in warnings]
-
-
-def _lock(store: str) -> dict[str, Any]:
-    """Who holds a store, for machines."""
-    from dlcca.storage import lock
-
-    holder = lock.holder(store)
-    return {"lock": None if holder is None else holder.facts()}
 
 
 @verb(example="dlcca verify demo-output/run.zarr")

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
+from typer import Argument, Option
 
 from dlcca.cli.run import client_if_worthwhile, is_toml
 from dlcca.cli.verb import Cluster, Console, MissingChunks, Model, Workers, verb
@@ -22,11 +22,8 @@ SAME_AS_MODEL = ("features", "scaling", "pca_components", "resample", "window_s"
 def transform(
     console: Console,
     model: Model,
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE...", help="Recordings; a store of views; or arrays, as NAME=left.zarr."),
-    ],
-    out: Annotated[str, typer.Option(help="The store that is written.")],
+    files: Annotated[list[str], Argument(metavar="FILE...", help="Recordings, a store of views, or NAME=left.zarr.")],
+    out: Annotated[str, Option(help="The store that is written.")],
     cluster: Cluster = None,
     workers: Workers = 1,
     missing_chunks: MissingChunks = "refuse",
@@ -34,8 +31,8 @@ def transform(
     """Give new recordings the coordinates of a fitted model.
 
     They are processed as the recordings of the fit were: the same channels, windows, features and scaling. Each row
-    also gets its distance to what the fit has seen; beyond 1 it is outside. Files without the channels of a view are
-    accepted where the fusion can do without. A second call does only what is missing.
+    also gets its distance to the data of the fit; above 1 it is outside. Files without the channels of a view are
+    accepted if the fusion does not need it. A second call computes only what is missing.
     """
     from dlcca.fitting import transform as transforming
     from dlcca.storage import lock, places, transformed
@@ -49,7 +46,7 @@ def transform(
         with console.progress() as progress, wanted as client:
             header = transforming.run(job, client, progress)
     valid, outside = header["valid"], header["outside"]
-    console.say(f"{header['samples']} rows, {valid} of them valid, {outside} outside what the fit saw.")
+    console.say(f"{header['samples']} rows, {valid} of them valid, {outside} outside the data of the fit.")
     console.say(*(f"  note: {note}" for note in header.get("notes", ())))
     if header["missing_views"]:
         console.say(f"  without {', '.join(header['missing_views'])}, which the files do not have")
@@ -58,7 +55,7 @@ def transform(
         ("add it to the model", f"dlcca refit {model} {' '.join(files)} --out both.zarr"),
         ("use it in Python", f"zarr.open_group({out!r})['embedding']"),
     )
-    share = f"{outside / max(valid, 1):.0%} of the rows are outside what the fit saw"
+    share = f"{outside / max(valid, 1):.0%} of the rows are outside the data of the fit"
     doubts = [f"{share}; are these the same sensors, in the same place?"] if outside * 2 > valid else []
     console.finish({"store": out, **header}, doubts)
 
@@ -101,28 +98,20 @@ def refit(
     model: Model,
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE...",
-            help="What is new: recordings; a store of views; arrays, as NAME=left.zarr; or a run.toml, for its views.",
-        ),
+        Argument(metavar="FILE...", help="Recordings; a store of views; arrays, as NAME=left.zarr; or a run.toml."),
     ],
-    out: Annotated[str, typer.Option(help="The model that is written; one that is there is replaced.")],
+    out: Annotated[str, Option(help="The model that is written; one that is there is replaced.")],
     old: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="STORE|NAME=ARRAY|run.toml", help="The rows of the fit, where the run does not hold them itself."
-        ),
+        list[str] | None, Option(metavar="STORE|NAME=ARRAY|run.toml", help="The rows of the fit, if not in the run.")
     ] = None,
-    alone: Annotated[bool, typer.Option("--alone", help="Do without the old rows: landmarks stand for them.")] = False,
-    align: Annotated[
-        Literal["rotation", "sign", "none"], typer.Option(help="How the axes are aligned with the old ones.")
-    ] = "rotation",
+    alone: Annotated[bool, Option("--alone", help="Without the old rows: landmarks replace them.")] = False,
+    align: Annotated[Literal["rotation", "sign", "none"], Option(help="Of the axes with the old ones.")] = "rotation",
     cluster: Cluster = None,
     workers: Workers = 1,
 ) -> None:
     """Append new recordings to a fitted model.
 
-    Old and new rows are fitted together. The landmarks are kept, and new rows that are outside what the fit saw get
+    Old and new rows are fitted together. The landmarks are kept, and new rows that are outside the data of the fit get
     landmarks of their own. The axes are aligned with the old ones, and how far the old rows moved is printed. The views
     of new recordings are kept beside the model, both-views.zarr for both.zarr.
     """
@@ -146,12 +135,12 @@ def refit(
     places.refuse_store(beside, views.FORM, setting="--out, beside which the views are written")
     fitted = open_model(model).set_params(random_state=0)
     if alone and old:
-        raise SettingsError("--alone does without the old rows, and --old says where they are; leave one of them out.")
+        raise SettingsError("--alone leaves out the old rows, and --old says where they are; leave one of them out.")
     if not (alone or old) and run_store.is_finished(model) and (within := _views_within(model)):
         old = [within]
     before = _rows_at(old, fitted) if old else None
     new, clock = _new_rows(console, model, fitted, files, beside, cluster, workers)
-    n_new = _count(new)
+    n_new = next(iter(new.values())).shape[0]
     large = any(is_lazy(X) for rows in (new, before or {}) for X in rows.values())  # what is in memory is fitted here
     if large and before is None:
         raise SettingsError(
@@ -180,14 +169,10 @@ def refit(
         ("use it in Python", f"dlcca.open_model({out!r}).embedding_, the {first} first"),
         ("draw it in Python", f"dlcca.open_model({out!r}).plot.embedding()"),
     )
-    sizes = {"samples_new": n_new, "samples_old": None if before is None else _count(before)}
+    sizes = {"samples_new": n_new, "samples_old": None if before is None else next(iter(before.values())).shape[0]}
     result = {name: getattr(both, f"{name}_") for name in ("change", "n_common", "quality", "warnings")}
     result |= {"landmarks": len(both.landmarks_), "eigenvalues": both.eigenvalues_.tolist()}
     console.finish({"store": out, "model": model, "views": clock or None, **sizes, **result}, both.warnings_)
-
-
-def _count(views: Mapping[str, Any]) -> int:
-    return int(next(iter(views.values())).shape[0])
 
 
 def _new_rows(
@@ -201,7 +186,20 @@ def _new_rows(
         requested = runfile.read(files[0])
         if not requested.recordings:
             return _rows_at(files, fitted), ""
-        _refuse_other_recipes(files[0], requested.recordings, fitted.recordings_)
+        # It would have to make its views as those of the model were made.
+        if (made := fitted.recordings_) is None:
+            hint = "and the model was fitted to arrays; give arrays, as NAME=array."
+            raise SettingsError(f"{files[0]} names recordings, {hint}")
+        views = made.facts["views"]
+        for name, recipe in requested.recordings.items():
+            if name not in views:
+                raise SettingsError(f"{files[0]}: the model has no view {name!r}; {suggest(name, views)}")
+            known = {**views[name]["recipe"], **{key: made.facts[key] for key in ("window_s", "step_s")}}
+            given = json.loads(json.dumps(recipe.to_dict()))  # as the model has it: lists, not tuples
+            for key in SAME_AS_MODEL:
+                if given[key] not in (None, known[key]):
+                    values = f"{given[key]!r}, and the model was fitted with {known[key]!r}"
+                    raise SettingsError(f"{files[0]}: [views.{name}] {key} is {values}; give the same value.")
         files = list(dict.fromkeys(file for recipe in requested.recordings.values() for file in recipe.source))
     elif len(files) == 1:
         files = [_views_within(files[0]) or files[0]]
@@ -246,21 +244,3 @@ def _arrays(sources: Mapping[str, Any]) -> dict[str, Any]:
 
         return {name: da.from_array(X, chunks=X.chunks) for name, X in opened.items()}
     return {name: source.read(slice(0, opened[name].shape[0])) for name, source in sources.items()}
-
-
-def _refuse_other_recipes(file: str, recipes: Mapping[str, Any], made: Any) -> None:
-    """An error if a run.toml would make its views in another way than those of the model were made."""
-    if made is None:
-        raise SettingsError(f"{file} names recordings, and the model was fitted to arrays; give arrays, as NAME=array.")
-    views = made.facts["views"]
-    for name, recipe in recipes.items():
-        if name not in views:
-            raise SettingsError(f"{file}: the model has no view {name!r}; {suggest(name, views)}")
-        known = {**views[name]["recipe"], **{key: made.facts[key] for key in ("window_s", "step_s")}}
-        given = json.loads(json.dumps(recipe.to_dict()))  # as the model has it: lists, not tuples
-        for key in SAME_AS_MODEL:
-            if given[key] is not None and given[key] != known[key]:
-                raise SettingsError(
-                    f"{file}: [views.{name}] {key} is {given[key]!r}, and the model was fitted with {known[key]!r}; "
-                    "new rows are made as the old ones were: give the same value."
-                )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from dlcca.errors import DlccaError, described, exit_code
 
@@ -160,27 +161,25 @@ class Console:
         return typer.Exit(code)
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else, on stdout.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors and warnings.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-Store = Annotated[str, typer.Argument(metavar="STORE", help="A finished run, as run.zarr.", show_default=False)]
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A finished run, or a saved model.")]
-RunToml = Annotated[Path, typer.Argument(metavar="run.toml", help="What to run: views, settings, store, cluster.")]
+Store = Annotated[str, Argument(metavar="STORE", help="A finished run, as run.zarr.", show_default=False)]
+Model = Annotated[str, Argument(metavar="MODEL", help="A finished run, or a saved model.")]
+RunToml = Annotated[Path, Argument(metavar="run.toml", help="What to run: views, settings, store, cluster.")]
 Cluster = Annotated[
     str | None,
-    typer.Option(metavar="FILE|ADDRESS", help="A cluster file, as slurm.toml, or a Dask scheduler. Default: local."),
+    Option(metavar="FILE|ADDRESS", help="A cluster file, as slurm.toml, or a Dask scheduler. Default: local."),
 ]
-Workers = Annotated[int, typer.Option(help="Processes of a local cluster; 1: no cluster.")]
+Workers = Annotated[int, Option(help="Processes of a local cluster; 1: no cluster.")]
 MissingChunks = Annotated[
-    str, typer.Option(metavar="refuse|fill", help="Zarr arrays that lack chunks: refuse them, or read fill values.")
+    str, Option(metavar="refuse|fill", help="Zarr arrays that lack chunks: refuse them, or read fill values.")
 ]
-CopyTo = Annotated[Path | None, typer.Option("--out", help="Folder to copy them to, for you to change.")]
+CopyTo = Annotated[Path | None, Option("--out", help="Folder to copy them to, for you to change.")]
 
 #: Every verb has these options; the decorator turns them into the Console that the function receives.
-COMMON = [
-    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
-    for name, annotation in (("as_json", AsJson), ("quiet", Quiet), ("debug", Debug))
-]
+COMMON = {
+    "as_json": Option("--json", help="Print one JSON document, and nothing else, on stdout."),
+    "quiet": Option("--quiet", "-q", help="Print nothing but errors and warnings."),
+    "debug": Option("--debug", help="Show the traceback of an error."),
+}
 
 
 #: The name of a command, its function with the common options, and the example at the end of its help.
@@ -190,8 +189,7 @@ Verb = tuple[str, Callable[..., None], str]
 def verb(example: str) -> Callable[[Callable[..., None]], Verb]:
     """Make a verb of a function whose first argument is a `Console`; the others are its arguments and options.
 
-    The verb is named as the function and has --json, --quiet and --debug. An error of the function becomes a message
-    and an exit code.
+    The verb is named as the function and has the options `COMMON`. An error becomes a message and an exit code.
     """
 
     def decorate(function: Callable[..., None]) -> Verb:
@@ -202,8 +200,10 @@ def verb(example: str) -> Callable[[Callable[..., None]], Verb]:
 
         signature = inspect.signature(function, eval_str=True)
         _console, *own = signature.parameters.values()
+        kind = inspect.Parameter.KEYWORD_ONLY
+        own += [inspect.Parameter(n, kind, default=False, annotation=Annotated[bool, o]) for n, o in COMMON.items()]
         command.__doc__ = function.__doc__
-        command.__signature__ = signature.replace(parameters=[*own, *COMMON])  # type: ignore[attr-defined]
+        command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
         return function.__name__, command, example
 
     return decorate
@@ -216,9 +216,7 @@ def _show_help(context: typer.Context, wanted: bool) -> None:
 
 
 #: For a group of verbs: without an option of our own typer imports pydantic (0.2 s) before the help of any of them.
-Help = Annotated[
-    bool, typer.Option("--help", "-h", callback=_show_help, is_eager=True, help="Show this message and exit.")
-]
+Help = Annotated[bool, Option("--help", "-h", callback=_show_help, is_eager=True, help="Show this message and exit.")]
 
 
 def group(about: str, *verbs: Verb, callback: Callable[..., None] | None = None) -> typer.Typer:

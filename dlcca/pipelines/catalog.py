@@ -36,8 +36,7 @@ TABLES = (
         started TEXT NOT NULL,
         ended TEXT,              -- NULL while it runs, and forever if it was killed
         host TEXT NOT NULL, pid INTEGER NOT NULL,
-        exit_code INTEGER,
-        summary TEXT,            -- JSON of summary.Summary
+        exit_code INTEGER, summary TEXT,  -- JSON of summary.Summary
         reported INTEGER NOT NULL DEFAULT 0  -- whether the summary covers everything since the last such run
     )""",
     """CREATE TABLE files (     -- as they were last seen
@@ -64,8 +63,7 @@ TABLES = (
         settings TEXT,           -- fingerprint of the settings it was embedded with
         model INTEGER,
         views TEXT, result TEXT, -- paths relative to the state folder
-        rows INTEGER, valid INTEGER, outside INTEGER,
-        run INTEGER REFERENCES runs (id), finished TEXT
+        rows INTEGER, valid INTEGER, outside INTEGER, run INTEGER REFERENCES runs (id), finished TEXT
     )""",
     "CREATE INDEX recordings_by_status ON recordings (status)",
     "CREATE INDEX recordings_by_day ON recordings (day)",
@@ -74,26 +72,21 @@ TABLES = (
         generation INTEGER NOT NULL,  -- models of one generation share their preprocessing and axes
         status TEXT NOT NULL, reason TEXT,  -- fitting, current, kept, rejected (with the reason), removed
         because TEXT NOT NULL,        -- why it was fitted
-        parent INTEGER,
-        created TEXT NOT NULL,
-        settings TEXT NOT NULL,       -- fingerprint
+        parent INTEGER, created TEXT NOT NULL, settings TEXT NOT NULL,  -- fingerprint
         address TEXT,                 -- path relative to the folder of models, like the next two
-        rows_store TEXT,              -- the rows of its fit, if they are kept
-        held_store TEXT,              -- the rows held out of it
+        rows_store TEXT, held_store TEXT, -- the rows of its fit, if they are kept, and those held out of it
         n_rows INTEGER,
         last_drift INTEGER NOT NULL DEFAULT 0,  -- alarms up to this one were known when it was fitted
         measures TEXT                 -- JSON: baseline, comparison, change of the axes
     )""",
     """CREATE TABLE training (       -- which recordings a model was fitted to
-        model INTEGER NOT NULL, recording INTEGER NOT NULL,
-        PRIMARY KEY (model, recording)
+        model INTEGER NOT NULL, recording INTEGER NOT NULL, PRIMARY KEY (model, recording)
     )""",
     """CREATE TABLE partitions (     -- published days
         day TEXT PRIMARY KEY,
         version TEXT NOT NULL,        -- fingerprint of the content
         recordings INTEGER NOT NULL, rows INTEGER NOT NULL,
-        models TEXT NOT NULL,         -- JSON
-        published TEXT NOT NULL
+        models TEXT NOT NULL, published TEXT NOT NULL  -- models: JSON
     )""",
     """CREATE TABLE replaced (       -- paths that are no longer referred to
         folder TEXT NOT NULL,         -- state or zarr
@@ -112,9 +105,7 @@ TABLES = (
     )""",
     """CREATE TABLE history (        -- events
         id INTEGER PRIMARY KEY,
-        run INTEGER, at TEXT NOT NULL,
-        kind TEXT NOT NULL, text TEXT NOT NULL,
-        recording INTEGER, path TEXT, day TEXT
+        run INTEGER, at TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL, recording INTEGER, path TEXT, day TEXT
     )""",
     "CREATE INDEX history_by_recording ON history (recording)",
 )
@@ -129,10 +120,9 @@ def refuse_other_state(state: Path) -> None:
     """An error if the state folder contains something else: parts of it are removed by name."""
 
     def is_ours(folder: Path) -> bool:
-        if (folder / FILE).is_file():
-            return True
         # A killed run may have left a temporary file of the owner.
-        return all(file.name in (OWNER, CRON_LOG) or file.name.startswith(f".{OWNER}.") for file in folder.iterdir())
+        ours = (file.name in (OWNER, CRON_LOG) or file.name.startswith(f".{OWNER}.") for file in folder.iterdir())
+        return (folder / FILE).is_file() or all(ours)
 
     places.refuse_folder(state, is_ours=is_ours, noun="the state of a pipeline", setting="[pipeline] state")
 
@@ -152,31 +142,25 @@ class Catalog(AbstractContextManager["Catalog"]):
     def __init__(self, path: Path) -> None:
         self.path = path
         self._base = _connect(path, TIMEOUT_S)
+        self._base.row_factory = sqlite3.Row
         try:
-            self._prepare()
+            # WAL: readers do not wait for a run. FULL: committed changes survive a power failure.
+            self.do("PRAGMA journal_mode = WAL")
+            self.do("PRAGMA synchronous = FULL")
+            if not self.value("PRAGMA user_version"):
+                with self.change():
+                    if not self.value("PRAGMA user_version"):  # else another process was faster
+                        for statement in (*TABLES, f"PRAGMA user_version = {VERSION}"):
+                            self.do(statement)
+            if (found := self.value("PRAGMA user_version")) != VERSION:
+                reads = f"has version {found}; this dlcca reads version {VERSION}. Use the dlcca that wrote it."
+                raise StoreFileError(f"the catalog {path} {reads}")
         except BaseException:
             self._base.close()
             raise
 
     def __exit__(self, *_: object) -> None:
         self._base.close()
-
-    def _prepare(self) -> None:
-        self._base.row_factory = sqlite3.Row
-        # WAL: readers do not wait for a run. FULL: committed changes survive a power failure.
-        self.do("PRAGMA journal_mode = WAL")
-        self.do("PRAGMA synchronous = FULL")
-        found = self.value("PRAGMA user_version")
-        if not found:
-            with self.change():
-                if not self.value("PRAGMA user_version"):  # else another process was faster
-                    for statement in (*TABLES, f"PRAGMA user_version = {VERSION}"):
-                        self.do(statement)
-        elif found != VERSION:
-            raise StoreFileError(
-                f"the catalog {self.path} has version {found}; this dlcca reads version {VERSION}. Use the dlcca that "
-                "wrote it."
-            )
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -189,9 +173,8 @@ class Catalog(AbstractContextManager["Catalog"]):
                 raise StoreFileError(
                     f"the catalog {self.path} is damaged ({text}): restore it from a backup. Published days are intact."
                 ) from error
-            raise StorageError(
-                f"the catalog {self.path} cannot be used: {text}. Run again when this is repaired."
-            ) from error
+            hint = "Run again when this is repaired."
+            raise StorageError(f"the catalog {self.path} cannot be used: {text}. {hint}") from error
 
     @contextmanager
     def change(self) -> Iterator[None]:
@@ -256,11 +239,8 @@ class Busy(StorageError):
 
 @contextmanager
 def locked(state: Path) -> Iterator[None]:
-    """Hold the lock of a state folder; `Busy` if another process holds it.
-
-    It is the write lock of an empty SQLite database: the operating system releases it when a process is killed, so that
-    there is never a stale lock file to remove.
-    """
+    """Hold the lock of a state folder; `Busy` if another process holds it."""
+    # The write lock of an empty database: the operating system releases it when a process is killed.
     path = state / "lock.sqlite"
     with closing(_connect(path, timeout_s=0)) as base:
         try:

@@ -83,22 +83,15 @@ class Pipeline:
         self.catalog.insert("history", line)
         self.say(text)
 
-    def located(self, row: Mapping[str, Any]) -> Row:
-        """A row of the catalog with absolute paths."""
-        return self._with_paths(located, row)
-
-    def relative(self, row: Mapping[str, Any]) -> Row:
-        """A row for the catalog, with relative paths."""
-        return self._with_paths(recorded, row)
-
-    def _with_paths(self, convert: Callable[[Path, str], str], row: Mapping[str, Any]) -> Row:
+    def with_paths(self, convert: Callable[[Path, str], str], row: Mapping[str, Any]) -> Row:
+        """A row of the catalog with absolute paths (`located`), or one for the catalog (`recorded`)."""
         folders = {key: getattr(self.settings, folder) for key, folder in PATHS.items() if row.get(key)}
         return {**row, **{key: convert(folder, row[key]) for key, folder in folders.items()}}
 
     def recordings(self, where: str, *values: Any) -> list[Row]:
         """The recordings for which a condition in SQL is true, in order of time, with absolute paths."""
-        query = f"SELECT * FROM recordings WHERE {where} ORDER BY {IN_TIME}"
-        return [self.located(row) for row in self.catalog.all(query, values)]
+        found = self.catalog.all(f"SELECT * FROM recordings WHERE {where} ORDER BY {IN_TIME}", values)
+        return [self.with_paths(located, row) for row in found]
 
     def recording(self, number: int) -> Row:
         """A recording by its id."""
@@ -107,7 +100,7 @@ class Pipeline:
     def models(self, where: str, *values: Any) -> list[Row]:
         """The models for which a condition in SQL is true, with absolute paths and decoded measures."""
         found = self.catalog.all(f"SELECT * FROM models WHERE {where}", values)
-        return [{**self.located(row), "measures": json.loads(row["measures"] or "{}")} for row in found]
+        return [{**self.with_paths(located, row), "measures": json.loads(row["measures"] or "{}")} for row in found]
 
     def model(self, where: str, *values: Any) -> Row | None:
         """The first such model, or None."""
@@ -119,10 +112,7 @@ class Pipeline:
 
     @property
     def generation(self) -> int:
-        """The generation of the model in use; if there is none, that of the next model.
-
-        A generation, counted from 1, ends with ``dlcca pipeline backfill --anew``.
-        """
+        """The generation, from 1, of the model in use or else of the next one; ``backfill --anew`` begins another."""
         current = self.current_model()
         if current is not None:
             return int(current["generation"])
@@ -145,30 +135,21 @@ def opened(
     """Open the pipeline of a file."""
     read = settings_file.read(path)
     refuse_occupied(read)
-    with (
-        Catalog(read.state / FILE) as catalog,
-        Workers(cluster, read.cluster.workers, read.cluster.memory_gib, say) as workers,
-    ):
+    limits = read.cluster
+    with Catalog(read.state / FILE) as catalog, Workers(cluster, limits.workers, limits.memory_gib, say) as workers:
         yield Pipeline(read, catalog, workers, clock or partial(datetime.now, UTC), say)
 
 
-# Folders.
-
-
 #: The folders that a pipeline writes to, by short names, and their settings.
-FOLDERS = {
-    "state": "[pipeline] state",
-    "models": "[model] path",
-    "zarr": "[outputs] zarr",
-    "parquet": "[outputs] parquet",
-}
+FOLDERS = {"state": "[pipeline] state", "models": "[model] path"}
+FOLDERS |= {name: f"[outputs] {name}" for name in ("zarr", "parquet")}
 
 
 def folders(settings: PipelineSettings) -> dict[str, Path]:
     """The folders that a pipeline writes to, by the names in `FOLDERS`."""
-    outputs = {name: getattr(settings.outputs, name) for name in ("zarr", "parquet")}
-    published = {name: settings.place(path) for name, path in outputs.items() if path}
-    return {"state": settings.state, "models": settings.models, **published}
+    published = {name: path for name in ("zarr", "parquet") if (path := getattr(settings.outputs, name))}
+    written = {"state": settings.pipeline.state, "models": settings.model.path, **published}
+    return {name: settings.place(path) for name, path in written.items()}
 
 
 def refuse_occupied(settings: PipelineSettings) -> None:

@@ -27,13 +27,12 @@ PROBE_ROWS, PROBE_SEGMENTS, PROBE_LANDMARKS = 2048, 8, 256
 
 
 def measure_pending(pipeline: Pipeline) -> None:
-    """Measure the drift of every recording of which it was not measured yet."""
+    """Compare every recording of which this is missing with the model that it was embedded with."""
     for recording in pipeline.recordings(NOT_MEASURED):
         _measure(pipeline, recording)
 
 
 def _measure(pipeline: Pipeline, recording: Row) -> None:
-    """Compare a recording with the model that it was embedded with, and store what was found."""
     catalog, views = pipeline.catalog, recording["views"]
     model = pipeline.model("version = ?", recording["model"])
     assert model is not None
@@ -44,7 +43,11 @@ def _measure(pipeline: Pipeline, recording: Row) -> None:
             here = probe(views, fitted.settings_, pipeline.settings.seed)
     distance = np.asarray(open_sealed(recording["result"], transformed.FORM)[0]["distance"][...])
     known = distance[np.isfinite(distance)]
-    found = {"outside": float((known > 1).mean()), "distance": float(np.median(known)), **_changes(here, baseline)}
+    found = {"outside": float((known > 1).mean()), "distance": float(np.median(known))}
+    if here is not None and baseline:  # differences from the most similar recording of the fit in each
+        found["correlation_change"] = min(abs(here["correlation"] - other["correlation"]) for other in baseline)
+        pairs = [zip(here["eigenvalues"], other["eigenvalues"], strict=False) for other in baseline]
+        found["eigenvalue_change"] = min(max(abs(a - b) for a, b in pair) for pair in pairs)
     over = []
     for name, setting, _, form, text in MEASURES:
         bound = getattr(pipeline.settings.drift, setting)
@@ -55,10 +58,8 @@ def _measure(pipeline: Pipeline, recording: Row) -> None:
     if over:
         text += f"differs from {of_model}: {'; '.join(over)}."
     else:
-        text += (
-            f"is like {of_model}: {found['outside']:.1%} of its rows are outside, the median distance to the nearest "
-            f"landmark is {found['distance']:.2f}."
-        )
+        text += f"is like {of_model}: {found['outside']:.1%} of its rows are outside, "
+        text += f"the median distance to the nearest landmark is {found['distance']:.2f}."
     with catalog.change():
         row = {**found, "recording": recording["id"], "model": model["version"], "run": pipeline.run}
         row |= {"measured": iso(pipeline.now), "alarm": int(bool(over)), "text": text}
@@ -67,16 +68,6 @@ def _measure(pipeline: Pipeline, recording: Row) -> None:
             encoded = json.dumps({**model["measures"], "baseline": [here]})
             catalog.update("models", {"measures": encoded}, version=model["version"])
         pipeline.note("drift" if over else "steady", text, recording)
-
-
-def _changes(here: dict[str, Any] | None, baseline: list[dict[str, Any]]) -> dict[str, float]:
-    """Differences of correlation and eigenvalues from the most similar recording of the fit in each, if known."""
-    if here is None or not baseline:
-        return {}
-    correlation = min(abs(here["correlation"] - known["correlation"]) for known in baseline)
-    pairs = [zip(here["eigenvalues"], known["eigenvalues"], strict=False) for known in baseline]
-    eigenvalue = min(max(abs(a - b) for a, b in pair) for pair in pairs)
-    return {"correlation_change": correlation, "eigenvalue_change": eigenvalue}
 
 
 def probe(address: str, settings: Settings, seed: int = 0) -> dict[str, Any] | None:

@@ -8,14 +8,14 @@ recordings (`dlcca.model.Recordings`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import zarr
 
-from dlcca.errors import DataError, SettingsError, StaleStage, StorageError, StoreFileError
+from dlcca.errors import DataError, StaleStage, StorageError, StoreFileError
 from dlcca.fitting import transform as transforming
 from dlcca.model import Recordings
 from dlcca.pipelines import recordings, sources
@@ -23,15 +23,12 @@ from dlcca.pipelines.context import Pipeline
 from dlcca.pipelines.recordings import HeldBack
 from dlcca.recordings import ingest as ingesting
 from dlcca.recordings import new_recordings
-from dlcca.settings.recipe import ViewRecipe
 from dlcca.storage import transformed
 from dlcca.storage import views as store
 from dlcca.storage.formats import Format, is_form, open_sealed, plain, read_array, seal, write_array
 from dlcca.storage.places import replacing
 
-FORM = Format(
-    "dlcca-treatment", 1, noun="preprocessing", error=StoreFileError, renew="run dlcca pipeline backfill --anew"
-)
+FORM = Format("dlcca-treatment", 1, "preprocessing", StoreFileError, "run dlcca pipeline backfill --anew")
 
 
 def embed(pipeline: Pipeline, number: int) -> None:
@@ -81,7 +78,14 @@ def ingest(pipeline: Pipeline, number: int, first: Path | None = None) -> dict[s
 
     def make() -> None:
         if first:
-            job, line = ingesting.prepared(str(place), _recipes_for(pipeline, files))
+            recipes = {}
+            for name, recipe in pipeline.settings.recipes.items():
+                mine = recordings.files_for(recipe, files)
+                if not mine:
+                    has = f"has source = {list(recipe.source)}, which matches none of its files."
+                    raise DataError(f"view {name!r} {has}")
+                recipes[name] = replace(recipe, source=tuple(mine))
+            job, line = ingesting.prepared(str(place), recipes)
         else:
             job, line = new_recordings.prepared(str(place), read_preprocessing(pipeline), files)
         ingesting.run(job, line, pipeline.workers.client(job.n_blocks))
@@ -98,17 +102,6 @@ def ingest(pipeline: Pipeline, number: int, first: Path | None = None) -> dict[s
             pipeline.remove(place)
             raise StorageError(f"{os.path.basename(recording['path'])} changed while it was read.")
     return {**store.describe(str(place)), "store": str(place)}
-
-
-def _recipes_for(pipeline: Pipeline, files: Sequence[str]) -> dict[str, ViewRecipe]:
-    """The recipes of the settings, for the files of one recording."""
-    recipes = {}
-    for name, recipe in pipeline.settings.recipes.items():
-        mine = recordings.files_for(recipe, files)
-        if not mine:
-            raise DataError(f"view {name!r} has source = {list(recipe.source)}, which matches none of its files.")
-        recipes[name] = replace(recipe, source=tuple(mine))
-    return recipes
 
 
 def _resumed(pipeline: Pipeline, place: Path, begun: bool, make: Callable[[], Any]) -> Any:
@@ -149,12 +142,8 @@ def transform(pipeline: Pipeline, number: int, header: Mapping[str, Any]) -> dic
 
     begun = transformed.is_transformed(str(place)) or transforming.progress(str(place)) is not None
     made = _resumed(pipeline, place, begun, make)
-    columns = {"rows": made["samples"], "valid": made["valid"], "outside": made["outside"]}
-    columns |= {"settings": pipeline.settings.fingerprint(), "model": model["version"]}
-    return {**columns, "views": views, "result": str(place)}
-
-
-# Preprocessing.
+    columns = {"rows": made["samples"], "valid": made["valid"], "outside": made["outside"], "model": model["version"]}
+    return {**columns, "settings": pipeline.settings.fingerprint(), "views": views, "result": str(place)}
 
 
 def preprocessing_place(pipeline: Pipeline) -> Path:
@@ -183,14 +172,3 @@ def write_preprocessing(pipeline: Pipeline, made: Recordings) -> None:
         arrays = {name: write_array(group, name, X) for name, X in made.scaling.items()}
         content = {"facts": plain(made.facts), "manifest": arrays, "settings": pipeline.settings.fingerprint()}
         seal(group, FORM, content)
-
-
-def refuse_other_settings(pipeline: Pipeline, model: Mapping[str, Any] | None) -> None:
-    """An error if the settings are not those of the model."""
-    if model is None or not model["settings"] or model["settings"] == pipeline.settings.fingerprint():
-        return
-    raise SettingsError(
-        f"the views or the settings of the fit in {pipeline.settings.path.name} are not those of model "
-        f"{model['version']}; coordinates before and after would not be comparable. Restore them, or fit a model with "
-        f"the new settings to all existing recordings: dlcca pipeline backfill {pipeline.settings.path.name} --anew."
-    )

@@ -6,10 +6,10 @@ import hashlib
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -47,18 +47,14 @@ def adopt(pipeline: Pipeline) -> None:
         raise SettingsError(f"[model] start = {start}: it was fitted to arrays, without recordings.")
     known = set(fitted.recordings_.facts["views"])
     if known != set(pipeline.settings.recipes):
-        raise SettingsError(
-            f"[model] start = {start} has the views {', '.join(sorted(known))}, and the settings have "
-            f"{', '.join(sorted(pipeline.settings.recipes))}; they must be the same."
-        )
+        found, needed = (", ".join(sorted(names)) for names in (known, pipeline.settings.recipes))
+        both = f"the views {found}, and the settings have {needed}; they must be the same."
+        raise SettingsError(f"[model] start = {start} has {both}")
     embed.write_preprocessing(pipeline, fitted.recordings_)
     version = versions.begin(pipeline, f"it is [model] start = {pipeline.settings.model.start}")
     fitted.save(versions.places(pipeline, version)["address"])
     measures = {"quality": fitted.quality_, "warnings": fitted.warnings_}
     versions.settle(pipeline, version, {"n_rows": len(fitted.embedding_)}, measures, [])
-
-
-# The first fit.
 
 
 def first_fit(pipeline: Pipeline, because: str = "there was no model yet") -> dict[str, Any] | None:
@@ -86,30 +82,24 @@ def first_fit(pipeline: Pipeline, because: str = "there was no model yet") -> di
         model.fit(open_views(places["rows_store"]))
     model.save(places["address"])
     probes = [probe(address, model.settings_, settings.seed) for address in stores[-MOST_PROBES:]]
-    measures = {"baseline": [found for found in probes if found is not None], "quality": model.quality_}
+    baseline = [found for found in probes if found is not None]
+    measures = {"baseline": baseline, "quality": model.quality_, "warnings": model.warnings_}
     rows = {column: str(places[column]) for column in ("rows_store", "held_store")}
     if model.warnings_:
         pipeline.remove(*rows.values())  # no refit will need them
     else:
         stored |= rows
-    measures["warnings"] = model.warnings_
     outcome = versions.settle(pipeline, version, stored, measures, numbers, model.warnings_)
-    if not model.warnings_:
-        _repeat_untrusted(pipeline)
+    if not model.warnings_:  # recordings that were embedded with an untrusted model are embedded again
+        untrusted = f"SELECT version FROM models WHERE {versions.UNTRUSTED}"
+        found = pipeline.recordings(f"status = 'done' AND model IN ({untrusted})")
+        if again := [row for row in found if embed.can_be_repeated(pipeline, row)]:
+            with pipeline.catalog.change():
+                for row in again:
+                    pipeline.catalog.update("recordings", {"status": "new", "attempts": 0}, id=row["id"])
+                many = f"{len(again)} recordings are" if len(again) > 1 else "1 recording is"
+                pipeline.note("anew", f"{many} embedded again: the model used before is not trusted.")
     return outcome
-
-
-def _repeat_untrusted(pipeline: Pipeline) -> None:
-    """Mark recordings that were embedded with an untrusted model to be embedded again."""
-    untrusted = f"SELECT version FROM models WHERE {versions.UNTRUSTED}"
-    found = pipeline.recordings(f"status = 'done' AND model IN ({untrusted})")
-    rows = [row for row in found if embed.can_be_repeated(pipeline, row)]
-    if rows:
-        with pipeline.catalog.change():
-            for row in rows:
-                pipeline.catalog.update("recordings", {"status": "new", "attempts": 0}, id=row["id"])
-            many = f"{len(rows)} recordings are" if len(rows) > 1 else "1 recording is"
-            pipeline.note("anew", f"{many} embedded again: the model used before is not trusted.")
 
 
 def candidates(pipeline: Pipeline) -> list[Row]:
@@ -134,7 +124,6 @@ def _good_recordings(pipeline: Pipeline, latest: bool) -> list[int]:
         try:
             if not embed.has_preprocessing(pipeline):
                 place = pipeline.state / "work" / f"first-{number}.zarr"
-                pipeline.remove(place)
                 try:
                     embed.gate(pipeline, embed.ingest(pipeline, number, place))
                     embed.write_preprocessing(pipeline, store.recordings_of(str(place)))
@@ -155,9 +144,6 @@ def _good_recordings(pipeline: Pipeline, latest: bool) -> list[int]:
     for refused, reason in unfit:
         recordings.failed(pipeline, refused, reason)
     return good[::-1] if latest else good
-
-
-# Refits.
 
 
 def refit(pipeline: Pipeline, because: str) -> dict[str, Any] | None:
@@ -214,12 +200,11 @@ def _refitted(pipeline: Pipeline, version: int, parent: Row, chosen: Sequence[Ro
     if not together:
         pipeline.remove(places["rows_store"])  # the landmarks replace the old rows from now on
     stored = {"n_rows": n_rows, "rows_store": str(places["rows_store"]) if together else None}
-    return _compared(pipeline, version, parent, made, {**stored, "held_store": str(places["held_store"])}, chosen)
+    stored["held_store"] = str(places["held_store"])
+    return _compared(pipeline, version, parent, made, stored, chosen)
 
 
-def _compared(
-    pipeline: Pipeline, version: int, parent: Row, made: Any, stored: Row, chosen: Sequence[Row]
-) -> dict[str, Any]:
+def _compared(pipeline: Pipeline, version: int, parent: Row, made: Any, stored: Row, chosen: Sequence[Row]) -> Row:
     """Compare the new model with the old one on rows that neither was fitted to, and promote or reject it."""
     old, new, address = open_model(parent["address"]).model_, made.model_, stored["held_store"]
     rules, numbers = pipeline.settings.refit, [recording["id"] for recording in chosen]
@@ -277,8 +262,7 @@ def agreement(model: Any, held: list[NDArray], recording: NDArray) -> float | No
 CHUNK_BYTES = 4 << 20
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """Consecutive rows of a store of views."""
 
     store: str
@@ -301,11 +285,8 @@ def _write_rows(pipeline: Pipeline, version: int, parent: Mapping[str, Any], sto
     """Write the rows of a fit and those held out of it, after those of a parent; the number of rows to fit."""
     preprocessing, places = embed.read_preprocessing(pipeline), versions.places(pipeline, version)
     pairs = [split(address, pipeline.settings.refit.held_out) for address in stores]
-    pieces = {"rows_store": [pair[0] for pair in pairs], "held_store": [pair[1] for pair in pairs]}
-    for column, of_column in pieces.items():
-        if parent.get(column):
-            of_column.insert(0, split(parent[column], 0.0)[0])
-    fit, held = pieces.values()
+    before = [[split(parent[c], 0.0)[0]] if parent.get(c) else [] for c in ("rows_store", "held_store")]
+    fit, held = (old + [pair[i] for pair in pairs] for i, old in enumerate(before))
     if not sum(piece.rows for piece in held):
         held = fit  # recordings too short to hold rows out
     join(places["rows_store"], fit, preprocessing)
@@ -314,10 +295,7 @@ def _write_rows(pipeline: Pipeline, version: int, parent: Mapping[str, Any], sto
 
 
 def join(place: Path, pieces: Sequence[Piece], preprocessing: Recordings) -> None:
-    """Write the rows of all pieces, one after another, as a store of views with this preprocessing.
-
-    Segments stay apart, so that no time window extends from one recording to the next.
-    """
+    """Write the rows of all pieces, one after another, as a store of views with this preprocessing."""
     pieces = [piece for piece in pieces if piece.rows]
     opened = [open_views(piece.store) for piece in pieces]
     n = sum(piece.rows for piece in pieces)
@@ -337,22 +315,17 @@ def join(place: Path, pieces: Sequence[Piece], preprocessing: Recordings) -> Non
             ]
             # Synchronous: one chunk in memory at a time.
             da.store(da.concatenate(parts).rechunk(array.chunks), array, lock=False, scheduler="synchronous")
-        small = {**_times(opened, pieces), **preprocessing.scaling}
+        # Times increase, and segments stay apart: no time window extends from one recording to the next.
+        times, segments, end, count = [], [], 0.0, 0
+        for views, piece in zip(opened, pieces, strict=True):
+            time, segment = (array[piece.first : piece.last] for array in (views.time, views.segments))
+            times.append(time - time[0] + end)
+            segments.append(segment - segment[0] + count)
+            end, count = float(times[-1][-1]) + 1.0, int(segments[-1][-1]) + 1
+        small = {"time": np.concatenate(times), "segment": np.concatenate(segments).astype(np.int64)}
+        small |= {"reason": np.zeros(n, np.uint8), "rows": np.arange(n), **preprocessing.scaling}
         manifest = {name: write_array(group, name, X) for name, X in small.items()}
         seal(group, store.FORM, plain({**_header(preprocessing, widths, pieces, inputs), "manifest": manifest}))
-
-
-def _times(opened: Sequence[Any], pieces: Sequence[Piece]) -> dict[str, np.ndarray]:
-    """Times that increase and segments that are numbered through all pieces."""
-    times, segments, end, count = [], [], 0.0, 0
-    for views, piece in zip(opened, pieces, strict=True):
-        time, segment = (array[piece.first : piece.last] for array in (views.time, views.segments))
-        times.append(time - time[0] + end)
-        segments.append(segment - segment[0] + count)
-        end, count = float(times[-1][-1]) + 1.0, int(segments[-1][-1]) + 1
-    time = np.concatenate(times)
-    segment = np.concatenate(segments).astype(np.int64)
-    return {"time": time, "reason": np.zeros(len(time), np.uint8), "segment": segment, "rows": np.arange(len(time))}
 
 
 def rows_of_recordings(address: str) -> list[int]:
@@ -371,20 +344,7 @@ def _header(preprocessing: Recordings, widths: dict[str, int], pieces: Sequence[
     for name, view in facts["views"].items():
         made = {key: view["recipe"][key] for key in ("features", "scaling")}
         views[name] = {**view, "width": widths[name], **made, "finished": True}
-    return {
-        "start": None,
-        "time_unit": "s",
-        "window_s": facts["window_s"],
-        "step_s": facts["step_s"],
-        "windows": n,
-        "rows": n,
-        "segments": len(pieces),
-        "recordings": each,
-        "reasons": {"valid": n},
-        "views": views,
-        "files": [],
-        "annotations": [],
-        "notes": ["rows of several recordings, one after another"],
-        "fingerprint": inputs,
-        "versions": run_store.versions(),
-    }
+    times = {"start": None, "time_unit": "s", "window_s": facts["window_s"], "step_s": facts["step_s"]}
+    sizes = {"windows": n, "rows": n, "segments": len(pieces), "recordings": each, "reasons": {"valid": n}}
+    notes = {"notes": ["rows of several recordings, one after another"], "files": [], "annotations": []}
+    return {**times, **sizes, **notes, "views": views, "fingerprint": inputs, "versions": run_store.versions()}

@@ -40,17 +40,11 @@ def nightly(pipeline: Pipeline, summary: Summary, do: Do = _call) -> None:
     summary.troubles += do("retention", retention.retain, pipeline).refused
 
 
-# The frame of a run.
-
-
 @contextmanager
 def begun(
     path: str | Path, verb: str, cluster: str | None = None, say: Say = silent, clock: Clock = None
 ) -> Iterator[tuple[Pipeline, Summary]]:
-    """A run of a verb that changes something: holds the lock, and records the run in the catalog.
-
-    `catalog.Busy` is raised if another run is in progress.
-    """
+    """A run of a verb that changes something, with the lock, or `catalog.Busy`; it is recorded in the catalog."""
     try:
         read = settings.read(path)
     except SettingsError as error:  # also in the history: nobody may read the output of cron
@@ -142,39 +136,34 @@ def _report(pipeline: Pipeline, document: dict[str, Any]) -> None:
             pipeline.say(f"{text} {error}")
 
 
-# The steps.
-
-
-def is_anything_due(pipeline: Pipeline) -> bool:
-    """Whether there is more to do than to list the files; checked before slow imports."""
+def work_off(pipeline: Pipeline, summary: Summary, do: Do = _call) -> None:
+    """Everything that is missing by the catalog."""
     catalog = pipeline.catalog
-    statuses = ["new", "failed"]
-    if pipeline.current_model() is None:  # recordings may have been embedded with a model that is no longer in use
-        statuses.append("done")
-    return bool(
+    # Without a model, recordings may have been embedded with one that is no longer in use.
+    pending = "'new', 'failed', 'done'" if pipeline.current_model() is None else "'new', 'failed'"
+    if (  # before slow imports
         versions.due(pipeline)
-        or catalog.value(f"SELECT 1 FROM recordings WHERE status IN ({', '.join('?' * len(statuses))})", statuses)
+        or catalog.value(f"SELECT 1 FROM recordings WHERE status IN ({pending})")
         or catalog.value("SELECT 1 FROM models WHERE status = 'fitting'")
         or publish.due(pipeline)
         or catalog.value(f"SELECT 1 FROM recordings WHERE {NOT_MEASURED}")
-    )
-
-
-def work_off(pipeline: Pipeline, summary: Summary, do: Do = _call) -> None:
-    """Everything that is missing by the catalog."""
-    if is_anything_due(pipeline):
+    ):
         _work_off(pipeline, summary, do)
     collect(pipeline, summary)
 
 
 def _work_off(pipeline: Pipeline, summary: Summary, do: Do) -> None:
-    from dlcca.pipelines import drift, embed, models
+    from dlcca.pipelines import drift, models
 
     versions.remove_unfinished(pipeline)
-    model = pipeline.current_model()
-    embed.refuse_other_settings(pipeline, model)
-    broken = versions.unusable(pipeline)
-    if broken:  # recordings wait; days that need no model are published
+    model, file = pipeline.current_model(), pipeline.settings.path.name
+    if model is not None and model["settings"] not in ("", pipeline.settings.fingerprint()):
+        raise SettingsError(
+            f"the views or the settings of the fit in {file} are not those of model {model['version']}; coordinates "
+            "before and after would not be comparable. Restore them, or fit a model with the new settings to all "
+            f"existing recordings: dlcca pipeline backfill {file} --anew."
+        )
+    if broken := versions.unusable(pipeline):  # recordings wait; days that need no model are published
         pipeline.note("failed", broken)
         summary.troubles.append(broken)
         do("publish", publish_due, pipeline, summary)
@@ -230,10 +219,7 @@ def refit_if_due(pipeline: Pipeline, summary: Summary) -> None:
 
 
 def collect(pipeline: Pipeline, summary: Summary) -> None:
-    """Fill the summary from the catalog: what this run did, and stopped runs before it that have no summary.
-
-    Every run reports a model that is not trusted.
-    """
+    """Fill the summary from the catalog: what this run did, and stopped runs before it that have no summary."""
     catalog = pipeline.catalog
     summary.doubts = [text] if (text := versions.doubt(pipeline)) else []
     last = catalog.value("SELECT max(id) FROM runs WHERE reported AND id < ?", [pipeline.run]) or 0
@@ -252,9 +238,6 @@ def collect(pipeline: Pipeline, summary: Summary) -> None:
     query = "SELECT text FROM drift WHERE alarm AND run > ? ORDER BY id"
     summary.alarms = [row["text"] for row in catalog.all(query, [last])]
     summary.complete = True
-
-
-# Backfill.
 
 
 def backfill(
@@ -277,11 +260,23 @@ def backfill(
         raise SettingsError("--anew is for all days: coordinates of models that were fitted separately differ.")
     with begun(path, "backfill", cluster, say, clock) as (pipeline, summary):
         summary.found = discover(pipeline)
-        with pipeline.catalog.change():
-            if anew:
-                _begin_anew(pipeline)
-            else:
-                _mark_days(pipeline, days, again)
+        catalog, mark = pipeline.catalog, "UPDATE recordings SET status = 'new', attempts = 0"
+        with catalog.change():
+            if anew:  # a new generation: no model is in use
+                catalog.update("models", {"status": "kept"}, status="current")
+                # Without a reason they count as used: this ends their generation, and allows the same fit again.
+                catalog.do(f"UPDATE models SET reason = NULL WHERE {versions.UNTRUSTED}")
+                catalog.do(
+                    f"{mark}, reason = NULL, result = NULL WHERE status IN ('done', 'refused', 'held', 'failed') "
+                    "AND content IN (SELECT content FROM files WHERE state = 'known')"
+                )
+                pipeline.note("anew", "A new model is fitted, and all recordings are embedded again with it.")
+            else:  # published results stay until there are new ones
+                within, in_use = "BETWEEN :first AND :last", "(SELECT version FROM models WHERE status = 'current')"
+                catalog.do(f"{mark} WHERE status = 'done' AND day {within} AND model != {in_use}", days)
+                if again:
+                    not_done = f"status IN ('refused', 'held') AND coalesce(day, :first) {within}"
+                    catalog.do(f"{mark}, reason = NULL, day = NULL WHERE {not_done}", days)
         work_off(pipeline, summary)
     return summary
 
@@ -291,30 +286,3 @@ def _day(text: str | None, default: str) -> str:
         return default if text is None else date.fromisoformat(text).isoformat()
     except ValueError as error:
         raise SettingsError(f"{text!r} is not a day; give one such as 2026-01-31.") from error
-
-
-def _mark_days(pipeline: Pipeline, days: dict[str, str], again: bool) -> None:
-    """Mark what is to be embedded again; its published result stays until then."""
-    pipeline.catalog.do(
-        "UPDATE recordings SET status = 'new', attempts = 0 WHERE status = 'done' AND day BETWEEN :first AND :last "
-        "AND model != (SELECT version FROM models WHERE status = 'current')",
-        days,
-    )
-    if again:
-        pipeline.catalog.do(
-            "UPDATE recordings SET status = 'new', attempts = 0, reason = NULL, day = NULL "
-            "WHERE status IN ('refused', 'held') AND coalesce(day, :first) BETWEEN :first AND :last",
-            days,
-        )
-
-
-def _begin_anew(pipeline: Pipeline) -> None:
-    """Begin a new generation: no model is in use, and every recording with a file is marked."""
-    pipeline.catalog.update("models", {"status": "kept"}, status="current")
-    # Without a reason they count as used: this ends their generation, and allows a fit to the same recordings.
-    pipeline.catalog.do(f"UPDATE models SET reason = NULL WHERE {versions.UNTRUSTED}")
-    pipeline.catalog.do(
-        "UPDATE recordings SET status = 'new', attempts = 0, reason = NULL, result = NULL WHERE status IN "
-        "('done', 'refused', 'held', 'failed') AND content IN (SELECT content FROM files WHERE state = 'known')"
-    )
-    pipeline.note("anew", "A new model is fitted, and all recordings are embedded again with it.")

@@ -28,9 +28,23 @@ from dlcca.storage.places import refuse_file
 #: Identifies a page of dlcca, which may be replaced.
 MARK = '<meta name="generator" content="dlcca">'
 #: Maximum number of rows, the latest; all of them are in `dlcca pipeline history`.
-MOST_RUNS, MOST_FAILURES, MOST_DAYS, MOST_DRIFT = 60, 200, 60, 400
+MOST = {"runs": 60, "failures": 200, "days": 60, "drift": 400}
 #: SQL: runs that did something, or failed. The others may be many, and are only counted.
 NEWS = "ended IS NULL OR exit_code != 0 OR verb = 'rollback' OR coalesce(json_extract(summary, '$.news'), 0)"
+#: SQL of these rows: runs, with the seconds they took; recordings that were not embedded, and files and folders that
+#: cannot be read; published days; measurements of drift, in order of day.
+QUERIES = {
+    "runs": f"SELECT *, 86400 * (julianday(ended) - julianday(started)) AS seconds FROM runs WHERE {NEWS} "
+    "ORDER BY id DESC LIMIT ?",
+    "failures": "SELECT path, day, status AS what, reason, finished AS at FROM recordings "
+    "WHERE status IN ('refused', 'held', 'failed') UNION ALL "
+    "SELECT path, NULL, 'unreadable', reason, first_seen FROM files WHERE state IN ('unreadable', 'closed') "
+    "ORDER BY at DESC LIMIT ?",
+    "days": "SELECT * FROM partitions ORDER BY day DESC LIMIT ?",
+    "drift": "SELECT * FROM (SELECT drift.*, recordings.day, recordings.start, recordings.path FROM drift "
+    "JOIN recordings ON recordings.id = drift.recording ORDER BY drift.id DESC LIMIT ?) "
+    "ORDER BY coalesce(day, ''), coalesce(start, ''), id",
+}
 #: Meaning of exit codes.
 ENDS = {0: "done", 2: "wrong setting", 3: "recordings refused", 4: "storage or cluster failed", 5: "not to be trusted"}
 STATUSES = {"refused": "refused", "held": "held back", "failed": "tried again", "unreadable": "cannot be read"}
@@ -57,28 +71,32 @@ def render(pipeline: Pipeline, place: Path) -> str:
     """The page as text; links are relative to its ``place``."""
     from jinja2 import Environment, StrictUndefined
 
-    found, drift = status(pipeline), _drift(pipeline)
+    found = status(pipeline)
+    last, headline = found["last_run"], "There has been no run yet"
+    if last is not None:
+        code = last["exit_code"]
+        how = f"ended with exit code {code}: {ENDS.get(code, 'unexpected')}" if code else "was successful"
+        headline = f"The run of {moment(last['started'])} {how}"
+    rows = {name: pipeline.catalog.all(query, [MOST[name]]) for name, query in QUERIES.items()}
+    for run in rows["runs"]:  # without a summary if it was stopped or is in progress
+        run["summary"] = {"done": [], "published": [], "text": ""} | json.loads(run["summary"] or "{}")
+    for row in rows["days"]:
+        row |= {"models": json.loads(row["models"]), "links": _links(places(pipeline, row["day"]), place)}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"moment": moment, "number": number, "basename": os.path.basename}
+    environment.globals |= {"ends": ENDS, "statuses": STATUSES, "box": BOX, "most": MOST}
     template = environment.from_string(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
     return template.render(
         name=pipeline.settings.pipeline.name,
         now=pipeline.now.isoformat(),
-        headline=_headline(found["last_run"]),
-        last=found["last_run"],
+        headline=headline,
+        last=last,
         facts=_facts(pipeline, found),
-        runs=_runs(pipeline),
-        ends=ENDS,
         quiet_runs=pipeline.catalog.value(f"SELECT count(*) FROM runs WHERE NOT ({NEWS})"),
-        failures=_failures(pipeline),
-        statuses=STATUSES,
-        drift=drift,
-        figures=drift_figures(drift, pipeline.settings.drift),
-        box=BOX,
+        figures=drift_figures(rows["drift"], pipeline.settings.drift),
         models=_models(pipeline, place),
-        days=_days(pipeline, place),
-        most={"runs": MOST_RUNS, "failures": MOST_FAILURES, "days": MOST_DAYS},
         file=pipeline.settings.path.name,
+        **rows,
     )
 
 
@@ -89,14 +107,6 @@ def moment(iso: str | None) -> str:
 
 def number(value: int | None) -> str:
     return f"{value or 0:,}".replace(",", "\u202f")
-
-
-def _headline(last: Row | None) -> str:
-    if last is None:
-        return "There has been no run yet"
-    code = last["exit_code"]
-    how = f"ended with exit code {code}: {ENDS.get(code, 'unexpected')}" if code else "was successful"
-    return f"The run of {moment(last['started'])} {how}"
 
 
 def _facts(pipeline: Pipeline, found: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -119,36 +129,6 @@ def _facts(pipeline: Pipeline, found: dict[str, Any]) -> list[tuple[str, str, st
     ]
 
 
-def _runs(pipeline: Pipeline) -> list[Row]:
-    """Runs with their summaries and how long they took; no summary if they were stopped or are in progress."""
-    seconds = "86400 * (julianday(ended) - julianday(started)) AS seconds"
-    query = f"SELECT *, {seconds} FROM runs WHERE {NEWS} ORDER BY id DESC LIMIT ?"
-    none = {"done": [], "published": [], "text": ""}
-    found = pipeline.catalog.all(query, [MOST_RUNS])
-    return [{**run, "summary": none | json.loads(run["summary"] or "{}")} for run in found]
-
-
-def _failures(pipeline: Pipeline) -> list[Row]:
-    """Recordings that were not embedded, and files and folders that cannot be read."""
-    query = (
-        "SELECT path, day, status AS what, reason, finished AS at FROM recordings "
-        "WHERE status IN ('refused', 'held', 'failed') UNION ALL "
-        "SELECT path, NULL, 'unreadable', reason, first_seen FROM files WHERE state IN ('unreadable', 'closed') "
-        "ORDER BY at DESC LIMIT ?"
-    )
-    return pipeline.catalog.all(query, [MOST_FAILURES])
-
-
-def _drift(pipeline: Pipeline) -> list[Row]:
-    """The latest measurements of drift, in order of day."""
-    query = (
-        "SELECT * FROM (SELECT drift.*, recordings.day, recordings.start, recordings.path FROM drift JOIN recordings "
-        "ON recordings.id = drift.recording ORDER BY drift.id DESC LIMIT ?) "
-        "ORDER BY coalesce(day, ''), coalesce(start, ''), id"
-    )
-    return pipeline.catalog.all(query, [MOST_DRIFT])
-
-
 def _models(pipeline: Pipeline, place: Path) -> list[Row]:
     """Models, each with its state in words, whether that is good, and a link to its report."""
     rows = []
@@ -168,16 +148,6 @@ def _links(files: dict[str, Path], place: Path) -> list[tuple[str, str]]:
     """Addresses relative to a page at ``place``, and names."""
     return [(quote(os.path.relpath(file, place.parent)), name) for name, file in files.items()]
 
-
-def _days(pipeline: Pipeline, place: Path) -> list[Row]:
-    """Published days, each with links to its files."""
-    rows = pipeline.catalog.all("SELECT * FROM partitions ORDER BY day DESC LIMIT ?", [MOST_DAYS])
-    for row in rows:
-        row |= {"models": json.loads(row["models"]), "links": _links(places(pipeline, row["day"]), place)}
-    return rows
-
-
-# Figures of drift.
 
 #: Size of a figure and edges of its axes, about pixels of a phone.
 BOX = {"width": 360, "height": 190, "left": 44, "right": 350, "top": 26, "bottom": 162}
@@ -204,10 +174,8 @@ def drift_figures(rows: Sequence[Row], bounds: DriftSection) -> list[dict[str, A
         top = rounded_up(max(1.25 * bound, 1.1 * highest, 0.02))  # below 0.02, labels with two digits would be equal
         top = min(top, 1.0) if column == "outside" else top
         over = sum(value > bound for _, value, _ in known)
-        label = (
-            f"{title}, {len(known)} recordings from {first} to {last}: highest {format(highest, form)}, alarm above "
-            f"{format(bound, form)}, {over} above it."
-        )
+        label = f"{title}, {len(known)} recordings from {first} to {last}: highest {format(highest, form)}, "
+        label += f"alarm above {format(bound, form)}, {over} above it."
         marks = [
             (x, BOX["bottom"] - y / top * height, y > bound, f"{row['day']}: {format(y, form)}, model {row['model']}")
             for x, y, row in known
@@ -226,10 +194,8 @@ def rounded_up(value: float) -> float:
 
 
 def _model_changes(places: Sequence[tuple[float, int]]) -> list[tuple[float, str]]:
-    """Where the model changes, and its name, if there is room for it.
-
-    Of several such places the last one counts, because late files still have the earlier days.
-    """
+    """Where the model changes, and its name, if there is room for it."""
+    # Of several such places the last one counts, because late files still have the earlier days.
     begins = {model: (before + x) / 2 for (before, old), (x, model) in pairwise(places) if model > old}
     found, labelled = [], 0.0
     for model, x in sorted(begins.items(), key=lambda item: item[1]):
@@ -239,42 +205,34 @@ def _model_changes(places: Sequence[tuple[float, int]]) -> list[tuple[float, str
     return found
 
 
-# Reports of models.
-
-
 def report_place(page: Path, version: int) -> Path:
     """Where the report of a version of the model is, beside a page."""
     return page.parent / "reports" / f"model-{version:04d}.html"
 
 
-def missing_reports(pipeline: Pipeline, page: Path) -> list[Row]:
-    """Models without a report."""
+def write_reports(pipeline: Pipeline, page: Path) -> bool:
+    """Write the missing reports; whether there were any."""
     found = pipeline.models("status NOT IN ('fitting', 'removed') ORDER BY version")
-    return [row for row in found if not report_place(page, row["version"]).exists()]
+    missing = [row for row in found if not report_place(page, row["version"]).exists()]
+    for model in missing:
+        from dlcca.report import page as report  # slow, and not needed by most runs
 
-
-def write_reports(pipeline: Pipeline, page: Path) -> None:
-    """Write the missing reports."""
-    from dlcca.report import page as report
-
-    for model in missing_reports(pipeline, page):
         place = report_place(page, model["version"])
         title = f"Model {model['version']} of the pipeline {pipeline.settings.pipeline.name}"
         lead = f"Fitted because {model['because']}." + (f" Not used: {model['reason']}." if model["reason"] else "")
         pipeline.say(f"writing {place}")
         report.write(place, report.render(_as_run(model), title=title, lead=lead))
+    return bool(missing)
 
 
 def update_reports(file: str | Path, say: Say) -> None:
-    """Write the missing reports after a run, and the page with links to them.
-
-    Not a step of the run: a report takes longer than a run without new recordings.
-    """
+    """Write the missing reports after a run, and the page with links to them."""
+    # Not a step of the run: a report takes longer than a run without new recordings.
     with opened(file, say=say) as pipeline:
-        if pipeline.settings.outputs.page and missing_reports(pipeline, page_place(pipeline)):
+        if pipeline.settings.outputs.page:
             try:
-                write_reports(pipeline, page_place(pipeline))
-                write(pipeline)
+                if write_reports(pipeline, page_place(pipeline)):
+                    write(pipeline)
             except Exception as error:
                 pipeline.note("page", f"The report of a model could not be written: {error}")
 
@@ -287,10 +245,8 @@ def _as_run(model: Row) -> Any:
     from dlcca.recordings.recorded_views import open_views
     from dlcca.storage import views
 
-    fitted, rows = open_model(model["address"]), model["rows_store"]
-    n, time, unit = len(fitted.embedding_), None, "s"
-    if rows and views.is_views(rows):
-        time = np.asarray(open_views(rows).time)
-    if time is None or len(time) != n:
-        time, unit = np.arange(n, dtype=float), "sample"
+    fitted, rows, unit = open_model(model["address"]), model["rows_store"], "s"
+    time = np.asarray(open_views(rows).time) if rows and views.is_views(rows) else np.empty(0)
+    if len(time) != len(fitted.embedding_):
+        time, unit = np.arange(len(fitted.embedding_), dtype=float), "sample"
     return fitted._as_run(time, time_unit=unit, fingerprint=model["settings"], created=model["created"])

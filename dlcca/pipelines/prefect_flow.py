@@ -27,10 +27,8 @@ from dlcca.pipelines.nightly_run import begun, nightly
 
 
 def as_task(name: str, step: Callable[..., Any], *arguments: Any) -> Any:
-    """Run a step as a task of this name.
-
-    The arguments are hidden from Prefect, which would copy and hash them: a catalog allows neither.
-    """
+    """Run a step as a task of this name."""
+    # The arguments are hidden from Prefect, which would copy and hash them: a catalog allows neither.
     return task(lambda: step(*arguments), name=name, cache_policy=NO_CACHE, persist_result=False)()
 
 
@@ -53,10 +51,7 @@ def night(pipeline: str, cluster: str | None = None) -> State[Any]:
 
 
 def serve(pipeline: str | Path, schedule: str, cluster: str | None = None, timezone: str = "UTC") -> None:
-    """Have the Prefect server of PREFECT_API_URL start runs by a cron ``schedule``, until stopped.
-
-    Runs do not overlap: one that would is skipped.
-    """
+    """Have the Prefect server of PREFECT_API_URL start runs by a cron ``schedule``, until stopped."""
     read = settings.read(pipeline)
     if cluster is not None and Path(cluster).exists():
         cluster = str(Path(cluster).resolve())  # the working directory of a flow may be another
@@ -64,7 +59,7 @@ def serve(pipeline: str | Path, schedule: str, cluster: str | None = None, timez
         name=read.pipeline.name,
         schedule=Cron(schedule, timezone=timezone),
         parameters={"pipeline": str(read.path), "cluster": cluster},
-        limit=1,
+        limit=1,  # runs do not overlap: one that would is skipped
         entrypoint_type=EntrypointType.MODULE_PATH,  # a path would depend on the working directory
         print_starting_message=False,
     )

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from dlcca.errors import StorageError, StoreFileError
 from dlcca.pipelines.catalog import Row, iso
-from dlcca.pipelines.context import IN_TIME, Pipeline
+from dlcca.pipelines.context import IN_TIME, Pipeline, folders
 from dlcca.pipelines.recordings import MOST_ATTEMPTS
+from dlcca.storage.files import storage_errors
 from dlcca.storage.places import refuse_file
 
 if TYPE_CHECKING:
@@ -55,23 +56,18 @@ def _version(rows: Iterable[Row]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _of_day(pipeline: Pipeline, day: str) -> list[Row]:
-    return pipeline.recordings("status = 'done' AND day = ?", day)
-
-
 def places(pipeline: Pipeline, day: str) -> dict[str, Path]:
     """Where the partition of a day is published, by form."""
-    settings, names = pipeline.settings, {"Zarr": f"{day}.zarr", "Parquet": f"date={day}/rows.parquet"}
-    folders = {form: getattr(settings.outputs, form.lower()) for form in names}
-    return {form: settings.place(folder) / names[form] for form, folder in folders.items() if folder}
+    roots, names = folders(pipeline.settings), {"Zarr": f"{day}.zarr", "Parquet": f"date={day}/rows.parquet"}
+    return {form: roots[form.lower()] / name for form, name in names.items() if form.lower() in roots}
 
 
 def publish(pipeline: Pipeline, day: str) -> None:
     """Publish, update or withdraw the partition of a day."""
-    rows = _of_day(pipeline, day)
+    rows = pipeline.recordings("status = 'done' AND day = ?", day)
     begin = datetime.combine(date.fromisoformat(day), time(), UTC)
     made = Day(day, _version(rows), rows, begin + timedelta(hours=pipeline.settings.outputs.day_begins_h))
-    try:
+    with storage_errors(day, "published", " What was published before is unchanged."):
         if rows:
             _put_in_place(pipeline, made)
         else:  # all were replaced by recordings of other days
@@ -79,12 +75,6 @@ def publish(pipeline: Pipeline, day: str) -> None:
                 pipeline.remove(place)
                 if form == "Parquet":
                     _remove_if_empty(place.parent)
-    except StorageError:  # which is an OSError
-        raise
-    except OSError as error:
-        raise StorageError(
-            f"{day} cannot be published: {error.strerror or error}. What was published before is unchanged."
-        ) from error
     with pipeline.catalog.change():
         pipeline.catalog.do("DELETE FROM partitions WHERE day = ?", [day])
         if not rows:
@@ -101,7 +91,7 @@ def repeat_damaged(pipeline: Pipeline, day: str) -> None:
     """Mark recordings of a day with damaged results to be embedded again by the next run, if their files exist."""
     from dlcca.storage import transformed
 
-    for row in _of_day(pipeline, day):
+    for row in pipeline.recordings("status = 'done' AND day = ?", day):
         known = pipeline.catalog.value("SELECT 1 FROM files WHERE content = ? AND state = 'known'", [row["content"]])
         with suppress(StoreFileError):
             if not known or not any(transformed.damages(row["result"]).values()):
@@ -186,10 +176,7 @@ class Day:
 
 
 def parts(day: Day) -> Iterator[tuple[Row, dict[str, np.ndarray]]]:
-    """All rows of a day in order, at most `ROWS` at a time: their recording, and arrays (b, ...) by name.
-
-    The checksums of the results are verified on the way.
-    """
+    """All rows of a day in order, verified, at most `ROWS` at a time: their recording, and arrays (b, ...) by name."""
     import numpy as np
 
     from dlcca.storage import transformed
@@ -262,28 +249,22 @@ def write_zarr(day: Day, place: Path) -> None:
 
 
 def _header(day: Day) -> dict[str, Any]:
-    from dlcca.storage import run as run_store
-    from dlcca.storage import transformed
+    from dlcca.storage import run, transformed
 
     headers = [transformed.describe(recording["result"]) for recording in day.recordings]
     columns = ("path", "content", "start", "rows", "valid", "outside", "model")
+    facts = {"day": day.day, "fingerprint": day.version, "start": day.begin.isoformat(), "time_unit": "s", "stages": []}
+    totals = {"samples": day.total("rows"), "valid": day.total("valid"), "outside": day.total("outside")}
     return {
-        "day": day.day,
+        **facts,
+        **totals,
+        **{name: headers[0][name] for name in ("views", "step_s")},
         "recordings": [{name: recording[name] for name in columns} for recording in day.recordings],
         "model": ", ".join(sorted({PurePath(header["model"]).name for header in headers})),  # in the folder of models
         "models": sorted({recording["model"] for recording in day.recordings}),
         "model_checksum": sorted({header["model_checksum"] for header in headers}),
-        "views": headers[0]["views"],
         "missing_views": sorted({view for header in headers for view in header["missing_views"]}),
-        "time_unit": "s",
-        "start": day.begin.isoformat(),
-        "step_s": headers[0]["step_s"],
-        "samples": day.total("rows"),
-        "valid": day.total("valid"),
-        "outside": day.total("outside"),
-        "fingerprint": day.version,
-        "stages": [],
-        "versions": run_store.versions(),
+        "versions": run.versions(),
     }
 
 

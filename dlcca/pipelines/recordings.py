@@ -19,9 +19,10 @@ from typing import Any
 from dlcca.errors import ClusterError, DlccaError, StorageError, described
 from dlcca.pipelines import sources
 from dlcca.pipelines.catalog import Row, iso
-from dlcca.pipelines.context import Pipeline
+from dlcca.pipelines.context import Pipeline, recorded
 from dlcca.pipelines.sources import Seen
 from dlcca.settings.recipe import ViewRecipe
+from dlcca.storage.files import is_remote
 
 #: A recording that failed this often no longer delays the publication of its day.
 MOST_ATTEMPTS = 3
@@ -81,11 +82,8 @@ def discover(pipeline: Pipeline) -> Found:
             for each in some:
                 _record(pipeline, found, *each)
     closed = _record_closed_folders(pipeline, known, found)
-    gone = [
-        path
-        for path, row in known.items()
-        if path not in listed and row["state"] not in ("gone", "closed") and not path.startswith(closed)
-    ]
+    known = {path: row for path, row in known.items() if row["state"] not in ("gone", "closed")}
+    gone = [path for path in known if path not in listed and not path.startswith(closed)]
     found.gone = len(gone)
     if gone:
         with catalog.change():
@@ -167,7 +165,7 @@ def _add(pipeline: Pipeline, item: Seen, old: str | None, content: str, found: F
         catalog.update("recordings", {"status": "new", "reason": None, "path": item.path, "result": None}, id=number)
     else:
         modified = item.changed
-        if modified is not None and not sources.is_object(item.path):
+        if modified is not None and not is_remote(item.path):
             modified = os.stat(pipeline.settings.source(item.path)).st_mtime
         row: Row = {"modified": None if modified is None else iso(datetime.fromtimestamp(modified, UTC))}
         row |= {"content": content, "path": item.path, "size": item.size, "first_seen": iso(pipeline.now)}
@@ -190,9 +188,6 @@ def supersede(pipeline: Pipeline, old: int, new: int, path: str) -> None:
     reason = f"replaced by the new content of {path} (recording {new})"
     pipeline.catalog.update("recordings", {"status": "superseded", "reason": reason}, id=old)
     pipeline.note("superseded", f"Recording {old} is {reason}.", recording=old, path=path)
-
-
-# Days, order and status.
 
 
 class HeldBack(DlccaError):
@@ -227,7 +222,12 @@ def _day_and_span(pipeline: Pipeline, recording: Row) -> dict[str, str | None]:
     """Start, end and day of a recording; one of an impossible day is held back."""
     spans = _spans(pipeline, recording)
     start = min((start for start, _ in spans), default=None)
-    day = _day_in_name(recording["path"], pipeline.settings.sources.day_pattern)
+    pattern, day = pipeline.settings.sources.day_pattern, None
+    if pattern and (found := re.search(pattern, os.path.basename(recording["path"]))):
+        try:
+            day = date(*map(int, found.groups()))
+        except ValueError as error:
+            raise HeldBack(f"day_pattern = {pattern!r} finds no valid day in its name: {error}.") from error
     if day is None:
         when = start or datetime.fromisoformat(recording["modified"] or recording["first_seen"])
         day = (when.astimezone(UTC) - timedelta(hours=pipeline.settings.outputs.day_begins_h)).date()
@@ -260,14 +260,6 @@ def _spans(pipeline: Pipeline, recording: Row) -> list[tuple[datetime, datetime]
     return spans
 
 
-def _day_in_name(path: str, pattern: str) -> date | None:
-    found = re.search(pattern, os.path.basename(path)) if pattern else None
-    try:
-        return date(*map(int, found.groups())) if found is not None else None
-    except ValueError as error:
-        raise HeldBack(f"day_pattern = {pattern!r} finds no valid day in its name: {error}.") from error
-
-
 def files_of(pipeline: Pipeline, recording: Row) -> tuple[list[str], int, str]:
     """All files of a recording, how many of them (the first) a reader is given, and their stamp."""
     query = "SELECT path, parts, n_read, stamp FROM files WHERE content = ? AND state = 'known' ORDER BY path = ? DESC"
@@ -288,14 +280,11 @@ def files_for(recipe: ViewRecipe, files: Sequence[str]) -> list[str]:
 
 def failed(pipeline: Pipeline, recording: Row, error: Exception) -> None:
     """Store the error of a recording."""
+    # An unexpected error or a missing package is a fault of this machine, not of the recording.
+    is_ours = isinstance(error, StorageError | ClusterError) or isinstance(error.__cause__, ImportError)
     if isinstance(error, HeldBack):
         status, what = "held", "is held back"
-    # An unexpected error or a missing package is a fault of this machine, not of the recording.
-    elif (
-        not isinstance(error, DlccaError)
-        or isinstance(error, StorageError | ClusterError)
-        or isinstance(error.__cause__, ImportError)
-    ):
+    elif is_ours or not isinstance(error, DlccaError):
         status, what = "failed", "failed, and is tried again"
     else:
         status, what = "refused", "is refused"
@@ -314,7 +303,7 @@ def done(pipeline: Pipeline, recording: Row, facts: dict[str, Any]) -> None:
     """Store that a recording is embedded; the recording that it replaces is superseded in the same transaction."""
     number, replaced = recording["id"], recording["replaces"]
     row = {"status": "done", "reason": None, "run": pipeline.run, "finished": iso(pipeline.now)}
-    row |= {**pipeline.relative(facts), "attempts": recording["attempts"] + 1}
+    row |= {**pipeline.with_paths(recorded, facts), "attempts": recording["attempts"] + 1}
     with pipeline.catalog.change():
         pipeline.catalog.update("recordings", row, id=number)
         if replaced is not None and pipeline.recording(replaced)["status"] == "done":

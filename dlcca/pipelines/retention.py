@@ -27,20 +27,24 @@ class Removed:
     lines: int = 0
     refused: list[str] = field(default_factory=list)  # why something was not removed
 
+    def __str__(self) -> str:
+        counts = f"{len(self.models)} models, {self.lines} lines of the history"
+        return f"views of {self.views} recordings, {counts}, {len(self.paths)} replaced results"
+
 
 def retain(pipeline: Pipeline, *, dry: bool = False) -> Removed:
     """Remove what [retention] does not keep; with ``dry``, only report it."""
     removed = Removed()
-    for step in (_views, _models, _replaced, _history):
+    for step in (_views, _models, _replaced):
         step(pipeline, removed, dry)
+    before = [_limit(pipeline, pipeline.settings.retention.history_days)]
+    removed.lines = pipeline.catalog.value("SELECT count(*) FROM history WHERE at < ?", before)
+    if removed.lines and not dry:
+        pipeline.catalog.do("DELETE FROM history WHERE at < ?", before)
     for reason in removed.refused:
         pipeline.note("failed", reason)
     if not dry and (removed.paths or removed.views or removed.models or removed.lines):
-        pipeline.note(
-            "retention",
-            f"Removed: views of {removed.views} recordings, {len(removed.models)} models, {removed.lines} lines of the "
-            f"history, {len(removed.paths)} replaced results.",
-        )
+        pipeline.note("retention", f"Removed: {removed}.")
     return removed
 
 
@@ -74,19 +78,8 @@ def _models(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
                 pipeline.remove(*places)
 
 
-def _history(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
-    """Old lines of the history."""
-    before = [_limit(pipeline, pipeline.settings.retention.history_days)]
-    removed.lines = pipeline.catalog.value("SELECT count(*) FROM history WHERE at < ?", before)
-    if removed.lines and not dry:
-        pipeline.catalog.do("DELETE FROM history WHERE at < ?", before)
-
-
 def _replaced(pipeline: Pipeline, removed: Removed, dry: bool) -> None:
-    """What nothing refers to, after the time that [retention] gives to processes that still read it.
-
-    The time begins with the first call that finds it.
-    """
+    """What nothing refers to, after the time that [retention] gives readers, from the first call that finds it."""
     catalog, loose, roots = pipeline.catalog, set(_loose(pipeline)), folders(pipeline.settings)
     found = catalog.all("SELECT * FROM replaced ORDER BY folder, path")
     known = {(row["folder"], row["path"]): row["since"] for row in found}
@@ -119,16 +112,11 @@ def _removable(pipeline: Pipeline, removed: Removed, folder: Path, *names: str) 
 def _loose(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     """Versions of days, views and results that nothing refers to: the name of their folder, and their path in it."""
     roots = folders(pipeline.settings)
-    used = (
-        {os.readlink(link) for link in roots["zarr"].glob("*.zarr") if link.is_symlink()} if "zarr" in roots else set()
-    )
-    for column in ("views", "result"):
-        query = f"SELECT {column} AS place FROM recordings WHERE {column} IS NOT NULL AND status != 'superseded'"
-        used |= {row["place"] for row in pipeline.catalog.all(query)}
+    query = "SELECT views, result FROM recordings WHERE status != 'superseded'"
+    used = {row[column] for row in pipeline.catalog.all(query) for column in ("views", "result")}
+    if "zarr" in roots:
+        used |= {os.readlink(link) for link in roots["zarr"].glob("*.zarr") if link.is_symlink()}
     for folder, inner in (("zarr", ".versions"), ("state", "views"), ("state", "results")):
-        if folder in roots:
-            # Names that a pipeline gives.
-            found = (
-                f"{inner}/{place.name}" for place in (roots[folder] / inner).glob("*") if OURS.fullmatch(place.name)
-            )
-            yield from ((folder, path) for path in found if path not in used)
+        for place in (roots[folder] / inner).glob("*") if folder in roots else ():
+            if OURS.fullmatch(place.name) and f"{inner}/{place.name}" not in used:
+                yield folder, f"{inner}/{place.name}"

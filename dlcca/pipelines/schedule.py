@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,23 +19,11 @@ from dlcca.storage.files import files_at
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-#: The fields of a cron expression in their order: name, smallest and largest value, and names from the smallest on.
-FIELDS = (
-    ("minute", 0, 59, ()),
-    ("hour", 0, 23, ()),
-    ("day of the month", 1, 31, ()),
-    ("month", 1, 12, MONTHS),
-    ("day of the week", 0, 7, WEEKDAYS),
-)
-SHORT = {
-    "@hourly": "0 * * * *",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@weekly": "0 0 * * 0",
-    "@monthly": "0 0 1 * *",
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-}
+#: The fields of a cron expression in their order: smallest and largest value, and names of values.
+FIELDS = {"minute": (0, 59), "hour": (0, 23), "day of the month": (1, 31), "month": (1, 12), "day of the week": (0, 7)}
+NAMES = {"month": MONTHS, "day of the week": WEEKDAYS}
+SHORT = {"@hourly": "0 * * * *", "@weekly": "0 0 * * 0", "@monthly": "0 0 1 * *"}
+SHORT |= dict.fromkeys(("@daily", "@midnight"), "0 0 * * *") | dict.fromkeys(("@yearly", "@annually"), "0 0 1 1 *")
 _PART = re.compile(r"(\*|\w+)(?:-(\w+))?(?:/(\d+))?")
 
 
@@ -56,7 +43,7 @@ class Schedule:
                 f"the schedule {expression!r} has {len(given)} fields; five are needed: minute, hour, day, month, day "
                 "of the week, such as '0 2 * * *' for every night at 02:00."
             )
-        return cls(" ".join(given), tuple(_numbers(text, *field) for text, field in zip(given, FIELDS, strict=True)))
+        return cls(" ".join(given), tuple(_numbers(text, name) for text, name in zip(given, FIELDS, strict=True)))
 
     @classmethod
     def at(cls, time: str) -> Schedule:
@@ -67,30 +54,27 @@ class Schedule:
         return cls.of(f"{int(found[2])} {int(found[1])} * * *")
 
     def calendars(self) -> list[str]:
-        """The schedule as one or two values of OnCalendar= of systemd.
-
-        If both days of the month and days of the week are restricted, cron runs on either, and systemd on days that
-        match both: then two values are needed.
-        """
+        """The schedule as one or two values of OnCalendar= of systemd."""
         minute, hour, day, month = (
             "*" if len(chosen) > high - low else ",".join(f"{number:02d}" for number in sorted(chosen))
-            for chosen, (_, low, high, _) in zip(self.chosen[:4], FIELDS, strict=False)
+            for chosen, (low, high) in zip(self.chosen[:4], FIELDS.values(), strict=False)
         )
         week = [name.capitalize() for i, name in enumerate(WEEKDAYS) if {i, i or 7} & self.chosen[4]]
         of_week = "" if len(week) == 7 else ",".join(week) + " "
+        # If days of the month and of the week are restricted, cron runs on either, and systemd on days that match both.
         texts = self.expression.split()
         if texts[2].startswith("*") or texts[4].startswith("*"):
             return [f"{of_week}*-{month}-{day} {hour}:{minute}:00"]
         return [f"*-{month}-{day} {hour}:{minute}:00", f"{of_week}*-{month}-* {hour}:{minute}:00"]
 
 
-def _numbers(text: str, name: str, low: int, high: int, names: Sequence[str]) -> frozenset[int]:
+def _numbers(text: str, name: str) -> frozenset[int]:
     """The values of one field of an expression."""
-    refused = f"is not a valid {name} in a schedule"
+    refused, (low, high) = f"is not a valid {name} in a schedule", FIELDS[name]
 
     def number(word: str) -> int:
-        if word.lower() in names:
-            return names.index(word.lower()) + low
+        if word.lower() in NAMES.get(name, ()):
+            return NAMES[name].index(word.lower()) + low
         if not word.isdecimal() or not low <= int(word) <= high:
             raise SettingsError(f"{word!r} {refused}; {low} to {high} is needed.")
         return int(word)
@@ -110,14 +94,11 @@ def _numbers(text: str, name: str, low: int, high: int, names: Sequence[str]) ->
     return frozenset(found)
 
 
-# The job.
-
 #: A comment in crontabs and units.
-EXIT_CODES = (
-    "Exit codes: 0 done, or another run is in progress; 2 a setting is wrong; 3 done, but a recording was refused;",
-    "4 storage or cluster failed, the next run continues; 5 done, but a recording was held back or the data drifts.",
-    "Two runs at once are safe: a lock lets one of them work.",
-)
+EXIT_CODES = """\
+# Exit codes: 0 done, or another run is in progress; 2 a setting is wrong; 3 done, but a recording was refused;
+# 4 storage or cluster failed, the next run continues; 5 done, but a recording was held back or the data drifts.
+# Two runs at once are safe: a lock lets one of them work."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +115,6 @@ class Job:
 
     @property
     def unit(self) -> str:
-        """The name of its units."""
         return "dlcca-" + (re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-") or "pipeline")
 
     @property
@@ -173,9 +153,8 @@ MOST_CHARACTERS = 998
 def cron_entry(job: Job) -> str:
     """The lines of a job, with the marks before and after."""
     begin, end = job.marks
-    comments = [f"# {line}" for line in EXIT_CODES]
     log = f"# Output goes to {job.log}; an exit code other than 0 is reported to cron, which may send mail."
-    return "\n".join([begin, *comments, log, f"{job.schedule.expression} {cron_command(job)}", end]) + "\n"
+    return "\n".join([begin, EXIT_CODES, log, f"{job.schedule.expression} {cron_command(job)}", end]) + "\n"
 
 
 def cron_command(job: Job) -> str:
@@ -212,21 +191,13 @@ def without_entry(job: Job, table: str) -> str:
     return kept
 
 
-def read_crontab() -> str:
-    """The crontab of this user; empty if there is none."""
-    return _crontab("-l", "read")
-
-
-def write_crontab(table: str) -> None:
-    """Replace the crontab of this user."""
-    _crontab("-", "written", table)
-
-
-def _crontab(argument: str, done: str, text: str | None = None) -> str:
+def crontab(new: str | None = None) -> str:
+    """The crontab of this user, empty if there is none; with ``new``, it is replaced."""
+    argument, done = ("-l", "read") if new is None else ("-", "written")
     program = shutil.which("crontab")
     if program is None:
         raise SettingsError("cron is not installed (there is no crontab command); on Debian: apt-get install cron.")
-    answer = subprocess.run([program, argument], input=text, capture_output=True, text=True, timeout=60, check=False)
+    answer = subprocess.run([program, argument], input=new, capture_output=True, text=True, timeout=60, check=False)
     if answer.returncode and "no crontab" not in answer.stderr:
         raise StorageError(f"the crontab cannot be {done}: {answer.stderr.strip()}.")
     return answer.stdout
@@ -283,7 +254,7 @@ def units(job: Job, for_all: bool) -> dict[str, str]:
         "folder": _percent(job.file.parent),
         "environment": "\n".join(lines),
         "command": " ".join(_quoted(word.replace("$", "$$")) for word in job.command),
-        "codes": "\n".join(f"# {line}" for line in EXIT_CODES),
+        "codes": EXIT_CODES,
         "journal": f"journalctl {'' if for_all else '--user '}-u {job.unit}",
         "calendars": "\n".join(f"OnCalendar={calendar}" for calendar in job.schedule.calendars()),
     }
@@ -299,11 +270,6 @@ def _quoted(word: str) -> str:
     """A word of a command line of systemd."""
     escaped = _percent(word).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-def is_for_all() -> bool:
-    """Whether units are installed for the system, as root does, and not for the user."""
-    return os.geteuid() == 0
 
 
 def unit_folder(for_all: bool) -> Path:
@@ -331,8 +297,7 @@ def install_units(job: Job, folder: Path, for_all: bool) -> tuple[bool, str]:
     """Write the units and start the timer; whether anything changed, and what the user still has to do."""
     files = units(job, for_all)
     _refuse_other_units(job, folder)
-    errors = unit_errors(files)
-    if errors:
+    if errors := unit_errors(files):
         raise SettingsError(f"systemd refuses these units: {' '.join(errors)}")
     stored = files_at(str(folder))
     changed = [name for name, text in files.items() if stored.get(name) != text.encode()]

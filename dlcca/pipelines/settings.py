@@ -239,8 +239,8 @@ class RunSection(Section):
 
 
 @dataclass(frozen=True)
-class OwnSections:
-    """The sections of pipeline files alone."""
+class PipelineSettings:
+    """The content of a pipeline file, paths made absolute."""
 
     pipeline: PipelineSection
     sources: SourceSection
@@ -251,16 +251,6 @@ class OwnSections:
     refit: RefitSection
     retention: RetentionSection
     notify: NotifySection
-
-
-#: Each with its class.
-OWN: dict[str, type[Section]] = get_type_hints(OwnSections)
-
-
-@dataclass(frozen=True)
-class PipelineSettings(OwnSections):
-    """The content of a pipeline file, paths made absolute."""
-
     path: Path
     recipes: dict[str, ViewRecipe]
     fit: Settings
@@ -288,10 +278,8 @@ class PipelineSettings(OwnSections):
         return path if "://" in path else str(self.path.parent.resolve() / path)
 
     def fingerprint(self) -> str:
-        """Of everything that decides the coordinates of a recording.
-
-        Default values are left out, so that a new setting in a later version does not invalidate models.
-        """
+        """Of everything that decides the coordinates of a recording."""
+        # Default values are left out, so that a new setting in a later version does not invalidate models.
         unset: Any = object()
 
         def changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -306,6 +294,10 @@ class PipelineSettings(OwnSections):
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=list).encode()).hexdigest()
 
 
+#: The sections of pipeline files alone, each with its class.
+OWN = {name: kind for name, kind in get_type_hints(PipelineSettings).items() if kind.__module__ == __name__}
+
+
 def read(path: str | Path) -> PipelineSettings:
     """Read and check a pipeline file."""
     path = Path(path).absolute()
@@ -315,7 +307,21 @@ def read(path: str | Path) -> PipelineSettings:
         made: dict[str, Any] = {
             name: from_table(kind, content.get(name, {}), f"[{name}]") for name, kind in OWN.items()
         }
-        made |= _run_settings(content, path)
+        # Views, settings of the fit, seed and cluster are in this file, or in the run.toml of [run] file.
+        run, store = from_table(RunSection, content.get("run", {}), "[run]"), None
+        if run.file:
+            if here := [name for name in runfile.SHARED if name in content]:
+                twice = f"[{here[0]}] is given here, and [run] file = {run.file!r} too; move it to that file."
+                raise SettingsError(twice)
+            place = (path.parent / run.file).resolve()
+            content = read_toml(place)
+            check_sections(content, ("store", *runfile.SHARED), place)
+            store = content.get("store")
+        stored = store.get("seed") if isinstance(store, Mapping) else None
+        made["recipes"] = read_views(content.get("views"))
+        made["fit"] = Settings.from_dict({name: content[name] for name in fit.STAGES if name in content})
+        made["seed"] = RunSection(seed=stored if run.seed is None else run.seed).seed or 0
+        made["cluster"] = from_table(ClusterSettings, content.get("cluster", {}), "[cluster]")
     except SettingsError as error:
         raise SettingsError(f"{path.name}: {error}") from error
     return PipelineSettings(path=path, **made)
@@ -339,27 +345,6 @@ def state_of(path: str | Path) -> Path | None:
         return None
     folder = (path.parent / state).resolve()
     return folder if "sources" in content or (not content and (folder / "catalog.sqlite").is_file()) else None
-
-
-def _run_settings(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Views, settings of the fit, seed and cluster: from this file, or from the run.toml of [run] file."""
-    run = from_table(RunSection, content.get("run", {}), "[run]")
-    store: Any = {}
-    if run.file:
-        here = [name for name in runfile.SHARED if name in content]
-        if here:
-            raise SettingsError(f"[{here[0]}] is given here, and [run] file = {run.file!r} too; move it to that file.")
-        place = (path.parent / run.file).resolve()
-        content = read_toml(place)
-        check_sections(content, ("store", *runfile.SHARED), place)
-        store = content.get("store", {})
-    stored = store.get("seed") if isinstance(store, Mapping) else None
-    return {
-        "recipes": read_views(content.get("views")),
-        "fit": Settings.from_dict({name: content[name] for name in fit.STAGES if name in content}),
-        "seed": RunSection(seed=stored if run.seed is None else run.seed).seed or 0,
-        "cluster": from_table(ClusterSettings, content.get("cluster", {}), "[cluster]"),
-    }
 
 
 def examples_folder() -> Path:

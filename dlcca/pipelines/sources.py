@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dlcca.errors import SettingsError, StorageError
 from dlcca.pipelines.settings import SourceSection
-from dlcca.storage.files import files_at
+from dlcca.storage.files import files_at, is_remote, storage_errors
 from dlcca.storage.retry import with_retries
 
 
@@ -32,12 +31,9 @@ class Stat(NamedTuple):
 
 @dataclass(frozen=True)
 class Seen:
-    """A recording in a listing: its main file and those that belong to it.
+    """A recording in a listing: its main file and those that belong to it."""
 
-    Paths are as in [sources] files: relative to the folder of pipeline.toml if the pattern is.
-    """
-
-    path: str  # of the main file
+    path: str  # of the main file; like all paths here, relative to the folder of pipeline.toml if the pattern is
     parts: tuple[str, ...]  # all files, the main one first; sidecars last
     n_read: int  # how many of them are opened; the others are sidecars
     size: int
@@ -47,14 +43,10 @@ class Seen:
 
 
 def seen(sources: SourceSection, folder: Path, known_before: bool) -> Iterator[Seen]:
-    """All recordings that match the patterns, sorted by name.
-
-    ``known_before`` says whether the sources have ever contained a file. If not, a missing folder is an error in the
-    settings; if so, a disk that is not mounted.
-    """
+    """All recordings that match the patterns, by name; ``known_before``: the sources have contained a file before."""
     found: set[str] = set()
     for pattern in sources.files:
-        listed = _list_objects(pattern, known_before) if is_object(pattern) else _list(pattern, folder, known_before)
+        listed = _list_objects(pattern, known_before) if is_remote(pattern) else _list(pattern, folder, known_before)
         for path, main in listed:
             if path not in found:
                 found.add(path)
@@ -65,8 +57,7 @@ def _list(pattern: str, folder: Path, known_before: bool) -> Iterator[tuple[str,
     full = str(folder / pattern)
     _refuse_missing(_root(full), pattern, known_before)
     for path in sorted(glob.iglob(full, recursive=True)):
-        found = _stat_file(path)
-        if found is not None:
+        if found := _stat_file(path):
             yield _as_named(path, pattern, folder), found
 
 
@@ -85,7 +76,7 @@ def closed_folders(sources: SourceSection, folder: Path) -> dict[str, str]:
     closed: dict[str, str] = {}
     for pattern in sources.files:
         where = str(folder / pattern).rpartition("/")[0]
-        if is_object(pattern) or not glob.has_magic(where):
+        if is_remote(pattern) or not glob.has_magic(where):
             continue  # a single folder, which was listed, or object storage, which has no folders
         errors: list[OSError] = []
         for inner, folders, _names in os.walk(_root(where), onerror=errors.append):
@@ -101,15 +92,13 @@ def closed_folders(sources: SourceSection, folder: Path) -> dict[str, str]:
 
 
 def _refuse_missing(root: Path, pattern: str, known_before: bool) -> None:
-    try:
+    with storage_errors(f"the source {root}", "read"):
         if root.is_dir():
             os.scandir(root).close()
             os.stat(f"{root}/.")  # a folder that can be listed may still not be entered
         if root.exists():
             return
-    except OSError as error:
-        raise StorageError(f"the source {root} cannot be read: {error.strerror or error}.") from error
-    if known_before:
+    if known_before:  # and not a wrong setting
         raise StorageError(f"the source {root} no longer exists: is its disk mounted? Nothing was changed.")
     raise SettingsError(f"[sources] files = {pattern!r}: there is no folder {root}. Correct the path, or create it.")
 
@@ -122,15 +111,10 @@ def _with_companions(path: str, main: Stat, pattern: str, sources: SourceSection
     parts = (path, *(f"{place}{slash}{form.replace('*', star)}" for form in forms))
     stats = [main, *(_stat(part, folder) for part in parts[1:])]
     exist = [found for found in stats if found is not None]
-    return Seen(
-        path=path,
-        parts=parts,
-        n_read=1 + len(sources.companions),
-        size=sum(found.size for found in exist),
-        stamp=" ".join(found.stamp for found in exist),
-        changed=max((found.changed for found in exist if found.changed is not None), default=None),
-        missing=next((part for part, found in zip(parts, stats, strict=True) if found is None), ""),
-    )
+    size, stamp = sum(found.size for found in exist), " ".join(found.stamp for found in exist)
+    changed = max((found.changed for found in exist if found.changed is not None), default=None)
+    missing = next((part for part, found in zip(parts, stats, strict=True) if found is None), "")
+    return Seen(path, parts, 1 + len(sources.companions), size, stamp, changed, missing)
 
 
 def why_incomplete(found: Seen, sources: SourceSection, folder: Path, now: datetime, unchanged: bool) -> str:
@@ -160,10 +144,9 @@ def names_of(paths: Iterable[str], most: int = 3) -> str:
 
 
 def _stat(path: str, folder: Path) -> Stat | None:
-    if not is_object(path):
+    if not is_remote(path):
         return _stat_file(os.path.join(folder, path))
-    fs, name = _file_system(path)
-    found = _answer(f"{path} cannot be read", lambda: fs.info(name))
+    found = _in_storage(path, "read", lambda fs, name: fs.info(name), missing_ok=True)
     return None if found is None else _stat_of(found)
 
 
@@ -186,7 +169,7 @@ def _stat_file(path: str) -> Stat | None:
 
 def has_stamp(parts: Sequence[str], stamp: str) -> bool:
     """Whether the files of a recording still have a stamp; objects are replaced as a whole, and not checked."""
-    if any(is_object(path) for path in parts):
+    if any(map(is_remote, parts)):
         return True
     return stamp == " ".join(found.stamp for path in parts if (found := _stat_file(path)) is not None)
 
@@ -198,9 +181,8 @@ def digest(parts: Sequence[str]) -> str:
 
 
 def _digest(path: str) -> str:
-    if is_object(path):
-        fs, name = _file_system(path)
-        return with_retries(f"{path} cannot be read", lambda: _sha256(fs.open(name, "rb")))
+    if is_remote(path):
+        return _in_storage(path, "read", lambda fs, name: _sha256(fs.open(name, "rb")))
     if os.path.isdir(path):  # a recording that is a folder, such as Zarr; including the names in it
         made = hashlib.sha256()
         for where, folders, names in os.walk(path):
@@ -208,10 +190,8 @@ def _digest(path: str) -> str:
             for inner in (os.path.join(where, name) for name in sorted(names)):
                 made.update(f"{os.path.relpath(inner, path)} {_digest(inner)}\n".encode())
         return made.hexdigest()
-    try:
+    with storage_errors(path, "read"):
         return _sha256(open(path, "rb"))
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def _sha256(opened: Any) -> str:
@@ -223,57 +203,38 @@ def local_files(parts: Sequence[str], scratch: Path) -> list[str]:
     """The files on this machine: as they are, or copied from object storage to a folder."""
     found = []
     for path in parts:
-        if is_object(path):
+        if is_remote(path):
             scratch.mkdir(parents=True, exist_ok=True)
             copy = str(scratch / path.rsplit("/", 1)[-1])
-            fs, name = _file_system(path)
-            with_retries(f"{path} cannot be read", partial(fs.get_file, name, copy))
+            _in_storage(path, "read", lambda fs, name, copy=copy: fs.get_file(name, copy))
             path = copy
         found.append(path)
     return found
 
 
-# Object storage.
-
-
-def is_object(path: str) -> bool:
-    """Whether a path is an address in object storage."""
-    return "://" in path
-
-
-def _file_system(address: str) -> tuple[Any, str]:
-    """The file system of an address, and the name of the object in it."""
+def _in_storage(address: str, done: str, operation: Callable[..., Any], *, missing_ok: bool = False) -> Any:
+    """The result, with retries, of an operation on the file system of an address and the name of the object in it."""
     at: Any = files_at(address)
-    return at.fs, at.root
 
+    def attempt() -> Any:
+        with suppress(*[FileNotFoundError] * missing_ok):
+            return operation(at.fs, at.root)
 
-def _answer(what: str, ask: Callable[[], Any]) -> Any:
-    """The answer of a file system; None if what is asked for does not exist."""
-
-    def answer() -> Any:
-        with suppress(FileNotFoundError):
-            return ask()
-
-    return with_retries(what, answer)
+    return with_retries(f"{address} cannot be {done}", attempt)
 
 
 def _list_objects(pattern: str, known_before: bool) -> Iterator[tuple[str, Stat]]:
-    """Objects whose names match; a prefix without wildcards stands for all objects below it.
-
-    An empty prefix contains no objects; a missing bucket is an error.
-    """
+    """Objects whose names match, or all below a prefix without wildcards; a missing bucket is an error."""
     protocol, _, rest = pattern.partition("://")
     bucket, magic = rest.partition("/")[0], glob.has_magic(pattern)
     base = re.split(r"[*?\[]", rest, maxsplit=1)[0].rpartition("/")[0] if magic else rest.rstrip("/")
-    fs, root = _file_system(f"{protocol}://{base}")
-    what = f"the source {pattern} cannot be listed"
-    found = _answer(what, lambda: fs.find(root, detail=True)) or {}
-    if not found and bucket and not with_retries(what, lambda: fs.exists(bucket)):
+    address = f"{protocol}://{base}"
+    found = _in_storage(address, "listed", lambda fs, root: fs.find(root, detail=True), missing_ok=True) or {}
+    if not found and bucket and not _in_storage(address, "listed", lambda fs, _: fs.exists(bucket)):
         if known_before:
             raise StorageError(f"the bucket {bucket} of {pattern} no longer exists. Nothing was changed.")
-        raise SettingsError(
-            f"[sources] files = {pattern!r}: there is no bucket {bucket}. Correct the address, or make it."
-        )
+        hint = "Correct the address, or make it."
+        raise SettingsError(f"[sources] files = {pattern!r}: there is no bucket {bucket}. {hint}")
     # As for files: * does not match a /, and ** does.
     parts = [fnmatch.translate(part)[4:-3].replace(".*", "[^/]*") for part in rest.split("**/")]
     matches = re.compile("(?:.*/)?".join(parts)).fullmatch

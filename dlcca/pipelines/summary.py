@@ -83,9 +83,8 @@ class Summary:
 
     def document(self) -> dict[str, Any]:
         """The summary for machines."""
-        lines = self.lines()
-        text = "\n".join(lines)
-        return {**asdict(self), "exit_code": self.exit_code, "news": self.is_news, "lines": lines, "text": text}
+        texts = {"lines": self.lines(), "text": "\n".join(self.lines())}
+        return {**asdict(self), "exit_code": self.exit_code, "news": self.is_news, **texts}
 
 
 def status(pipeline: Pipeline) -> dict[str, Any]:
@@ -93,8 +92,10 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
     catalog, model = pipeline.catalog, pipeline.current_model()
     last = catalog.one("SELECT * FROM runs WHERE ended IS NOT NULL ORDER BY id DESC LIMIT 1")
     begun = catalog.one("SELECT id, verb, started, host, pid FROM runs ORDER BY id DESC LIMIT 1")
-    counts = catalog.all("SELECT status, count(*) AS n FROM recordings GROUP BY status")
-    states = catalog.all("SELECT state, count(*) AS n FROM files GROUP BY state")
+    count = "SELECT {0} AS value, count(*) AS n FROM {1} GROUP BY {0}"
+    counts, states = (catalog.all(count.format(*of)) for of in (("status", "recordings"), ("state", "files")))
+    days = "SELECT count(*) AS days, min(day) AS first, max(day) AS last, sum(rows) AS rows FROM partitions"
+    drift = "SELECT day, alarm, text FROM drift JOIN recordings ON recordings.id = recording ORDER BY drift.id DESC"
     if model is not None:
         reasons = versions.warnings_of(model)
         model = {key: model[key] for key in ("version", "created", "because", "n_rows")}
@@ -104,20 +105,15 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
         last = {**{key: last[key] for key in ("id", "verb", "started", "ended", "exit_code")}, "text": text}
     return {
         "name": pipeline.settings.pipeline.name,
-        "recordings": {row["status"]: row["n"] for row in counts},
-        "files": {row["state"]: row["n"] for row in states},
+        "recordings": {row["value"]: row["n"] for row in counts},
+        "files": {row["value"]: row["n"] for row in states},
         "model": model,
         "doubt": versions.doubt(pipeline) or None,
         "models": catalog.all("SELECT version, status, created, because, reason FROM models ORDER BY version"),
-        "published": catalog.one(
-            "SELECT count(*) AS days, min(day) AS first, max(day) AS last, sum(rows) AS rows FROM partitions"
-        ),
+        "published": catalog.one(days),
         "last_run": last,
         "unfinished_run": begun if begun is not None and (last is None or begun["id"] > last["id"]) else None,
-        "drift": catalog.all(
-            "SELECT day, alarm, text FROM drift JOIN recordings ON recordings.id = recording "
-            "ORDER BY drift.id DESC LIMIT 5"
-        ),
+        "drift": catalog.all(f"{drift} LIMIT 5"),
     }
 
 
@@ -168,10 +164,7 @@ def is_wanted(options: NotifySection, summary: Mapping[str, Any]) -> bool:
 
 
 def notify(options: NotifySection, summary: Mapping[str, Any]) -> list[str]:
-    """Send a summary by a command and a webhook; one sentence for each failure.
-
-    Never raises, and returns in bounded time.
-    """
+    """Send a summary by a command and a webhook, in bounded time; a sentence, and no error, for each failure."""
     content = json.dumps(summary, ensure_ascii=False, default=str).encode()
     failures = []
     if options.command:
@@ -186,10 +179,7 @@ def notify(options: NotifySection, summary: Mapping[str, Any]) -> list[str]:
 
 
 def _attempt(options: NotifySection, name: str, send: Callable[[], str]) -> str:
-    """Try a few times to send; the reason why it failed, or "".
-
-    In a thread, which is abandoned if it hangs: timeouts of sockets start again with every byte.
-    """
+    """Try a few times to send; the reason why it failed, or ""."""
     errors = ["it timed out"]
     pauses = [FIRST_PAUSE_S * 2**number for number in range(options.attempts - 1)]
 
@@ -203,6 +193,7 @@ def _attempt(options: NotifySection, name: str, send: Callable[[], str]) -> str:
             if not errors[0]:
                 return
 
+    # In a thread, which is abandoned if it hangs: timeouts of sockets start again with every byte.
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(options.attempts * options.timeout_s + sum(pauses) + 1)

@@ -10,7 +10,7 @@ from typing import Any
 
 from dlcca.errors import SettingsError, StoreFileError
 from dlcca.pipelines.catalog import Row, iso
-from dlcca.pipelines.context import Pipeline
+from dlcca.pipelines.context import Pipeline, recorded
 from dlcca.pipelines.publish import point
 from dlcca.pipelines.settings import RefitSection
 
@@ -33,17 +33,14 @@ def unusable(pipeline: Pipeline) -> str:
     from dlcca.estimator import open_model
     from dlcca.pipelines.embed import read_preprocessing
 
-    model = pipeline.current_model()
-    if model is None:
-        return ""
-    try:
-        read_preprocessing(pipeline)
-        open_model(model["address"])
-    except StoreFileError as error:
-        return (
-            f"model {model['version']} cannot be used: {error} New recordings wait for it. Restore it, or use another "
-            f"one: dlcca pipeline rollback {pipeline.settings.path.name}."
-        )
+    if model := pipeline.current_model():
+        try:
+            read_preprocessing(pipeline)
+            open_model(model["address"])
+        except StoreFileError as error:
+            command = f"dlcca pipeline rollback {pipeline.settings.path.name}"
+            wait = f"New recordings wait for it. Restore it, or use another one: {command}."
+            return f"model {model['version']} cannot be used: {error} {wait}"
     return ""
 
 
@@ -58,20 +55,14 @@ def begin(pipeline: Pipeline, because: str, parent: int | None = None) -> int:
     """Insert a new version, which is being fitted; its number. ``parent`` is the version that it refits."""
     version = int(pipeline.catalog.value("SELECT max(version) FROM models") or 0) + 1
     alarms = pipeline.catalog.value("SELECT max(id) FROM drift") or 0
-    with pipeline.catalog.change():
-        row = {"version": version, "generation": pipeline.generation, "status": "fitting", "because": because}
-        row |= {"parent": parent, "created": iso(pipeline.now)}
-        pipeline.catalog.insert("models", {**row, "settings": pipeline.settings.fingerprint(), "last_drift": alarms})
+    row = {"version": version, "generation": pipeline.generation, "status": "fitting", "because": because}
+    row |= {"parent": parent, "created": iso(pipeline.now), "last_drift": alarms}
+    pipeline.catalog.insert("models", {**row, "settings": pipeline.settings.fingerprint()})
     return version
 
 
 def settle(
-    pipeline: Pipeline,
-    version: int,
-    stored: Row,
-    measures: dict[str, Any],
-    numbers: Sequence[int],
-    objections: Sequence[str] = (),
+    pipeline: Pipeline, version: int, stored: Row, measures: Row, numbers: Sequence[int], objections: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Use a new model, or keep it without using it if there are ``objections``, in one transaction; the outcome."""
     from dlcca.storage.formats import plain
@@ -82,7 +73,7 @@ def settle(
     with catalog.change():
         if not why:
             catalog.update("models", {"status": "kept"}, status="current")
-        catalog.update("models", pipeline.relative(row), version=version)
+        catalog.update("models", pipeline.with_paths(recorded, row), version=version)
         catalog.do_many("INSERT OR IGNORE INTO training VALUES (?, ?)", [[version, number] for number in numbers])
         if why:
             pipeline.note("rejected", f"Model {version} was fitted, and is not used: {why.rstrip('.')}.")
@@ -93,10 +84,8 @@ def settle(
             if compared := measures.get("comparison"):
                 new, old = compared["new"]["outside"], compared["old"]["outside"]
                 axes = ", ".join(f"{r:.2f}" for r in compared["axes"])
-                text += (
-                    f" Of the held-out rows {new:.1%} are outside ({old:.1%} before); correlations of its axes with "
-                    f"those before: {axes}."
-                )
+                text += f" Of the held-out rows {new:.1%} are outside ({old:.1%} before); "
+                text += f"correlations of its axes with those before: {axes}."
             pipeline.note("promoted", text)
     if not why:
         point(pipeline, pipeline.settings.models / "current.zarr", Path(address.name))
@@ -136,10 +125,7 @@ def new_recordings(pipeline: Pipeline, *versions: int) -> list[Row]:
 
 
 def rollback(pipeline: Pipeline, to: int | None = None) -> dict[str, Any]:
-    """Use an earlier version, by default the one before; both versions.
-
-    A version that is not trusted must be given explicitly.
-    """
+    """Use an earlier version, by default the last trusted one before; both versions."""
     current = pipeline.current_model() or {"version": None, "parent": None}
     before = current["version"]
     found = pipeline.models("status IN ('kept', 'rejected') ORDER BY version DESC")
@@ -217,9 +203,8 @@ def objections(new: Standing, old: Standing, axes: list[float], warnings: list[s
     """Why a new model must not be used; empty if it may. ``axes``: correlation of each axis with the old one."""
     against = {}
     if new.outside > old.outside + rules.outside_gain:
-        against["outside_gain"] = (
-            f"{new.outside:.1%} of the held-out rows are outside, {old.outside:.1%} by the old model"
-        )
+        shares = f"{new.outside:.1%} of the held-out rows are outside, {old.outside:.1%} by the old model"
+        against["outside_gain"] = shares
     if new.agreement is not None and old.agreement is not None and new.agreement < old.agreement - rules.agreement_loss:
         by = f"{new.agreement:.2f}, {old.agreement:.2f} by the old model"
         against["agreement_loss"] = f"the agreement of the views on held-out rows is {by}"
