@@ -16,13 +16,15 @@ from threadpoolctl import threadpool_limits
 from benchmarks.large import Products, gemm_rate, job_for, product_rate, products, write_views
 from benchmarks.measure import GIB, PeakMemory, Row, share, times_faster
 from dlcca.clusters.local import local_client
-from dlcca.fitting import pipeline
+from dlcca.fitting import neighbors, pipeline
 from dlcca.fitting.job import Job, Source
 
 #: Rows of the shorter and of the longer recording, and of one that only wakes the workers up.
 SIZES, QUICK_SIZES, WARMING = (100_000, 1_000_000), (5000, 20_000), 2048
 #: Memory that all processes together may take.
 MEMORY_BYTES = 4 * GIB
+#: Stages that search the neighbours of landmarks.
+SEARCH = (neighbors.INDEX_QUERIES.name, neighbors.MERGED.name, neighbors.NEIGHBORHOODS.name, neighbors.RECALL.name)
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ def rows(quick: bool) -> Iterator[Row]:
         yield from product_rows(longer, needed="<= 10")
         yield from memory_rows(longer)
         yield from growth_rows(shorter, longer)
+        yield from search_rows(shorter, longer)
+        yield from coordinates_rows(folder, views[large], warming)
         alone = run_with_workers(folder, views[large], warming, workers=1)
         what = f"{large:,} rows: two workers of one thread, against one"
         yield times_faster("workers", what, longer.seconds, alone.seconds, ">= 1.7", unit="s")
@@ -60,11 +64,13 @@ def rows(quick: bool) -> Iterator[Row]:
         yield from dask_rows(plain, alone)
 
 
-def run_with_workers(folder: Path, views: tuple[Source, ...], warming: tuple[Source, ...], *, workers: int) -> Measured:
+def run_with_workers(
+    folder: Path, views: tuple[Source, ...], warming: tuple[Source, ...], *, workers: int, **options: Any
+) -> Measured:
     """All stages on a cluster of its own, whose workers are warm."""
     with PeakMemory() as memory, local_client(workers=workers) as client:
         warm(client, folder, warming)
-        with _job(folder, views) as job:
+        with _job(folder, views, **options) as job:
             before = product_rate(job, client)
             seconds, stages = run_stages(job, client)
             # Taken before and after: on a shared machine the rate is not what it was.
@@ -101,9 +107,9 @@ def run_stages(job: Job, client: Any) -> tuple[float, dict[str, float]]:
 
 
 @contextmanager
-def _job(folder: Path, views: tuple[Source, ...], store: str = "run.zarr") -> Iterator[Job]:
+def _job(folder: Path, views: tuple[Source, ...], store: str = "run.zarr", **options: Any) -> Iterator[Job]:
     """A job whose store is gone afterwards."""
-    job = job_for(folder, views, store=store, landmarks=min(2000, views[0].open().shape[0] // 8))
+    job = job_for(folder, views, store=store, landmarks=min(2000, views[0].open().shape[0] // 8), **options)
     try:
         yield job
     finally:
@@ -142,6 +148,22 @@ def growth_rows(small: Measured, large: Measured) -> Iterator[Row]:
     yield share("growth", f"{text}: time", large.seconds, small.seconds, f"<= {1.1 * large.n / small.n:g}")
     peaks = large.workers_peak / GIB, small.workers_peak / GIB
     yield share("growth", f"{text}: memory of the workers", *peaks, "< 1.2", unit="GiB")
+
+
+def search_rows(small: Measured, large: Measured) -> Iterator[Row]:
+    """Neighbours are searched in a subset of the rows, whose size does not depend on how many rows there are."""
+    took = [sum(run.stages[name] for name in SEARCH) for run in (large, small)]
+    yield share("search", f"{large.n:,} rows against {small.n:,}: search for neighbours", *took, "<= 1.2")
+
+
+def coordinates_rows(folder: Path, views: tuple[Source, ...], warming: tuple[Source, ...]) -> Iterator[Row]:
+    """Coordinates read from transition probabilities, against eigenfunctions of the same kernel."""
+    took = {
+        kind: run_with_workers(folder, views, warming, workers=2, coordinates=kind)
+        for kind in ("diffusion", "potential")
+    }
+    text = f"{took['potential'].n:,} rows, 2 workers: potential coordinates against eigenfunctions"
+    yield share("coordinates", text, took["potential"].seconds, took["diffusion"].seconds, "<= 1.25")
 
 
 def dask_rows(plain: Measured, alone: Measured) -> Iterator[Row]:

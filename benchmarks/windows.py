@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks.measure import Row, share
+from benchmarks.measure import Row, share, timed
 from dlcca import LocalCCA, simulate
 from dlcca.simulate.movies import SPEEDS
 from tests.support.scores import likeness, power_shares
@@ -24,6 +24,7 @@ def rows(quick: bool) -> Iterator[Row]:
         yield from icons(range(1 if quick else 10), SPEEDS, f">= {FOUND:g}")
         yield from pendulums(range(1 if quick else 5))
         yield from icons(range(1 if quick else 10), APART, "")
+        yield from many_pixels(range(1 if quick else 3))
 
 
 def icons(seeds: range, speeds: tuple[float, ...], needed: str) -> Iterator[Row]:
@@ -58,6 +59,16 @@ def pendulums(seeds: range) -> Iterator[Row]:
                 name = f"pendulums, swing {swing:.0f}{', private ones too' * private}, seed {seed}: {_window(model)}"
                 yield share("windows", f"{name}, likeness, against windows of 8", auto, eight, ">= 0.995", unit="")
     yield share("windows", "pendulums: fits that choose, against windows of 8", chosen_s, given_s, "<= 4", unit="CPU s")
+
+
+def many_pixels(seeds: range) -> Iterator[Row]:
+    """Three movies of 300 frames in 2048 channels: what choosing the window costs, against a fit with a given one."""
+    for seed in seeds:
+        views, _truth = simulate.icons(n_projections=2048, random_state=seed)
+        chosen = timed(LocalCCA(window="auto", random_state=0).fit, views)
+        given = timed(LocalCCA(window=7, random_state=0).fit, views)
+        what = f"icons, three movies in 2048 channels, set {seed}: window='auto', against a given one"
+        yield share("windows", what, chosen.cpu, given.cpu, "<= 10", unit="CPU s")
 
 
 def _window(model: LocalCCA) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import zarr
@@ -19,6 +18,7 @@ from dlcca.fitting import runner
 from dlcca.recordings import ingest
 from dlcca.recordings.formats import open_recording
 from dlcca.settings.runfile import RunFile, read
+from dlcca.storage import run as run_store
 from dlcca.storage.comparison import Comparison
 from tests.support.recordings import shared
 
@@ -54,13 +54,15 @@ def compared(problem: Problem) -> Comparison:
 
 
 def scores(problem: Problem) -> dict[str, float]:
-    """How well each method tells the truth, ours first, of a run that is done; without controls and views."""
-    with (
-        mock.patch.object(comparison._Scorer, "_control", return_value=(None, "")),
-        mock.patch.object(comparison, "_of_views", return_value=(None, None)),
-        mock.patch.object(comparison._Scorer, "_r2", return_value=None),
-    ):
-        return {entry["method"]: entry["score"] for entry in compare(problem.asked, truth=problem.truth).table}
+    """Score of each method, ours first, on the rows of a finished run of arrays; without controls."""
+    asked, truth = problem.asked, problem.truth
+    job, _ = runner.prepared(asked.store, asked.views, asked.settings, asked.seed)
+    embedding = run_store.read(asked.store).embedding
+    fold = truth.folds("random" if truth.is_sorted else "blocked")
+    views = {source.name: job.read(v, slice(0, job.n)) for v, source in enumerate(job.sources)}
+    methods = comparison.baseline_methods(job, job.n, embedding.shape[1])
+    others = {name: truth.score(method(views).embedding, fold) for name, method in methods}
+    return {comparison.LOCAL_CCA: truth.score(embedding, fold), **others}
 
 
 def of_arrays(folder: Path, views: dict[str, np.ndarray], truth: Truth, settings: str) -> Problem:
