@@ -14,8 +14,8 @@ help:
 	@echo "make check   lint, format, types, layers and dependencies"
 	@echo "make bench   one table of ratios, and bench-output/bench.json"
 	@echo "make chaos   kill a hundred runs and twenty nights at random moments and resume them; the table in docs/"
-	@echo "make suite   problems with known answers, ours and other methods side by side; the table in docs/;"
-	@echo "             and all experiments of the paper, in reproduce-output/"
+	@echo "make suite   tests with all of their parameters; problems with known answers, ours and other methods side by"
+	@echo "             side, the tables in docs/; and all experiments of the paper, in reproduce-output/"
 	@echo "make docs    the documentation, in docs/_build/html"
 	@echo "make release wheel and source archive in dist/, checked, and the demo run from the wheel alone"
 	@echo "make format  put the code in the form that check asks for"
@@ -25,9 +25,10 @@ help:
 demo: $(VENV)/core.stamp
 	$(BIN)/dlcca demo --out demo-output
 
-# Three test processes with one thread of arithmetic each: on two cores, one of them mostly waits, for a queue or a clock.
+# Four test processes with one thread of arithmetic each: on two cores, some of them mostly wait, for a queue or a clock.
+PYTEST = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist loadscope --no-loadscope-reorder
 test: check system
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -m ""
+	$(PYTEST) -m "not repeats"
 
 # A queue, a network, a cron and a browser for the tests that need real ones; elsewhere than on Debian as root they
 # skip, and say why.
@@ -53,9 +54,12 @@ bench: $(VENV)/dev.stamp
 chaos: $(VENV)/dev.stamp
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python tests/faults/chaos_table.py \
 		--page docs/explanation/chaos.md
+	PYTHONPATH=. $(BIN)/python tests/faults/late_table.py --storage local
+	PYTHONPATH=. $(BIN)/python tests/faults/late_table.py --storage object
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 DLCCA_TEST_KILLS=20 $(BIN)/python -m pytest -m "" tests/pipelines/test_kills.py
 
-suite: $(VENV)/dev.stamp
+suite: $(VENV)/dev.stamp system
+	$(PYTEST) -m repeats
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python -m tests.suite \
 		--page docs/explanation/suite.md
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python -m tests.suite.growth \

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import durations, fork_server, no_fsync  # noqa: F401  the last by being imported
+from tests.support import durations, fork_server, no_fsync, repeats  # noqa: F401  no_fsync by being imported
 
 fork_server.use()
 
@@ -53,6 +53,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     known, parameters, seen = durations.read(), Counter(map(function_of, items)), Counter()
     group_s: Counter[str] = Counter()
+    for item in repeats.among(items):
+        item.add_marker(pytest.mark.repeats)
     for item in items:
         function = function_of(item)
         each_s = known.get(function, 0.0) / parameters[function]

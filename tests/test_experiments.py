@@ -6,6 +6,7 @@ import pytest
 from dlcca import LocalCCA, Settings, baselines, simulate
 from dlcca.fitting.in_memory import fit_views
 from dlcca.views import checked
+from tests.support import repeats
 from tests.support.scores import highest_peaks, likeness, power_shares, recovery
 
 SWINGS = (2.0, 4.0)
@@ -16,6 +17,7 @@ def first_quick(values):
     return [values[0], *(pytest.param(value, marks=pytest.mark.slow) for value in values[1:])]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("seed", first_quick([0, 1, 2]))
 @pytest.mark.parametrize("private", [False, True])
 @pytest.mark.parametrize("swing", SWINGS)
@@ -66,6 +68,7 @@ def test_the_literal_paper_without_a_ridge_fails_behind_private_pendulums(swing)
     assert likeness(regularised, truth.z) >= 0.97
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("seed", first_quick([0, 1]))
 @pytest.mark.parametrize("scene", [1, 2])
 def test_windows_of_seven_find_the_common_icon_of_the_drawn_scenes(scene, seed):
@@ -107,7 +110,7 @@ def test_the_first_two_coordinates_hold_z_and_no_nuisance_also_for_new_rows(name
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_views", [2, 3, 6])
+@pytest.mark.parametrize("n_views", repeats.first(2, [2, 3, 6]))
 def test_linear_mixtures_are_unmixed_also_for_new_rows(n_views):
     views, truth = simulate.linear(10_000, n_views=n_views, random_state=1)
     old, new = slice(0, 5000), slice(5000, None)

@@ -73,6 +73,7 @@ def picture(shown, name: str) -> str:
     return shown.page.locator(f"#{name}").evaluate("canvas => canvas.toDataURL()")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("width", [DESK, TELEPHONE])
 @pytest.mark.parametrize("name", ["demo", "long"])
 def test_a_report_opens_without_complaint_and_draws_everything(reports, opened, name, width):

@@ -11,12 +11,12 @@ from tests.faults import chaos, chaos_table
 from tests.faults.chaos import Outcome
 from tests.faults.killing import KINDS, Kill
 from tests.faults.processes import Family
-from tests.support import pages
+from tests.support import pages, repeats
 
 BLOCKS = {"scan": 8, "moments": 1, "near": 8}
 #: In the middle of a stage each: a scheduler, a nanny, and a worker and a client both with and without processes of
 #: their own for these. `make chaos` does the first hundred.
-SEEDS = (2, 4, 5, 7, 16, 23)
+SEEDS = (2, 4, 7, 5, 16, 23)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def reference(tmp_path_factory):
 @pytest.mark.faults
 @pytest.mark.cluster
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", repeats.first(3, SEEDS))  # a scheduler, a worker, a client
 def test_a_run_that_is_killed_and_resumed_is_as_if_nothing_had_happened(seed, reference, tmp_path):
     outcome = chaos.survive(Kill.of(seed, reference.blocks), reference, tmp_path)
     assert outcome.is_unharmed, chaos_table.line(outcome)

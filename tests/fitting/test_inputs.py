@@ -26,6 +26,7 @@ from dlcca.settings.recipe import ViewRecipe
 from dlcca.storage import inputs
 from tests.fitting import jobs
 from tests.fitting.jobs import KNN, TIME, embedding, job_on, recordings, small_job, written
+from tests.support import repeats
 
 RUN = """
 [store]
@@ -235,6 +236,7 @@ def run_until(job, stage, client=None):
         pipeline.run(job, client, on_progress)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("options", [KNN, TIME])
 @pytest.mark.parametrize("stage", ["moments", "landmarks", "metric", "embedding"])
 def test_an_input_that_changed_between_a_kill_and_the_resumption_is_refused(tmp_path, options, stage):
@@ -265,7 +267,7 @@ def test_a_change_that_keeps_sizes_and_times_is_found_when_a_block_is_read(tmp_p
         pipeline.run(job)
 
 
-@pytest.mark.parametrize("stage", ["near", "kernel", "checks"])
+@pytest.mark.parametrize("stage", repeats.first(1, ["kernel", "near", "checks"]))
 def test_an_input_that_changes_while_a_run_goes_on_is_refused(tmp_path, stage):
     job = small_job(tmp_path, recordings(2), 10, **KNN)
     row, done = not_sampled(job), []
@@ -414,6 +416,7 @@ def ingestion(folder, path):
     return replace(job, rows=10), line
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", ["zarr", "npy"])
 @pytest.mark.parametrize("when", ["between", "during"])
 def test_a_recording_that_changes_before_it_is_ingested_is_refused(tmp_path, kind, when):

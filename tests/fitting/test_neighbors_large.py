@@ -30,6 +30,7 @@ from dlcca.settings.auto import choose, exact_seconds, index_seconds, search_by
 from dlcca.settings.fit import Settings
 from dlcca.storage.blocks import Blocks
 from tests.fitting.jobs import KNN, TIME, embedding, recordings, run_until, small_job
+from tests.support import repeats
 
 ALL = {**KNN, "landmarks": "all", "solver": "gram"}
 
@@ -69,7 +70,7 @@ def by_tree(in_groups, monkeypatch):
     monkeypatch.setattr(indexes, "TREE_ROWS", 64)
 
 
-@pytest.mark.parametrize(("chunk_rows", "block_rows"), [(1, 40), (7, 11), (7, 40), (1000, 150)])
+@pytest.mark.parametrize(("chunk_rows", "block_rows"), repeats.first(2, [(7, 11), (1000, 150), (1, 40), (7, 40)]))
 def test_all_pairs_in_groups_of_landmarks_give_the_answer_in_memory(chunk_rows, block_rows, in_groups, tmp_path):
     job = small_job(tmp_path, recordings(2), chunk_rows, block_rows=block_rows, **ALL)
     pipeline.run(job)
@@ -79,6 +80,7 @@ def test_all_pairs_in_groups_of_landmarks_give_the_answer_in_memory(chunk_rows, 
     np.testing.assert_array_equal(all_neighbors(job), joint_neighbors(recordings(2), np.arange(150), 20))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("chunk_rows", [7, 1000])
 def test_a_tree_gives_the_answer_in_memory(K, chunk_rows, by_tree, tmp_path):

@@ -61,12 +61,13 @@ def assert_same(job, model, tolerance=1e-8):
 def every_kind_in_chunks():
     """All kinds in chunks of 1, 7 and 1000 rows; single rows are slow to read, and most such cases are marked so."""
     for kind in KINDS:
-        for rows in (1, 7, 1000):
+        for rows in (7, 1000, 1):
             marks = []
             marks += [pytest.mark.slow] if rows == 1 and kind not in ("knn alternating", "time view dense") else []
             yield pytest.param(kind, rows, marks=marks)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("kind", "chunk_rows"), list(every_kind_in_chunks()))
 def test_the_staged_answer_equals_that_in_memory_for_any_chunks(kind, chunk_rows, tmp_path):
     K, options = KINDS[kind]

@@ -7,6 +7,7 @@ import pytest
 
 from dlcca.storage import run as run_store
 from tests.realdata.problems import mfeat, run, scores
+from tests.support import repeats
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,9 @@ def problem_of(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fusion", "least"), [("auto", 0.93), ("alternating", 0.89), ("average", 0.93)])
+@pytest.mark.parametrize(
+    ("fusion", "least"), repeats.first(1, [("auto", 0.93), ("alternating", 0.89), ("average", 0.93)])
+)
 def test_the_digit_is_in_nine_coordinates(problem_of, fusion, least):
     problem = problem_of(fusion, ("fou", "kar"))
     embedding = run_store.read(problem.asked.store).embedding
@@ -36,7 +39,9 @@ def test_the_digit_is_in_nine_coordinates(problem_of, fusion, least):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pair", [("fou", "kar"), ("fac", "fou"), ("zer", "kar"), ("pix", "fou")], ids="-".join)
-def test_no_baseline_tells_digits_better(problem_of, pair):
-    ours, *others = scores(problem_of("auto", pair)).values()
+@pytest.mark.parametrize(
+    ("one", "other"), repeats.first(1, [("fou", "kar"), ("fac", "fou"), ("zer", "kar"), ("pix", "fou")])
+)
+def test_no_baseline_tells_digits_better(problem_of, one, other):
+    ours, *others = scores(problem_of("auto", (one, other))).values()
     assert ours >= max(others)

@@ -59,6 +59,7 @@ def test_a_channel_that_keeps_its_value_is_flat_even_across_blocks(tmp_path, blo
     assert reasons(tmp_path, X, block=block) == marked({5, 6}, Reason.FLAT)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("block", [1, 3, 5])
 @pytest.mark.parametrize("kind", ["flat", "saturated"])
 def test_overlapping_windows_are_judged_alike_whatever_the_blocks(tmp_path, block, kind):
@@ -86,6 +87,7 @@ def test_a_short_rest_is_not_flat_and_the_length_can_be_chosen(tmp_path):
     assert reasons(tmp_path / "b", X, flat_s=0.5) == marked({5}, Reason.FLAT)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("block", [None, 4])
 @pytest.mark.parametrize("side", [1, -1])
 def test_runs_at_the_end_of_the_range_are_saturated(tmp_path, block, side):

@@ -243,6 +243,7 @@ def changed(before, after):
     return [n for n in before.keys() | after.keys() if before.get(n) != after.get(n) and n not in made]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("verb", STORE_VERBS, ids=lambda verb: verb.__name__)
 @pytest.mark.parametrize("kind", FOREIGN)
 def test_a_store_is_never_written_over_something_else(place, verb, kind):
@@ -251,6 +252,7 @@ def test_a_store_is_never_written_over_something_else(place, verb, kind):
     assert changed(before, snapshot(place)) == []
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("verb", STORE_VERBS, ids=lambda verb: verb.__name__)
 @pytest.mark.parametrize("kind", OURS)
 def test_a_store_of_another_kind_is_never_written_over(place, verb, kind):
@@ -296,6 +298,7 @@ FILE_TARGETS = [
 ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("verb", FILE_VERBS, ids=lambda verb: verb.__name__)
 @pytest.mark.parametrize("target", FILE_TARGETS)
 def test_a_file_is_never_written_over_something_else(place, verb, target):
@@ -350,6 +353,7 @@ FOLDER_TARGETS = [
 ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("verb", FOLDER_VERBS, ids=lambda verb: verb.__name__)
 @pytest.mark.parametrize("target", FOLDER_TARGETS)
 def test_a_folder_of_results_is_never_made_of_something_else(place, verb, target):
