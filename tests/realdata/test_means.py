@@ -13,6 +13,17 @@ from tests.support.recordings import shared
 pytestmark = pytest.mark.slow
 
 
+class NumpyThatUnpacksOnce:
+    """NumPy, but an archive is unpacked when it is loaded, and not each time that one of its arrays is indexed."""
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+    def load(self, file):
+        with np.load(file) as found:
+            return dict(found)
+
+
 @functools.cache
 def tool():
     """The scoring tool beside the recordings."""
@@ -20,6 +31,7 @@ def tool():
     spec = importlib.util.spec_from_file_location("realscores", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    module.np = NumpyThatUnpacksOnce()
     return module
 
 
