@@ -79,7 +79,7 @@ def compare(
     embedding = found.embedding[moments[taken]]
     scorer = _Scorer(job, taken, embedding, truth, ordered=not unordered)
     table, coordinates = [], []
-    own = LOCAL_CCA, partial(_refit, requested, scorer.segments)
+    own: tuple[str, Method] = LOCAL_CCA, partial(_refit, requested, scorer.segments)
     for name, method in (own, *baseline_methods(job, len(taken), embedding.shape[1])):
         say(name)
         entry, E = scorer.scored(name, method)
