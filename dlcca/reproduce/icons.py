@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +89,7 @@ def random_jobs(method: str = "maxvar") -> list[Job]:
 
 
 def first_coordinate(job: Job) -> NDArray:
-    views = movies(job.scene, job.speeds, job.pictures, job.seed)
+    views = movies(scene=job.scene, speeds=job.speeds, pictures=job.pictures, random_state=job.seed)
     if job.method in measures.METHODS:
         return measures.first_coordinate(job.method, views)
     with warnings.catch_warnings():
@@ -96,12 +97,9 @@ def first_coordinate(job: Job) -> NDArray:
         return LocalCCA(window=job.window, metric=job.method, random_state=0).fit_transform(views)[:, 0]
 
 
-def movies(scene: int, speeds: tuple[float, ...], pictures: str, seed: int) -> list[NDArray]:
-    def simulated() -> list[NDArray]:
-        return simulate.icons(N, scene=scene, speeds=speeds, pictures=pictures, random_state=seed)[0]
-
-    # Simulating takes as long as many of the fits.
-    return cache.get(("icons", scene, speeds, pictures, seed), simulated, keep=32)
+def movies(**options: Any) -> list[NDArray]:
+    """The views of `simulate.icons`; simulating takes as long as many of the fits, so they are kept."""
+    return cache.get(("icons", *options.items()), lambda: simulate.icons(N, **options)[0], keep=32)
 
 
 def shares_of(found: Found, job: Job) -> Shares:
