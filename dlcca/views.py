@@ -177,14 +177,13 @@ def joined(views: Any, y: Any, *, alone: bool = False) -> Any:
     else:
         kind = type(y).__name__
         raise DataError(f"y is of type {kind}; an array (samples, channels) or labels (samples,) are needed.")
-    if _is_container(views):
-        if n_axes == 1:
-            return views
+    is_container = _is_container(views)
+    if n_axes == 1 and (alone or is_container):
+        return views
+    if is_container:
         raise DataError(f"y with {n_axes} dimensions was given besides views; put it among the views, or leave it out.")
     if n_axes == 2 and hasattr(y, "shape"):
         return [views, y]
-    if n_axes == 1 and alone:
-        return views
     if n_axes == 1:
         raise DataError(
             "y has 1 dimension: labels are not a view, and X alone is one view, which has nothing to be compared with. "

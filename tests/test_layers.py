@@ -23,7 +23,7 @@ PICTURE: dict[str, set[str] | None] = {
     "settings": {"errors", "numerics"},
     "simulate": {"errors", "numerics"},
     "model": {"errors", "numerics"},
-    "baselines": {"errors", "numerics", "views"},
+    "baselines": {"errors", "numerics", "settings", "views"},
     "trust": {"baselines", "errors", "model", "numerics", "settings", "views"},
     "storage": {"errors", "model", "settings"},
     "engine": {"errors", "numerics", "settings", "storage"},

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, lapack, solve_triangular
 
 from dlcca.baselines.dense import EXACT_UP_TO, bandwidth_of_each, gaussian_kernel, symmetric_eigenpairs
-from dlcca.baselines.interface import Baseline, check_count, check_number, prepared
+from dlcca.baselines.interface import Baseline, check_count, prepared
 from dlcca.numerics.coordinates import signs
 from dlcca.numerics.metrics.cca import whiten
+from dlcca.settings.schema import NOT_NEGATIVE, POSITIVE
 
 #: What the pivoted Cholesky factor may leave of the kernel's diagonal of ones.
 LEFT_OUT = 1e-12
@@ -41,7 +42,7 @@ def linear_cca(views: Any, n_components: int = 2, *, ridge: float = 0.0) -> Base
     given = prepared(views, "linear_cca", least=2, dense=False)
     channels = sorted(given.dims)[-2]
     check_count(n_components, channels, f"at most {channels} channels are in two of the views or more")
-    ridge = check_number("ridge", ridge)
+    NOT_NEGATIVE.check("ridge", ridge)
     white = [whiten(X[None], ridge=ridge) for X in given.present]
     variates, correlations = canonical_variates([w.scores[0, :, : w.rank[0]] for w in white], n_components)
     embedding = np.mean(variates, axis=0)
@@ -74,7 +75,7 @@ def kernel_cca(views: Any, n_components: int = 2, *, bandwidth: Any = None, ridg
     """
     given = prepared(views, "kernel_cca", least=2, dense=True)
     check_count(n_components, given.n - 1, f"a centred kernel of {given.n} samples has rank {given.n - 1} at most")
-    ridge = check_number("ridge", ridge, positive=True)
+    POSITIVE.check("ridge", ridge)
     sigmas = bandwidth_of_each(bandwidth, len(given.present))
     # One view after the other, so that only one has its kernel and features in memory besides the scores.
     pairs = zip(given.present, sigmas, strict=True)

@@ -7,18 +7,18 @@ Eigenpairs are exact for few samples, and by Lanczos or Arnoldi for many. The ma
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 
-from dlcca.baselines.interface import check_number
 from dlcca.errors import DataError, SettingsError
 from dlcca.numerics.distances import squared_distances
-from dlcca.numerics.eigensolvers import fixed_start
+from dlcca.numerics.eigensolvers import fixed_start, largest_eigenpairs, largest_of_all
 from dlcca.numerics.kernels import kernel_rows, median_rule
+from dlcca.settings.schema import POSITIVE
 
 Multiply = Callable[[NDArray], NDArray]
 #: Eigenvalues, falling, and vectors as columns.
@@ -55,29 +55,24 @@ def gaussian_kernel(X: NDArray, bandwidth: float | None) -> NDArray[np.float64]:
     return kernel_rows(D, bandwidth)
 
 
-def one_bandwidth(bandwidth: Any) -> float | None:
-    """None or a number above 0, or a `SettingsError`."""
-    return None if bandwidth is None else check_number("bandwidth", bandwidth, positive=True)
-
-
 def bandwidth_of_each(bandwidth: Any, K: int) -> list[float | None]:
     """The bandwidths of K views from one for all, a list with one for each (None where it is the median), or None."""
-    if not isinstance(bandwidth, Sequence | np.ndarray) or isinstance(bandwidth, str):
-        return [one_bandwidth(bandwidth)] * K
-    if len(bandwidth) != K:
-        raise SettingsError(f"bandwidth has {len(bandwidth)} entries and there are {K} views; give one for each.")
-    return [one_bandwidth(sigma) for sigma in bandwidth]
+    is_list = isinstance(bandwidth, Sequence | np.ndarray) and not isinstance(bandwidth, str)
+    each = list(bandwidth) if is_list else [bandwidth] * K
+    if len(each) != K:
+        raise SettingsError(f"bandwidth has {len(each)} entries and there are {K} views; give one for each.")
+    for sigma in each:
+        if sigma is not None:
+            POSITIVE.check("bandwidth", sigma)
+    return each
 
 
 def symmetric_eigenpairs(multiply: Multiply, n: int, q: int) -> Pairs:
     """The q largest eigenvalues of a symmetric matrix (n, n) and their unit vectors (n, q)."""
-
-    def exactly() -> tuple[NDArray, NDArray]:
-        A = multiply(np.eye(n))
-        return scipy.linalg.eigh((A + A.T) / 2, subset_by_index=[n - q, n - 1])
-
-    lam, V = _by_arpack(eigsh, multiply, n, q, which="LA", otherwise=exactly)
-    return lam[::-1], V[:, ::-1]
+    if not _is_small(n, q):
+        with suppress(SettingsError):  # it did not converge: eigenvalues too close to each other
+            return largest_eigenpairs(multiply, n, q)
+    return largest_of_all(multiply(np.eye(n)), q)
 
 
 def eigenpairs(multiply: Multiply, n: int, q: int) -> Pairs:
@@ -86,11 +81,22 @@ def eigenpairs(multiply: Multiply, n: int, q: int) -> Pairs:
     A conjugate pair, which sampling noise may make of two near real eigenvalues, gives the real and the imaginary
     part of its vector as two columns, its phase such that they are orthogonal and the real one is the longer.
     """
-    lam, V = _by_arpack(eigs, multiply, n, q, which="LM", otherwise=lambda: np.linalg.eig(multiply(np.eye(n))))
+    found = None
+    if not _is_small(n, q):
+        A = LinearOperator((n, n), matvec=multiply, dtype=np.float64)
+        # A large basis costs little beside products with n x n matrices, and resolves eigenvalues that crowd at 1.
+        with suppress(ArpackNoConvergence):
+            found = eigs(A, k=q, which="LM", v0=fixed_start(n), ncv=min(n, max(50, 4 * q)), maxiter=100)
+    lam, V = np.linalg.eig(multiply(np.eye(n))) if found is None else found
     order = np.lexsort([-lam.imag, -np.abs(lam)])[:q]
     lam, V = lam[order], V[:, order]
     V = V * np.exp(-0.5j * np.angle((V**2).sum(axis=0)))
     return np.abs(lam), np.where(lam.imag < 0, V.imag, V.real)
+
+
+def _is_small(n: int, q: int) -> bool:
+    """Whether the whole spectrum is computed, of a matrix (n, n) of which q eigenpairs are wanted."""
+    return n <= EXACT_UP_TO or 10 * q > n
 
 
 def check_above_rounding(eigenvalues: NDArray) -> None:
@@ -101,17 +107,3 @@ def check_above_rounding(eigenvalues: NDArray) -> None:
             f"n_components={q}, but only {found} coordinates have eigenvalues above rounding; "
             "ask for fewer, or set a smaller bandwidth."
         )
-
-
-def _by_arpack(
-    solver: Any, multiply: Multiply, n: int, q: int, *, which: str, otherwise: Callable[[], tuple[NDArray, NDArray]]
-) -> tuple[NDArray, NDArray]:
-    """Eigenpairs by ARPACK, and otherwise the exact ones: for small orders, and where it does not converge."""
-    if n <= EXACT_UP_TO or 10 * q > n:
-        return otherwise()
-    A = LinearOperator((n, n), matvec=multiply, dtype=np.float64)
-    try:
-        # A large basis costs little beside products with n x n matrices, and resolves eigenvalues that crowd at 1.
-        return solver(A, k=q, which=which, v0=fixed_start(n), ncv=min(n, max(50, 4 * q)), maxiter=100)
-    except ArpackNoConvergence:
-        return otherwise()

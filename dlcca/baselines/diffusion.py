@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from dlcca.baselines import dense
 from dlcca.baselines.dense import bandwidth_of_each, gaussian_kernel
-from dlcca.baselines.interface import Baseline, check_count, check_number, prepared
+from dlcca.baselines.interface import Baseline, check_count, prepared
 from dlcca.errors import SettingsError, suggest
 from dlcca.numerics.coordinates import signs
 from dlcca.numerics.neighbors import joint_space
+from dlcca.settings.schema import NOT_NEGATIVE
 from dlcca.views import Views
 
 
@@ -42,8 +43,9 @@ def diffusion_maps(
     """
     given = prepared(views, "diffusion_maps", least=1, dense=True)
     q = check_count(n_components, given.n - 1, f"{given.n} samples have {given.n - 1} nontrivial eigenvectors")
-    bandwidth, alpha = dense.one_bandwidth(bandwidth), check_number("alpha", alpha)
-    W = gaussian_kernel(_chosen(given, view), bandwidth)
+    (sigma,) = bandwidth_of_each(bandwidth, 1)
+    NOT_NEGATIVE.check("alpha", alpha)
+    W = gaussian_kernel(_chosen(given, view), sigma)
     if alpha != 0:
         W = _scaled(W, W.sum(axis=1) ** -alpha)
     omega = W.sum(axis=1)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
+from dlcca.settings.schema import count
 from dlcca.views import Views, check_varies, checked
 
 #: Samples up to which a method may hold n x n matrices: 800 MB each at the limit.
@@ -45,21 +46,7 @@ def prepared(views: Any, method: str, *, least: int, dense: bool) -> Views:
 
 def check_count(n_components: Any, most: int, why: str) -> int:
     """n_components as a whole number from 1 to ``most``, or a `SettingsError` that says why no more."""
-    is_count = hasattr(n_components, "__index__") and not isinstance(n_components, bool)
-    if not is_count or n_components < 1:
-        raise SettingsError(f"n_components={n_components!r}; a whole number of at least 1 is needed.")
+    count(1).check("n_components", n_components)
     if n_components > most:
         raise SettingsError(f"n_components={n_components}, but {why}; ask for at most {most}.")
     return int(n_components)
-
-
-def check_number(option: str, value: Any, *, positive: bool = False) -> float:
-    """An option that is a finite number, of at least 0 or above it, or a `SettingsError`."""
-    wanted = "above 0" if positive else "of at least 0"
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = np.nan
-    if not np.isfinite(number) or number < 0 or (positive and number == 0):
-        raise SettingsError(f"{option}={value!r}; a number {wanted} is needed.")
-    return number

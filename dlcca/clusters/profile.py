@@ -44,7 +44,8 @@ TCP_NEEDED = (
 )
 #: Providers of virtual machines in dask-cloudprovider.
 PROVIDERS = ("aws", "azure", "gcp", "digitalocean", "hetzner", "openstack")
-WORD = text(word=True)
+#: It goes into a script unquoted.
+WORD = text("one word without blanks, quotes or signs of the shell is needed.", without=r"""[\s'"`;&|<>]""")
 
 
 @dataclass(frozen=True, kw_only=True)

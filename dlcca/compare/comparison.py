@@ -23,7 +23,6 @@ from dlcca.fitting.job import Job
 from dlcca.numerics.windows import chosen, unbroken
 from dlcca.report import comparison as shown
 from dlcca.report import overview, page
-from dlcca.settings.fit import Settings
 from dlcca.settings.runfile import RunFile
 from dlcca.storage import comparison, places, run
 from dlcca.storage.comparison import Comparison
@@ -79,22 +78,19 @@ def compare(
     unordered = folds == "random" or (folds == "auto" and truth is not None and truth.is_sorted)
     embedding = found.embedding[moments[taken]]
     scorer = _Scorer(job, taken, embedding, truth, ordered=not unordered)
-    say(LOCAL_CCA)
-    results = [scorer.scored(LOCAL_CCA, partial(_refit, requested, scorer.segments), embedding)]
-    for name, method in baseline_methods(job, len(taken), embedding.shape[1]):
+    table, coordinates = [], []
+    own: tuple[str, Method] = LOCAL_CCA, partial(_refit, requested, scorer.segments)
+    for name, method in (own, *baseline_methods(job, len(taken), embedding.shape[1])):
         say(name)
-        results.append(scorer.scored(name, method))
-    of_truth = (None, None, None) if truth is None else (truth.name, truth.kind, SCORES[truth.kind])
-    facts = {"rows": len(taken), "of_rows": job.n, **dict(zip(("truth", "truth_kind", "score"), of_truth, strict=True))}
+        entry, E = scorer.scored(name, method)
+        table.append(entry)
+        coordinates.append(E)
+    facts: dict[str, Any] = {"rows": len(taken), "of_rows": job.n, "truth": None, "truth_kind": None, "score": None}
+    facts |= {} if truth is None else {"truth": truth.name, "truth_kind": truth.kind, "score": SCORES[truth.kind]}
     facts |= {"folds": scorer.folds, "control": "shuffled" if unordered else "shifted"}
-    made = Comparison(
-        run=found.fingerprint,
-        rows=moments[taken],
-        table=[entry for entry, _ in results],
-        coordinates=[E for _, E in results],
-        facts=facts | {"coordinates": embedding.shape[1], "neighbors": scores.NEIGHBORS},
-        truth=None if truth is None else truth.numbers,
-    )
+    facts |= {"coordinates": embedding.shape[1], "neighbors": scores.NEIGHBORS}
+    known = None if truth is None else truth.numbers
+    made = Comparison(found.fingerprint, moments[taken], table, coordinates, facts, known)
     comparison.write(requested.store, made)
     return made
 
@@ -113,19 +109,6 @@ def baseline_methods(job: Job, n: int, q: int) -> Iterator[tuple[str, Method]]:
     most = min(q, sorted(job.dims)[-2])  # a variate needs a direction in two views
     name, ridge = (f"linear CCA (ridge {RIDGE})", RIDGE) if few else ("linear CCA", 0.0)
     yield name, partial(baselines.linear_cca, n_components=most, ridge=ridge)
-
-
-def _fitting(settings: Settings, n: int) -> Settings:
-    """The settings for n rows: no more landmarks or neighbours than there are, and no row numbers of the recording."""
-    options = settings.options()
-    changed: dict[str, Any] = {
-        name: "auto" if np.ndim(options[name]) else min(options[name], n)  # of neighbor_rows, at most n are used
-        for name in ("n_neighbors", "landmarks")
-        if not isinstance(options[name], str)
-    }
-    if np.ndim(options["neighborhoods"]):
-        changed["neighborhoods"] = "knn"
-    return settings.with_options(**changed)
 
 
 def shifted(rows: Rows, n: int, views: int) -> list[Rows]:
@@ -163,12 +146,11 @@ class _Scorer:
             for views in (self.views, self.control)
         )
 
-    def scored(self, name: str, method: Method, E: NDArray | None = None) -> tuple[Entry, NDArray | None]:
-        """The scores and the coordinates of a method; those of the run are given as ``E``."""
+    def scored(self, name: str, method: Method) -> tuple[Entry, NDArray | None]:
+        """The scores and the coordinates of a method; those of local CCA are of the run itself."""
         entry: Entry = {"method": name, **dict.fromkeys(key for key, _, _ in shown.COLUMNS), "note": ""}
-        is_other = E is None
         try:
-            E = method(self.views).embedding if E is None else E
+            E = self.embedding if name == LOCAL_CCA else method(self.views).embedding
         except DlccaError as error:  # a method that cannot handle these views must not prevent the others
             return {**entry, "note": str(error)}, None
         control = None
@@ -189,7 +171,7 @@ class _Scorer:
                 entry[f"min_view_r2{end}"], entry[f"shared_bits{end}"] = _of_views(Z, near)
         if control is not None:
             entry["gain"] = entry["min_view_r2"] - entry["min_view_r2_control"]
-        if is_other:
+        if name != LOCAL_CCA:
             Z, Y = map(scores.at_unit_variance, (E, self.embedding))
             entry["r2_to_local_cca"] = max(0.0, scores.variable_score(Z, Y, self.fold))
             entry["r2_from_local_cca"] = max(0.0, scores.variable_score(Y, Z, self.fold))
@@ -197,12 +179,22 @@ class _Scorer:
 
 
 def _refit(requested: RunFile, segments: NDArray | None, views: dict[str, NDArray]) -> Fit:
-    """A fit with the settings of a run, as far as they suit so few rows."""
-    given = checked(views)
+    """A fit with the settings of a run, as far as they suit so few rows.
+
+    There are no more landmarks or neighbours than rows, and no row numbers of the recording.
+    """
+    given, options = checked(views), requested.settings.options()
     check_varies(given)
+    changed: dict[str, Any] = {
+        name: "auto" if np.ndim(options[name]) else min(options[name], given.n)  # of neighbor_rows, at most n are used
+        for name in ("n_neighbors", "landmarks")
+        if not isinstance(options[name], str)
+    }
+    if np.ndim(options["neighborhoods"]):
+        changed["neighborhoods"] = "knn"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Untrusted)  # expected of the control
-        return fit_views(given, _fitting(requested.settings, given.n), requested.seed, segments=segments)
+        return fit_views(given, requested.settings.with_options(**changed), requested.seed, segments=segments)
 
 
 def _of_views(E: NDArray, near: list[Rows]) -> tuple[float | None, float | None]:

@@ -40,7 +40,8 @@ from dlcca.settings.schema import (
 from dlcca.storage.files import installed_folder
 
 TEXT = text(may_be_empty=True)
-FOLDER = text(may_be_empty=True, folder=True)
+#: Object storage has no renames.
+FOLDER = text("a folder on a file system is needed.", may_be_empty=True, without="://")
 
 
 @dataclass(frozen=True)

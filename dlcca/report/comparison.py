@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -57,17 +56,16 @@ def description(facts: Mapping[str, Any]) -> str:
     return text + "one view, from chance, or from a rhythm so regular that a shift does not change it."
 
 
-def section(made: Comparison, time: NDArray) -> str:
-    """The comparison as a part of a page; ``time`` of the compared rows colours them where no truth is known."""
-    lead = f'<p class="lead">{escape(description(made.facts))}</p>'
+def content(made: Comparison, time: NDArray) -> dict[str, Any]:
+    """What a page shows of it; ``time`` of the compared rows colours them where no truth is known."""
     shown = columns(made)
-    heads = ["method", *(f'<span title="{escape(why)}">{escape(heading)}</span>' for _, heading, why in shown), "note"]
-    rows = [(escape(e["method"]), *(cell(e[key]) for key, _, _ in shown), escape(e["note"])) for e in made.table]
-    table = figures.table_html(heads, rows, range(1, len(shown) + 1))
-    means = "".join(f"<li>{escape(heading)}: {escape(why)}</li>" for _, heading, why in shown)
-    drawn = figures.figures_html(each for each in (bars(made), pictures(made, time)) if each is not None)
-    body = f'{lead}\n{table}\n<ul>{means}</ul>\n<div class="panels">\n{drawn}\n</div>'
-    return f"<h2>Beside other methods</h2>\n{body}"
+    return {
+        "description": description(made.facts),
+        "heads": ["method", *(heading for _, heading, _ in shown), "note"],
+        "meanings": {i: why for i, (_, _, why) in enumerate(shown, start=1)},
+        "rows": [(e["method"], *(cell(e[key]) for key, _, _ in shown), e["note"]) for e in made.table],
+        "panels": [each for each in (bars(made), pictures(made, time)) if each is not None],
+    }
 
 
 def bars(made: Comparison) -> Panel | None:

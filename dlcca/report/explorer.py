@@ -32,13 +32,12 @@ def script() -> str:
     return f"(() => {{\n'use strict';\n{parts}\n}})();"
 
 
-def section(found: Overview) -> str:
-    """The controls and the data, hidden until the script runs; "" if there is one coordinate only."""
+def content(found: Overview) -> dict[str, str] | None:
+    """What `explorer.html` shows: a note, and the data for the script; None if there is one coordinate only."""
     if found.rows.sample.embedding.shape[1] < 2:
-        return ""
-    template = Path(__file__).with_name("explorer.html").read_text(encoding="utf-8")
+        return None
     note = f"{sample_note(found)}{_channel_note(found)}"
-    return template.replace("$note", note).replace("$data", data_block(document(found), "explorer-data"))
+    return {"note": note, "data": data_block(document(found), "explorer-data")}
 
 
 def document(found: Overview) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -191,29 +191,6 @@ def panel(
         if isinstance(read, Reading):
             picture = f"{picture}\n{data_block(read.document(size), 'reading')}"
     return Panel(title, caption, picture, size[0] == WIDE[0], still)
-
-
-def figures_html(panels: Iterable[Panel]) -> str:
-    """Panels as a part of a page."""
-    return "\n".join(
-        f'<figure class="{"wide" if panel.wide else "narrow"}{" still" if panel.still else ""}">\n'
-        f'<h3>{escape(panel.title)}</h3>\n<div class="{"scroll" if panel.wide else "fit"}">\n{panel.picture}\n</div>\n'
-        f"<figcaption>{escape(panel.caption)}</figcaption>\n</figure>"
-        for panel in panels
-    )
-
-
-def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Container[int] = ()) -> str:
-    """A table of HTML; the first cell of a row is its heading, and columns in ``numbers`` hold numbers."""
-
-    def line(cells: Sequence[str], tags: Sequence[str]) -> str:
-        kinds = [' class="number"' if i in numbers else "" for i in range(len(heads))]
-        made = (f"<{tag}{kind}>{cell}</{tag[:2]}>" for tag, kind, cell in zip(tags, kinds, cells, strict=True))
-        return f"<tr>{''.join(made)}</tr>"
-
-    head = line(heads, ['th scope="col"'] * len(heads))
-    body = "\n".join(line(row, ['th scope="row"', *["td"] * (len(heads) - 1)]) for row in rows)
-    return f'<div class="scroll">\n<table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>'
 
 
 @dataclass(frozen=True)

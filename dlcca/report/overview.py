@@ -15,10 +15,13 @@ from dlcca.report.rows import Block, Coloring, RowSummary, picked_rows, some_lan
 from dlcca.report.time_axis import TimeAxis
 from dlcca.storage import event_log as events
 from dlcca.storage import run as run_store
-from dlcca.storage.formats import open_sealed, read_array
+from dlcca.storage.files import files_at
+from dlcca.storage.formats import open_sealed
 from dlcca.storage.run import Run
 
 Picked = Sequence[int] | NDArray  # row numbers
+#: Arrays of a run that have an entry for each row.
+BY_ROW = ("embedding", "time", "reason", "strength")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,17 +67,7 @@ def of_store(address: str, *, known: Mapping[str, NDArray] | None = None, also: 
     also : rows that have to be in the sample
     """
     group, header = open_sealed(address, run_store.FORM)
-    facts, digests = run_store.describe(address), header["manifest"]
-    cost, stored_bytes, _ = (facts.pop(name) for name in ("cost", "bytes", "shapes"))
-    small = ("eigenvalues", "landmarks", "quality/correlations", "quality/strength", "quality/null_edge")
-    arrays: dict[str, Any] = {
-        name.removeprefix("quality/"): read_array(group, name, digests[name], address, run_store.FORM)
-        for name in small
-        if name in digests
-    }
-    local: dict[str, Any] = {name: arrays.pop(name) for name in ("strength", "null_edge") if name in arrays}
-    whole = {name: group[name] for name in ("embedding", "time")}
-    run = Run(**whole, **arrays, **facts, local=local, start=header.get("start"))
+    run, digests = run_store.read(address, lazy=BY_ROW), header["manifest"]
     names = [name for name in ("embedding", "time", "reason") if name in digests]
     found = _overview(run, result_rows.read_blocks(group, names, digests, address, run_store.FORM), also)
     sample, at = found.rows.sample, found.drawn_landmarks
@@ -87,9 +80,9 @@ def of_store(address: str, *, known: Mapping[str, NDArray] | None = None, also: 
         found,
         channels=at_landmarks.channels_in_store(address, sample.embedding[at], time),
         colorings=result_rows.colorings(known or {}, sample.rows) + result_rows.annotation_colorings(address, sample),
-        cost=cost,
+        cost=header.get("cost", {}),
         events=happened,
-        stored_bytes=stored_bytes,
+        stored_bytes=files_at(address).size(),
     )
 
 

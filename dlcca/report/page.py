@@ -6,15 +6,13 @@ import base64
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from html import escape
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from dlcca.report import comparison, explorer, overview, panels, sentences
-from dlcca.report.figures import Panel, data_block, figures_html, table_html
+from dlcca.report.figures import Panel, data_block
 from dlcca.report.overview import Overview
 from dlcca.report.sentences import counted, duration, listed, number
 from dlcca.report.sentences import headline as headline
@@ -53,36 +51,31 @@ def render(
     """
     if not isinstance(found, Overview):
         found = overview.of_run(found, also=() if compared is None else compared.rows)
-    script, sample = explorer.script(), found.rows.sample
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    folder = Path(__file__).parent
-    leads = (sentences.explained(found), sentences.evidence(found), lead)
-    notes = [*found.quality.get("notes", []), *sentences.linear_cca(found)]  # no reasons to distrust the result
-    return Template((folder / "template.html").read_text(encoding="utf-8")).substitute(
-        title=escape(title),
-        # The one script that a browser may run: names of channels cannot add another.
-        policy=f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
-        style=(folder / "style.css").read_text(encoding="utf-8"),
-        kicker=f"{escape(title)} · {escape(created(found))}",
-        headline=escape(headline(found)),
-        warnings=(
-            '<div class="warning" role="alert">\n<strong>Do not trust this result.</strong>\n'
-            f"{_items('p', found.warnings)}\n</div>"
-            if found.warnings
-            else ""
-        ),
-        lead="\n".join(f'<p class="lead">{escape(text)}</p>' for text in leads if text),
-        notes=(
-            f'<div class="notes">\n<strong>Good to know</strong>\n<ul>\n{_items("li", notes)}\n</ul>\n</div>'
-            if notes
-            else ""
-        ),
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader, script, sample = FileSystemLoader(Path(__file__).parent), explorer.script(), found.rows.sample
+    options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    environment = Environment(loader=loader, undefined=StrictUndefined, **options)
+    return environment.get_template("template.html").render(
+        title=title,
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        created=created(found),
+        headline=headline(found),
+        warnings=found.warnings,
+        leads=(sentences.explained(found), sentences.evidence(found), lead),
+        notes=[*found.quality.get("notes", []), *sentences.linear_cca(found)],  # no reasons to distrust the result
         facts=_facts(found),
-        known=f'<h2>Against what is known</h2>\n<div class="panels">\n{figures_html(known)}\n</div>' if known else "",
-        explorer=explorer.section(found),
-        panels=figures_html(panels.panels(found, marks)),
-        compared="" if compared is None else comparison.section(compared, sample.time[sample.at(compared.rows)]),
-        provenance=sections(found),
+        known=known,
+        explorer=explorer.content(found),
+        panels=panels.panels(found, marks),
+        compared=None if compared is None else comparison.content(compared, sample.time[sample.at(compared.rows)]),
+        measures=sentences.measures(found),
+        settings=settings(found),
+        costs=costs(found) if found.cost else None,
+        whole_cost=_whole(found),
+        fingerprint=found.fingerprint,
+        versions=", ".join(f"{name} {version}" for name, version in found.versions.items()),
+        size=None if found.stored_bytes is None else format_bytes(found.stored_bytes),
         moments=data_block(explorer.time_format(found), "moments"),
         script=script,
     )
@@ -100,41 +93,20 @@ def refuse_foreign(path: Path, inputs: Iterable[str | Path] = ()) -> None:
     places.refuse_file(path, lambda file: _MARK in places.starts_with(file, 4000), "a dlcca report", inputs=inputs)
 
 
-def _items(tag: str, texts: Iterable[str]) -> str:
-    """An element for each text, which begins with a capital."""
-    return "\n".join(f"<{tag}>{escape(text[:1].upper() + text[1:])}</{tag}>" for text in texts)
-
-
-def _facts(found: Overview) -> str:
+def _facts(found: Overview) -> list[tuple[str, str, str]]:
+    """The numbers at the top: name, value and detail."""
     channels = ", ".join(f"{name}: {counted(d, 'channel')}" for name, d in found.views.items())
     spectrum = ", ".join(f"{value:.2f}" for value in found.eigenvalues[:4])
     common = (str(found.n_common), "common to all views") if len(found.views) > 1 else ("not tested", "one view")
     left_out = int(found.rows.stretches.reasons[:, 1:].sum())
     about = [found.time_axis.duration(), f"{number(left_out)} left out" if left_out else ""]
-    boxes = [
+    return [
         ("views", str(len(found.views)), channels),
         ("rows", number(found.n), ", ".join(text for text in about if text)),
         ("common dimensions", *common),
         ("coordinates", str(found.q), f"eigenvalues {spectrum}" if spectrum else ""),
         ("landmarks", number(len(found.landmarks)), ""),
     ]
-    return "\n".join(
-        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(detail)}</small></dd></div>"
-        for name, value, detail in boxes
-    )
-
-
-def sections(found: Overview) -> str:
-    """The tables at the end of a page: trust, settings, cost, provenance."""
-    heads, stages = costs(found)
-    numbers = range(1, len(heads))
-    parts = [
-        _section("How far to trust it", ("measure", "value", "meaning"), sentences.measures(found)),
-        _section("How it was made", ("setting", "value", "why"), settings(found)),
-        _section("What it took", heads, stages, after=_whole(found), numbers=numbers) if found.cost else "",
-        _section("Where it comes from", ("what", "value"), provenance(found)),
-    ]
-    return "\n".join(part for part in parts if part)
 
 
 def settings(found: Overview) -> Iterator[tuple[str, ...]]:
@@ -151,16 +123,7 @@ def settings(found: Overview) -> Iterator[tuple[str, ...]]:
             why = f"chosen: {chosen[option][2]}" if option in chosen else why
         else:
             value, _, why = chosen[option]
-        yield f"<code>{escape(option)}</code>", f"<code>{escape(str(value))}</code>", escape(why)
-
-
-def provenance(found: Overview) -> Iterator[tuple[str, ...]]:
-    """When, from what and with which versions the result was made."""
-    yield "made", escape(created(found))
-    yield "fingerprint of inputs and settings", f'<code class="long">{escape(found.fingerprint)}</code>'
-    yield "versions", escape(", ".join(f"{name} {version}" for name, version in found.versions.items()))
-    if found.stored_bytes is not None:
-        yield "size of the store", escape(format_bytes(found.stored_bytes))
+        yield option, str(value), why
 
 
 def created(found: Overview) -> str:
@@ -179,8 +142,7 @@ def costs(found: Overview) -> tuple[list[str], list[tuple[str, ...]]]:
         ("planned", {stage: each["memory"] for stage, each in planned.items()}, format_bytes),
     ]
     shown = [column for column in columns if column[1]]
-    cells = {stage: [text(of[stage]) if stage in of else "–" for _, of, text in shown] for stage in cost}
-    rows = [(f"<code>{escape(stage)}</code>", *line) for stage, line in cells.items()]
+    rows = [(stage, *(text(of[stage]) if stage in of else "–" for _, of, text in shown)) for stage in cost]
     return ["stage", *(heading for heading, _, _ in shown)], rows
 
 
@@ -221,15 +183,3 @@ def _whole(found: Overview) -> str:
 
 def _last(events: Sequence[dict[str, Any]], name: str) -> dict[str, Any] | None:
     return next((event for event in reversed(events) if event["event"] == name), None)
-
-
-def _section(
-    title: str, heads: Sequence[str], rows: Iterable[tuple[str, ...]], *, after: str = "", numbers: Container[int] = ()
-) -> str:
-    """A heading and a table, of which some columns hold numbers."""
-    name = title.lower().replace(" ", "-")
-    end = f'\n<p class="after">{escape(after)}</p>' if after else ""
-    return (
-        f'<section aria-labelledby="{name}">\n<h2 id="{name}">{escape(title)}</h2>\n'
-        f"{table_html([escape(head) for head in heads], rows, numbers)}{end}\n</section>"
-    )

@@ -30,21 +30,7 @@ MOST_PARTS, LANDMARKS_OF_PART = 60, 20
 def panels(found: Overview, marks: Mapping[str, float] | None = None) -> list[Panel]:
     """All figures that this result has something to show in; ``marks`` are known frequencies, by name."""
     made = [embedding(found), coordinates(found), strength(found), spectra(found, marks or {}), eigenvalues(found)]
-    return arranged([each for each in (*made, channels(found), directions(found), coverage(found)) if each is not None])
-
-
-def arranged(made: list[Panel]) -> list[Panel]:
-    """Panels in two columns without a gap: a wide one is moved behind the second of two narrow ones."""
-    lines: list[Panel] = []
-    waiting: list[Panel] = []  # the wide ones behind a single narrow one
-    for each in made:
-        if each.wide and sum(not line.wide for line in lines) % 2:
-            waiting.append(each)
-        elif each.wide:
-            lines.append(each)
-        else:
-            lines, waiting = [*lines, each, *waiting], []
-    return lines + waiting
+    return [each for each in (*made, channels(found), directions(found), coverage(found)) if each is not None]
 
 
 def embedding(found: Overview) -> Panel | None:

@@ -78,23 +78,17 @@ class Stretches:
 
     def take(self, first: int, time: NDArray, E: NDArray, reason: NDArray | None) -> None:
         """Add consecutive rows, from row ``first`` on."""
-        if not len(time):
-            return
-        last = first + len(time)
-        low, high = int(np.searchsorted(self.edges, first, "right")) - 1, int(np.searchsorted(self.edges, last))
-        touched = slice(low, high)
-        cuts = np.maximum(self.edges[low:high] - first, 0)
-        self.low[touched] = np.fmin(self.low[touched], np.fmin.reduceat(E, cuts, axis=0))
-        self.high[touched] = np.fmax(self.high[touched], np.fmax.reduceat(E, cuts, axis=0))
-        whole = self.edges[low:high] >= first  # those that begin in this block
-        self.begin[touched][whole] = time[cuts[whole]]
-        ends = np.append(cuts[1:], len(time)) - 1
-        self.end[touched] = time[ends]
         if reason is None:
             reason = np.where(np.isnan(E[:, 0]), REASONS - 1, 0)
-        stretch = np.repeat(np.arange(high - low), np.diff(np.append(cuts, len(time))))
-        codes = stretch * REASONS + np.minimum(reason, REASONS - 1)
-        self.reasons[touched] += np.bincount(codes, minlength=(high - low) * REASONS).reshape(-1, REASONS)
+        codes, last = np.minimum(reason, REASONS - 1), first + len(time)
+        for s in range(np.searchsorted(self.edges, first, "right") - 1, np.searchsorted(self.edges, last)):
+            here = slice(max(0, self.edges[s] - first), self.edges[s + 1] - first)
+            self.low[s] = np.fmin(self.low[s], np.fmin.reduce(E[here]))
+            self.high[s] = np.fmax(self.high[s], np.fmax.reduce(E[here]))
+            self.reasons[s] += np.bincount(codes[here], minlength=REASONS)
+            if self.edges[s] >= first:  # it begins in this block
+                self.begin[s] = time[here][0]
+            self.end[s] = time[here][-1]
 
 
 @dataclass(frozen=True)
@@ -138,47 +132,29 @@ def summarize(
     """
     q, marks = min(q, COORDINATES), np.asarray(marks, np.int64)
     sample = Sample(rows, np.full(len(rows), np.nan), np.full((len(rows), q), np.nan))
-    mark_time, stretches, steps = np.full(len(marks), np.nan), Stretches.of(n, q), _Steps()
+    mark_time, stretches = np.full(len(marks), np.nan), Stretches.of(n, q)
     estimator = SpectrumEstimator(n, q) if has_clock else None
+    least, most, last = np.inf, -np.inf, np.empty(0)  # of the steps of time; and the time of the last row
     for first, part in blocks:
-        time, E = part["time"], np.asarray(part["embedding"][:, :q], np.float64)
+        time, E = (np.asarray(X, np.float64) for X in (part["time"], part["embedding"][:, :q]))
         _copy(time, first, rows, sample.time)
         _copy(E, first, rows, sample.embedding)
         _copy(time, first, marks, mark_time)
         stretches.take(first, time, E, part.get("reason"))
-        steps.take(time)
+        steps = np.diff(time, prepend=last)
+        least, most, last = steps.min(initial=least), steps.max(initial=most), time[-1:]
         if estimator is not None:
             estimator.take(E)
-    spectrum = None if estimator is None or steps.even is None else estimator.finished(steps.even)
-    return RowSummary(sample, stretches, mark_time, spectrum, steps.even)
+    mean = float(stretches.end[-1] - stretches.begin[0]) / max(1, n - 1)
+    step = mean if n > 3 and least > 0 and most - least <= 2 * EVEN * mean else None
+    spectrum = None if estimator is None or step is None else estimator.finished(step)
+    return RowSummary(sample, stretches, mark_time, spectrum, step)
 
 
 def _copy(block: NDArray, first: int, rows: Ints, out: NDArray) -> None:
     """Copy those of the given rows, in any order, that are in a block, which begins with row ``first``."""
     here = (rows >= first) & (rows < first + len(block))
     out[here] = block[rows[here] - first]
-
-
-class _Steps:
-    """Whether the steps of time are equal."""
-
-    def __init__(self) -> None:
-        self.least, self.most, self.total, self.count = np.inf, -np.inf, 0.0, 0
-        self.last = np.empty(0)  # the time of the last row, if there is one
-
-    def take(self, time: NDArray) -> None:
-        time = np.append(self.last, time)
-        steps = np.diff(time)
-        self.least, self.most = steps.min(initial=self.least), steps.max(initial=self.most)
-        self.total, self.count, self.last = self.total + steps.sum(), self.count + len(steps), time[-1:]
-
-    @property
-    def even(self) -> float | None:
-        """The step; None if it is not always the same."""
-        if self.count < 3 or not self.least > 0:
-            return None
-        mean = self.total / self.count
-        return float(mean) if self.most - self.least <= 2 * EVEN * mean else None
 
 
 def read_picked(group: Any, name: str, rows: Ints, digests: Mapping[str, str], address: str, form: Format) -> NDArray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 
 from dlcca.report.overview import Overview
 from dlcca.trust.quality import LINEAR_NOTE
@@ -150,7 +149,7 @@ def measures(found: Overview) -> Iterator[tuple[str, ...]]:
         called, meaning = MEANINGS.get(name, (name.replace("_", " "), ""))
         shown = [i + 1 for i in value] if name == "independent_coordinates" else value
         shown = [f"{u + 1} and {v + 1}" for u, v in value] if name == "pairs_common" else shown
-        yield escape(called), escape(_text(shown)), escape(meaning)
+        yield called, _text(shown), meaning
 
 
 def _text(value: object) -> str:

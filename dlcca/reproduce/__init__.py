@@ -26,7 +26,7 @@ def run(out: Path, say: Callable[[str], None] = print) -> list[Row]:
     start = perf_counter()
     # Thousands of small decompositions: on a busy machine BLAS threads wait for each other, thrice as long.
     with threadpool_limits(1):
-        sections = [experiment.run(out, say) for experiment in (square, pendulums, icons)]
+        sections = [experiment.run(say) for experiment in (square, pendulums, icons)]
     rows = [row for section in sections for row in section.rows]
     results.write_table(rows, out)
     results.write_page(sections, out)

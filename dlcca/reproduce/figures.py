@@ -1,19 +1,16 @@
-"""The figures, like the paper's. Numbers in, PNG files out; nothing is computed here."""
+"""The figures, like the paper's. Numbers in, figures out; nothing is computed here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from dlcca.reproduce.measures import Shares, Spectrum
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 BLUE, RED, GREEN, BLACK, PINK, GREY = "#1f5fa8", "#c8261f", "#1a8a3a", "#222222", "#e0559b", "#888888"
 #: Frequencies to mark in a spectrum, behind their name and colour.
@@ -22,24 +19,15 @@ Marks = tuple[str, str, Sequence[float] | NDArray]
 Lines = Mapping[str, Sequence[Shares]]
 #: The four icons' marks, in the paper's colours.
 ICON_COLOURS = (RED, GREEN, BLACK, PINK)
-DPI = 130
 
 
 def _grid(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, NDArray]:
     """A figure and its axes (rows, columns). Without pyplot: no state is shared, no window system needed."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
-def _save(figure: Figure, path: Path) -> None:
-    figure.savefig(path, dpi=DPI, metadata={"Software": None})  # the same bytes whatever matplotlib's version string
-
-
-def point_sets(path: Path, z: NDArray, X: NDArray) -> None:
+def point_sets(z: NDArray, X: NDArray) -> Figure:
     """The hidden square and what is seen of it."""
     figure, axes = _grid(1, 2, 9, 4.2)
     titles = ("(a) hidden samples z", "(b) observations x")
@@ -47,10 +35,10 @@ def point_sets(path: Path, z: NDArray, X: NDArray) -> None:
         dots = ax.scatter(*points.T, c=z[:, 0], s=12, cmap="viridis")
         ax.set(title=title, xlabel=f"${name}_1$ (no unit)", ylabel=f"${name}_2$ (no unit)")
     figure.colorbar(dots, ax=axes[0, 1], label="$z_1$ (no unit)")
-    _save(figure, path)
+    return figure
 
 
-def distance_scatter(path: Path, true: NDArray, estimates: Mapping[str, NDArray]) -> None:
+def distance_scatter(true: NDArray, estimates: Mapping[str, NDArray]) -> Figure:
     """Estimated squared distances against the true ones, on one scale."""
     figure, axes = _grid(1, len(estimates), 9, 4.4, sharey=True)
     highest = float(true.max())
@@ -63,10 +51,10 @@ def distance_scatter(path: Path, true: NDArray, estimates: Mapping[str, NDArray]
         ax.set(title=title + note, xlabel="true $|z_i - z_j|^2$ (units of z, squared)", ylim=(0, top))
     axes[0, 0].set_ylabel("estimate (units of z, squared)")
     axes[0, 0].legend(loc="upper left", framealpha=1)
-    _save(figure, path)
+    return figure
 
 
-def frames(path: Path, rows: Mapping[str, Sequence[NDArray]], titles: Sequence[str], height: float) -> None:
+def frames(rows: Mapping[str, Sequence[NDArray]], titles: Sequence[str], height: float) -> Figure:
     """Pictures, with a label for each row and a title for each column; ``height`` of a row in inches."""
     figure, axes = _grid(len(rows), len(titles), 9, height * len(rows) + 0.35)
     brightest = max(float(picture.max()) for pictures in rows.values() for picture in pictures)
@@ -77,12 +65,10 @@ def frames(path: Path, rows: Mapping[str, Sequence[NDArray]], titles: Sequence[s
         line[0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=9)
     for ax, title in zip(axes[0], titles, strict=True):
         ax.set_title(title, fontsize=10)
-    _save(figure, path)
+    return figure
 
 
-def spectra(
-    path: Path, grid: Sequence[Mapping[str, tuple[Spectrum, Sequence[Marks]]]], *, unit: str, highest: float
-) -> None:
+def spectra(grid: Sequence[Mapping[str, tuple[Spectrum, Sequence[Marks]]]], *, unit: str, highest: float) -> Figure:
     """Spectra of first coordinates by title, in rows and columns, with marked frequencies."""
     figure, axes = _grid(len(grid), len(grid[0]), 10, 2 * len(grid) + 0.9, sharex=True, sharey=True)
     for line, panels in zip(axes, grid, strict=True):
@@ -98,7 +84,7 @@ def spectra(
         ax.set_xlabel(f"frequency ({unit})")
     figure.supylabel("amplitude, total power 1 (no unit)", fontsize=10)
     _legend_below(figure, axes[0, -1])
-    _save(figure, path)
+    return figure
 
 
 def _legend_below(figure: Figure, ax: Axes, columns: int = 5) -> None:
@@ -107,9 +93,7 @@ def _legend_below(figure: Figure, ax: Axes, columns: int = 5) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9.5)
 
 
-def shares(
-    path: Path, x: Sequence[int], columns: Mapping[str, Lines], *, xlabel: str, bounds: Sequence[float] = ()
-) -> None:
+def shares(x: Sequence[int], columns: Mapping[str, Lines], *, xlabel: str, bounds: Sequence[float] = ()) -> Figure:
     """Shares of power at the common and the private harmonics over x, a column for each title.
 
     With ``bounds`` on both shares, values are points beside each other, because many are equal; else lines.
@@ -128,4 +112,4 @@ def shares(
     for ax, whose in zip(axes[:, 0], ("common icon's", "private icons' own"), strict=True):
         ax.set_ylabel(f"share of power,\n{whose} harmonics")
     _legend_below(figure, axes[0, 0], columns=3)
-    _save(figure, path)
+    return figure

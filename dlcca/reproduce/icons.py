@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,10 +78,10 @@ def text() -> str:
     )
 
 
-def run(out: Path, say: Callable[[str], None] = print) -> Section:
+def run(say: Callable[[str], None] = print) -> Section:
     """Fit every set of movies, and measure where the first coordinate's power lies."""
     found = Found(say)
-    return Section(TITLE, text(), rows(found), draw(out, found))
+    return Section(TITLE, text(), rows(found), draw(found))
 
 
 def random_jobs(method: str = "maxvar") -> list[Job]:
@@ -89,7 +89,7 @@ def random_jobs(method: str = "maxvar") -> list[Job]:
 
 
 def first_coordinate(job: Job) -> NDArray:
-    views = movies(job.scene, job.speeds, job.pictures, job.seed)
+    views = movies(scene=job.scene, speeds=job.speeds, pictures=job.pictures, random_state=job.seed)
     if job.method in measures.METHODS:
         return measures.first_coordinate(job.method, views)
     with warnings.catch_warnings():
@@ -97,12 +97,9 @@ def first_coordinate(job: Job) -> NDArray:
         return LocalCCA(window=job.window, metric=job.method, random_state=0).fit_transform(views)[:, 0]
 
 
-def movies(scene: int, speeds: tuple[float, ...], pictures: str, seed: int) -> list[NDArray]:
-    def simulated() -> list[NDArray]:
-        return simulate.icons(N, scene=scene, speeds=speeds, pictures=pictures, random_state=seed)[0]
-
-    # Simulating takes as long as many of the fits.
-    return cache.get(("icons", scene, speeds, pictures, seed), simulated, keep=32)
+def movies(**options: Any) -> list[NDArray]:
+    """The views of `simulate.icons`; simulating takes as long as many of the fits, so they are kept."""
+    return cache.get(("icons", *options.items()), lambda: simulate.icons(N, **options)[0], keep=32)
 
 
 def shares_of(found: Found, job: Job) -> Shares:
@@ -173,37 +170,43 @@ def _pair(shares: Shares) -> str:
     return f"{shares.common:.3f} / {shares.private:.3f}"
 
 
-def draw(out: Path, found: Found) -> list[Plate]:
+def draw(found: Found) -> list[Plate]:
+    return [*map(draw_frames, SCENES), *draw_spectra(found), draw_random_sets(found), draw_windows(found)]
+
+
+def draw_random_sets(found: Found) -> Plate:
     methods = {"local CCA": "maxvar", **{name: name for name in measures.METHODS}}
-    random = {name: [shares_of(found, job) for job in random_jobs(method)] for name, method in methods.items()}
-    sets, bounds = out / "icon_random_sets.png", (COMMON_SHARE, PRIVATE_SHARE)
-    figures.shares(sets, RANDOM_SETS, {"scene 1": random}, xlabel="random set (seed)", bounds=bounds)
-    random_sets = {f"random set {seed}": Job(1, "random", seed) for seed in SWEPT_SETS}
+    of_sets = {name: [shares_of(found, job) for job in random_jobs(method)] for name, method in methods.items()}
+    bounds, xlabel = (COMMON_SHARE, PRIVATE_SHARE), "random set (seed)"
+    caption = f"Scene 1 on ten random sets of icons, window {LONG}; dashed: what is expected of local CCA."
+    figure = figures.shares(RANDOM_SETS, {"scene 1": of_sets}, xlabel=xlabel, bounds=bounds)
+    return Plate("icon_random_sets.png", caption, figure)
+
+
+def draw_windows(found: Found) -> Plate:
+    kinds = {"drawn icons": Job(1), **{f"random set {seed}": Job(1, "random", seed) for seed in SWEPT_SETS}}
     swept = {
         f"scene {scene}": {
             name: [shares_of(found, replace(job, scene=scene, window=window)) for window in WINDOWS]
-            for name, job in {"drawn icons": Job(1), **random_sets}.items()
+            for name, job in kinds.items()
         }
         for scene in SCENES
     }
-    figures.shares(out / "icon_windows.png", WINDOWS, swept, xlabel="window (frames)")
-    of_sets = f"Scene 1 on ten random sets of icons, window {LONG}; dashed: what is expected of local CCA."
-    of_windows = "How the result of local CCA depends on the window. In a short one every smooth motion is a ramp; "
-    of_windows += "in scene 2 the icons that two movies share stay in the way."
-    plates = [Plate("icon_random_sets.png", of_sets), Plate("icon_windows.png", of_windows)]
-    return [*(draw_frames(out, scene) for scene in SCENES), *draw_spectra(out, found), *plates]
+    caption = "How the result of local CCA depends on the window. In a short one every smooth motion is a ramp; "
+    caption += "in scene 2 the icons that two movies share stay in the way."
+    return Plate("icon_windows.png", caption, figures.shares(WINDOWS, swept, xlabel="window (frames)"))
 
 
-def draw_frames(out: Path, scene: int) -> Plate:
-    file = f"icon_frames_scene_{scene}.png"
+def draw_frames(scene: int) -> Plate:
     _, truth = simulate.icons(N, scene=scene, random_state=0)
     rows = {f"frame {frame}": [movie[frame] for movie in truth.movies] for frame in (0, 10)}
     _, tall, wide = truth.movies[0].shape
-    figures.frames(out / file, rows, [f"movie {v + 1}" for v in range(3)], 0.1 + 2.85 * tall / wide)
-    return Plate(file, f"Scene {scene}: two frames of each movie; the icon on the left is in all of them.")
+    figure = figures.frames(rows, [f"movie {v + 1}" for v in range(3)], 0.1 + 2.85 * tall / wide)
+    caption = f"Scene {scene}: two frames of each movie; the icon on the left is in all of them."
+    return Plate(f"icon_frames_scene_{scene}.png", caption, figure)
 
 
-def draw_spectra(out: Path, found: Found) -> list[Plate]:
+def draw_spectra(found: Found) -> list[Plate]:
     """The paper's figure on the drawn icons, and the same on a random set, against the baselines."""
     methods = {"local CCA": "maxvar", measures.MAPS: measures.MAPS}
     drawn = {method.upper(): Job(1, method=method) for method in ("maxvar", "tcca")}
@@ -218,6 +221,5 @@ def draw_spectra(out: Path, found: Found) -> list[Plate]:
         marks = [(f"{name}, {speed:g}°/frame", colour, [speed]) for name, speed, colour in of_icons]
         grid = [{f"scene {scene}, {name}": replace(job, scene=scene) for name, job in jobs.items()} for scene in SCENES]
         panels = [{title: (spectrum(found[job], 360.0), marks) for title, job in line.items()} for line in grid]
-        figures.spectra(out / file, panels, unit="degrees per frame", highest=40)
-        plates.append(Plate(file, f"{which}. {what}"))
+        plates.append(Plate(file, f"{which}. {what}", figures.spectra(panels, unit="degrees per frame", highest=40)))
     return plates

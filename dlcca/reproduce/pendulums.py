@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from dlcca import simulate
@@ -78,14 +78,14 @@ class Case:
         return Row(f"VII-B {self.name}: {method}, {what}", expected, got, met)
 
 
-def run(out: Path, say: Callable[[str], None] = print) -> Section:
+def run(say: Callable[[str], None] = print) -> Section:
     """Every method on every pair of movies."""
     cases = []
     for swing in SWINGS:
         for private in (False, True):
             cases.append(solve(swing, private))
             say(f"{TITLE}, {cases[-1].name}: |corr| {cases[-1].follows(LOCAL):.3f}")
-    return Section(TITLE, TEXT, [row for case in cases for row in rows(case)], draw(out, cases))
+    return Section(TITLE, TEXT, [row for case in cases for row in rows(case)], draw(cases))
 
 
 def solve(swing: float, private: bool) -> Case:
@@ -126,23 +126,22 @@ def rows(case: Case) -> list[Row]:
     return [found, private, at_peaks, taken, forgets, literal, *others]
 
 
-def draw(out: Path, cases: list[Case]) -> list[Plate]:
+def draw(cases: list[Case]) -> list[Plate]:
     plates = []
     for swing in SWINGS:
-        pair = [case for case in cases if case.swing == swing]
-        frames, spectra = f"pendulum_frames_{swing:g}px.png", f"pendulum_spectra_{swing:g}px.png"
+        pair, size = [case for case in cases if case.swing == swing], f"{swing:g}"
         pictures = {f"{c.name}\nmovie {v + 1}": c.truth.movies[v][list(FRAMES)] for c in pair for v in range(2)}
-        figures.frames(out / frames, pictures, [f"t = {pair[0].truth.time[frame]:.2f} s" for frame in FRAMES], 1.2)
-        draw_spectra(out / spectra, pair, COMPARED)
-        marked = "Red: the coupled pendulums' frequencies; green: the private ones'."
-        plates.append(Plate(frames, f"Three frames of each movie, swing ±{swing:g} px."))
-        plates.append(Plate(spectra, f"Fourier transforms of the first coordinate, swing ±{swing:g} px. {marked}"))
-    draw_spectra(out / "pendulum_ridge.png", [case for case in cases if case.private], (LITERAL, RIDGED, LOCAL))
+        frames = figures.frames(pictures, [f"t = {pair[0].truth.time[frame]:.2f} s" for frame in FRAMES], 1.2)
+        plates.append(Plate(f"pendulum_frames_{size}px.png", f"Three frames of each movie, swing ±{size} px.", frames))
+        caption = f"Fourier transforms of the first coordinate, swing ±{size} px. "
+        caption += "Red: the coupled pendulums' frequencies; green: the private ones'."
+        plates.append(Plate(f"pendulum_spectra_{size}px.png", caption, draw_spectra(pair, COMPARED)))
     caption = "What regularisation does: Algorithm 2 as printed, with a ridge, and with the balanced normalisation too."
-    return [*plates, Plate("pendulum_ridge.png", caption)]
+    ridged = draw_spectra([case for case in cases if case.private], (LITERAL, RIDGED, LOCAL))
+    return [*plates, Plate("pendulum_ridge.png", caption, ridged)]
 
 
-def draw_spectra(path: Path, cases: list[Case], methods: tuple[str, ...]) -> None:
+def draw_spectra(cases: list[Case], methods: tuple[str, ...]) -> Figure:
     """A column for each pair of movies, a row for each method."""
     grid = [{f"{method}; {case.name}": (case.spectrum(method), case.marks) for case in cases} for method in methods]
-    figures.spectra(path, grid, unit="Hz", highest=6)
+    return figures.spectra(grid, unit="Hz", highest=6)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from html import escape
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from dlcca import __version__
-from dlcca.errors import StorageError
 from dlcca.storage import places
+from dlcca.storage.files import storage_errors
 
 HEADINGS = ("figure", "expected", "got", "met")
+#: Of the figures.
+DPI = 130
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,11 @@ def reported(figure: str, got: str) -> Row:
 
 @dataclass(frozen=True)
 class Plate:
-    """A figure in the output folder, and what it shows."""
+    """A figure, the name of its file, and what it shows."""
 
     file: str
     caption: str
+    figure: Figure
 
 
 @dataclass(frozen=True)
@@ -60,18 +65,6 @@ class Section:
     plates: list[Plate] = field(default_factory=list)
 
 
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; width: 100%; font-size: 15px; }
-th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #ddd; vertical-align: top; }
-tr.missed td { background: #fde8e6; font-weight: 600; }
-tr.reported td { color: #555; }
-figure { margin: 1.5rem 0; }
-img { max-width: 100%; height: auto; }
-figcaption { font-size: 15px; color: #444; }
-"""
-
-
 TITLE = "Local CCA: the paper's experiments"
 PAGE = "index.html"
 
@@ -81,31 +74,31 @@ def prepare(out: Path) -> None:
     title = f"<title>{TITLE}</title>".encode()
     is_ours = lambda folder: title in places.starts_with(folder / PAGE, 4000)  # noqa: E731
     places.refuse_folder(out, is_ours=is_ours, noun="a folder written by dlcca reproduce")
-    try:
+    with storage_errors(out, "written"):
         out.mkdir(parents=True, exist_ok=True)
         if not (out / PAGE).exists():
             write_page([], out)
-    except OSError as error:
-        raise StorageError(f"{out} cannot be written: {error.strerror or error}.") from error
 
 
 def write_page(sections: Sequence[Section], out: Path) -> None:
-    """Write ``index.html`` into the folder that holds the figures."""
-    rows = [row for section in sections for row in section.rows]
-    held, met = sum(row.met is not None for row in rows), sum(row.met is True for row in rows)
-    summary = (
-        "<p>The experiments of Section VII of Yair and Talmon's paper on local canonical correlation analysis, with "
-        f"its baselines, by dlcca {__version__}, from fixed seeds. {met} of {held} expectations are met; "
-        f"{len(rows) - held} further results are reported without one. The same table is in "
-        '<a href="table.md">table.md</a> and <a href="table.json">table.json</a>.</p>'
+    """Write the figures into a folder, and ``index.html`` with all results."""
+    from jinja2 import StrictUndefined, Template
+
+    met = Counter(row.met for section in sections for row in section.rows)
+    source = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+    template = Template(source, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    html = template.render(
+        title=TITLE,
+        version=__version__,
+        headings=HEADINGS,
+        sections=sections,
+        met=met[True],
+        held=met[True] + met[False],
+        reported=met[None],
     )
-    body = "\n".join(map(_section, sections))
-    html = (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{TITLE}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{TITLE}</h1>\n{summary}\n{body}\n</body>\n</html>\n"
-    )
+    for plate in (plate for section in sections for plate in section.plates):
+        # Without the version of matplotlib: the same bytes by any.
+        plate.figure.savefig(out / plate.file, dpi=DPI, metadata={"Software": None})
     (out / PAGE).write_text(html, encoding="utf-8")
 
 
@@ -117,19 +110,3 @@ def write_table(rows: Sequence[Row], out: Path) -> None:
     (out / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     content = json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False)
     (out / "table.json").write_text(content + "\n", encoding="utf-8")
-
-
-def _section(section: Section) -> str:
-    head = "".join(f"<th>{heading}</th>" for heading in HEADINGS)
-    kinds = {True: "met", False: "missed", None: "reported"}
-    lines = [f"<tr>{head}</tr>"]
-    for row in section.rows:
-        cells = "".join(f"<td>{escape(cell)}</td>" for cell in row.cells)
-        lines.append(f'<tr class="{kinds[row.met]}">{cells}</tr>')
-    table = "<table>\n" + "\n".join(lines) + "\n</table>"
-    plates = "\n".join(
-        f'<figure><img src="{escape(plate.file)}" alt="{escape(plate.caption)}">\n'
-        f"<figcaption>{escape(plate.caption)}</figcaption></figure>"
-        for plate in section.plates
-    )
-    return f"<h2>{escape(section.title)}</h2>\n<p>{escape(section.text)}</p>\n{table}\n{plates}"

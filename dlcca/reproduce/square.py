@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +22,14 @@ TEXT = (
 )
 
 
-def run(out: Path, say: Callable[[str], None] = print) -> Section:
+def run(say: Callable[[str], None] = print) -> Section:
     """Compare the two estimates with the truth, and draw them."""
     (X,), truth = simulate.metric_square(N, random_state=0)
     factor_at = lambda x: exact_factors(truth.jacobian_at(x))  # noqa: E731
     D, Q = middle_distances(X, factor_at), end_distances(X, factor_at(X))
     pairs = np.triu_indices(N, 1)
     true = np.square(truth.z[pairs[0]] - truth.z[pairs[1]]).sum(axis=1)
-    section = Section(TITLE, TEXT, rows(true, D[pairs], Q[pairs]), draw(out, truth.z, X, true, D[pairs], Q[pairs]))
+    section = Section(TITLE, TEXT, rows(true, D[pairs], Q[pairs]), draw(truth.z, X, true, D[pairs], Q[pairs]))
     say(f"{TITLE}: corr {section.rows[0].got} (middle point), {section.rows[1].got} (both ends)")
     return section
 
@@ -50,9 +49,11 @@ def rows(true: NDArray, D: NDArray, Q: NDArray) -> list[Row]:
     ]
 
 
-def draw(out: Path, z: NDArray, X: NDArray, true: NDArray, D: NDArray, Q: NDArray) -> list[Plate]:
-    figures.point_sets(out / "square_sets.png", z, X)
-    figures.distance_scatter(out / "square_distances.png", true, {"(a) average of the ends, Q": Q, "(b) middle, D": D})
-    caption = "Estimated against true squared distance, one dot for each pair; dashed: equality."
-    sets = Plate("square_sets.png", "The hidden samples z and the observations x, both coloured by z₁.")
-    return [sets, Plate("square_distances.png", caption)]
+def draw(z: NDArray, X: NDArray, true: NDArray, D: NDArray, Q: NDArray) -> list[Plate]:
+    sets = "The hidden samples z and the observations x, both coloured by z₁."
+    scatter = "Estimated against true squared distance, one dot for each pair; dashed: equality."
+    estimates = {"(a) average of the ends, Q": Q, "(b) middle, D": D}
+    return [
+        Plate("square_sets.png", sets, figures.point_sets(z, X)),
+        Plate("square_distances.png", scatter, figures.distance_scatter(true, estimates)),
+    ]

@@ -7,42 +7,28 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.errors import SettingsError
-from dlcca.settings import fit
+from dlcca.settings import fit, schema
 from dlcca.settings.fit import Settings
 from dlcca.settings.recipe import ViewRecipe, read_views, views_schema
-from dlcca.settings.schema import (
-    POSITIVE,
-    Json,
-    Section,
-    check_sections,
-    count,
-    file_schema,
-    from_table,
-    json_schema,
-    read_toml,
-    setting,
-    table_schema,
-    text,
-)
 
 
 @dataclass(frozen=True)
-class StoreSection(Section):
+class StoreSection(schema.Section):
     """Where the run is kept."""
 
-    path: str = setting(text(), MISSING)
+    path: str = schema.setting(schema.text(), MISSING)
     """Where the run is kept: a folder relative to the file, or `s3://bucket/prefix`."""
-    seed: int = setting(count(0), 0)
+    seed: int = schema.setting(schema.count(0), 0)
     """Of the choice of landmarks, and of all else that is random."""
 
 
 @dataclass(frozen=True)
-class ClusterSettings(Section):
+class ClusterSettings(schema.Section):
     """A local cluster of worker processes."""
 
-    workers: int | None = setting(count(1))
+    workers: int | None = schema.setting(schema.count(1))
     """Processes of one thread each; by default one for each core."""
-    memory_gib: float | None = setting(POSITIVE)
+    memory_gib: float | None = schema.setting(schema.POSITIVE)
     """Memory of each worker; by default an equal share of what the machine has."""
 
 
@@ -83,9 +69,9 @@ def recordings_of(store: str) -> str:
 def read(path: str | Path) -> RunFile:
     """The run file at ``path``, checked; paths in it are relative to it."""
     path = Path(path)
-    content = read_toml(path)
-    check_sections(content, ("store", *SHARED), path)
-    store = from_table(StoreSection, content.get("store", {}), "[store]")
+    content = schema.read_toml(path)
+    schema.check_sections(content, ("store", *SHARED), path)
+    store = schema.from_table(StoreSection, content.get("store", {}), "[store]")
     address = _address(store.path, path)
     views, recordings, missing_chunks = _views(content.get("views"), path, address)
     return RunFile(
@@ -95,20 +81,20 @@ def read(path: str | Path) -> RunFile:
         missing_chunks=missing_chunks,
         settings=Settings.from_dict({name: content[name] for name in fit.STAGES if name in content}),
         seed=store.seed,
-        cluster=from_table(ClusterSettings, content.get("cluster", {}), "[cluster]"),
+        cluster=schema.from_table(ClusterSettings, content.get("cluster", {}), "[cluster]"),
     )
 
 
-def shared_schemas(*required: str) -> Json:
+def shared_schemas(*required: str) -> schema.Json:
     """The JSON Schemas of the sections that run files and pipeline files share; ``required`` are keys of each view."""
-    sections = {**fit.STAGES, "cluster": ClusterSettings}
-    return {"views": views_schema(required), **{name: json_schema(section) for name, section in sections.items()}}
+    kinds = {**fit.STAGES, "cluster": ClusterSettings}
+    return {"views": views_schema(required), **{name: schema.json_schema(kind) for name, kind in kinds.items()}}
 
 
-def run_schema() -> Json:
+def run_schema() -> schema.Json:
     """The JSON Schema of run files."""
-    sections = {"store": json_schema(StoreSection), **shared_schemas("source")}
-    return file_schema("dlcca run file", table_schema(sections, ("store", "views")))
+    sections = {"store": schema.json_schema(StoreSection), **shared_schemas("source")}
+    return schema.file_schema("dlcca run file", schema.table_schema(sections, ("store", "views")))
 
 
 def _views(sections: Any, path: Path, store: str) -> tuple[dict[str, str], dict[str, ViewRecipe], dict[str, str]]:

@@ -106,24 +106,19 @@ def number(
     )
 
 
-def text(*, may_be_empty: bool = False, word: bool = False, folder: bool = False) -> Rule:
-    """A text. A word goes into a script unquoted; a folder is no address of object storage, which has no renames."""
-
-    def complaint(value: Any) -> str:
-        if not isinstance(value, str) or not value.strip():
-            return "; a text is needed." if may_be_empty else "; a text that is not empty is needed."
-        if folder:
-            return "; a folder on a file system is needed."
-        what = "one word without blanks, quotes or signs of the shell" if word else "a text without NUL"
-        return f"; {what} is needed."
+def text(needed: str = "a text without NUL is needed.", *, may_be_empty: bool = False, without: str = "") -> Rule:
+    """A text without NUL, and ``without`` what matches a pattern; ``needed`` is said of one that has it."""
+    least = "a text is needed." if may_be_empty else "a text that is not empty is needed."
+    schema: Json = {"type": "string", **({} if may_be_empty else {"pattern": r"\S"})}
 
     def fits(value: Any) -> bool:
-        if not isinstance(value, str) or "\0" in value or (folder and "://" in value):
-            return False
-        return (may_be_empty or bool(value.strip())) and not (word and re.search(r"""[\s'"`;&|<>]""", value))
+        is_text = isinstance(value, str) and "\0" not in value and (may_be_empty or bool(value.strip()))
+        return is_text and not (without and re.search(without, value))
 
-    pattern = {"pattern": r"""^[^\s'"`;&|<>]+$"""} if word else {} if may_be_empty else {"pattern": r"\S"}
-    return Rule(fits, complaint, {"type": "string", **pattern, **({"not": {"pattern": "://"}} if folder else {})})
+    def complaint(value: Any) -> str:
+        return f"; {needed if isinstance(value, str) and value.strip() else least}"
+
+    return Rule(fits, complaint, {**schema, "not": {"pattern": without}} if without else schema)
 
 
 def texts(least: int = 0, *, may_be_empty: bool = True) -> Rule:

@@ -20,7 +20,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -123,13 +123,19 @@ def write(path: str | Path, run: Run, write_model: Callable[[Any], str] | None =
         seal(group, FORM, {**facts, "manifest": manifest})
 
 
-def read(path: str | Path) -> Run:
-    """The run at ``path`` with every array checked; a `StoreFileError` says what is wrong."""
+def read(path: str | Path, *, lazy: Container[str] = ()) -> Run:
+    """The run at ``path`` with every array checked; a `StoreFileError` says what is wrong.
+
+    Arrays in ``lazy`` are those of the store, not read and not checked.
+    """
     group, header = open_sealed(path, FORM)
     facts = _facts(group, header, path)
     names = [name for name in dict.fromkeys((*ARRAYS, *header["manifest"])) if name not in ("quality", "model")]
     known = {name: _expected(header, name, path) for name in names}
-    arrays = {name: read_array(group, name, expected, path, FORM) for name, expected in known.items()}
+    arrays = {
+        name: group[name] if name in lazy else read_array(group, name, expected, path, FORM)
+        for name, expected in known.items()
+    }
     fields: dict[str, Any] = {name.rpartition("/")[2]: arrays.get(name) for name in (*ARRAYS, *SOMETIMES)}
     local = {name: arrays[f"quality/{name}"] for name in LOCAL if f"quality/{name}" in arrays}
     return Run(**fields, local=local, start=header.get("start"), **facts)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dlcca import demo
-from dlcca.report import overview, page
+from dlcca.report import figures, overview, page
 from tests.report.stores import night, slow, stored
 from tests.report.test_comparison import made
 
@@ -89,6 +89,20 @@ def test_a_report_opens_without_complaint_and_draws_everything(reports, opened, 
         shown.shot(f"{name}-{width}")
         assert shown.errors == []
         assert shown.requests == []
+
+
+def test_narrow_figures_leave_no_hole_beside_them(folder, opened):
+    svg, wide = '<svg viewBox="0 0 10 5"></svg>', (True, False, True, False, True)
+    panels = [figures.Panel(str(i), "", svg, is_wide) for i, is_wide in enumerate(wide)]
+    path = folder / "panels.html"
+    page.write(path, page.render(night(300), known=panels))
+    tops = "Array.from(document.querySelector('.panels').children, each => each.getBoundingClientRect().top)"
+    with opened(path, DESK) as shown:
+        found = shown.page.evaluate(tops)
+        assert found[0] < found[1] == found[3] < found[2] < found[4]
+    with opened(path, TELEPHONE) as shown:
+        found = shown.page.evaluate(tops)
+        assert found == sorted(found)
 
 
 @pytest.mark.parametrize("width", [DESK, TELEPHONE])

@@ -53,7 +53,7 @@ def test_a_truth_colours_the_pictures_where_it_is_known(kind):
     truth = np.where(np.arange(60) < 5, np.nan, np.arange(60) % 7)
     of = made(truth, truth="depth", truth_kind=kind, score="R²")
     of.table[0].update(score=0.9, control=0.2)
-    assert "coloured by depth" in comparison.section(of, np.arange(60.0))
+    assert "coloured by depth" in comparison.pictures(of, np.arange(60.0)).caption
     assert comparison.columns(of)[0][1] == "R²"
 
 

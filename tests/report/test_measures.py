@@ -3,7 +3,7 @@
 import pytest
 
 from dlcca import LocalCCA, simulate
-from dlcca.report import overview
+from dlcca.report import overview, page
 from dlcca.report.sentences import MEANINGS, MOST_NUMBERS, measures
 from tests.report.stores import night
 
@@ -36,4 +36,6 @@ def test_coordinates_are_counted_from_one_and_long_lists_and_gaps_left_out():
 
 
 def test_names_are_not_taken_for_markup():
-    assert "<b>" not in "".join(told(**{"<b>": "<i>"}))
+    html = page.render(overview.of_run(night(300, quality={"<b>": "<i>"})))
+    assert "<b>" not in html
+    assert '<th scope="row">&lt;b&gt;</th><td>&lt;i&gt;</td>' in html

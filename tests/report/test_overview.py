@@ -54,8 +54,8 @@ def test_what_the_stages_took_stands_beside_what_was_planned(store, html):
         "stage", "tasks", "workers' time", "by the clock", "planned", "largest memory", "planned",
     ]  # fmt: skip
     assert rows == [
-        ("<code>metric</code>", "8", "12.5 s", "14 s", "10 s", "805 MB", "300 MB"),
-        ("<code>kernel</code>", "16", "40 s", "–", "35 s", "1.34 GB", "700 MB"),
+        ("metric", "8", "12.5 s", "14 s", "10 s", "805 MB", "300 MB"),
+        ("kernel", "16", "40 s", "–", "35 s", "1.34 GB", "700 MB"),
     ]
     text = parsed(html).text
     assert "61 s by the clock; 50 s had been planned, by rates that were measured here." in text
@@ -64,7 +64,7 @@ def test_what_the_stages_took_stands_beside_what_was_planned(store, html):
 
 def test_a_run_without_a_plan_or_a_cost_tells_of_neither(tmp_path):
     found = overview.of_store(str(stored(tmp_path / "run.zarr", night(500), finished=False)))
-    assert "What it took" not in page.sections(found)
+    assert "What it took" not in page.render(found)
 
 
 def test_gaps_are_told_and_counted(html):
@@ -87,7 +87,8 @@ def test_of_too_many_channels_those_that_carry_most_are_handed_over(store, monke
     monkeypatch.setattr(explorer, "MOST_VALUES", 2 * 2 * 200)
     made = explorer.document(overview.of_store(store))
     assert [c["name"] for c in made["colorings"]] == ["EEG1", "EEG2", "ECG1", "ECG2"]
-    assert "The 2 channels of a view with the largest R² can be chosen." in explorer.section(overview.of_store(store))
+    note = explorer.content(overview.of_store(store))["note"]
+    assert "The 2 channels of a view with the largest R² can be chosen." in note
 
 
 def test_what_is_quantized_comes_back_within_a_step():

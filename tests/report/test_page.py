@@ -138,14 +138,6 @@ def test_samples_without_a_clock_have_no_spectra():
     assert "Spectra of the coordinates" not in titles(static)
 
 
-def test_narrow_figures_leave_no_hole_beside_them():
-    def panel(i, wide):
-        return figures.Panel(str(i), "", "", wide)
-
-    made = panels.arranged([panel(0, True), panel(1, False), panel(2, True), panel(3, False), panel(4, True)])
-    assert [p.title for p in made] == ["0", "1", "3", "2", "4"]
-
-
 @pytest.mark.parametrize("q", [1, 2, 20])
 def test_any_number_of_coordinates_can_be_drawn(q):
     assert parsed(page.render(made_up(q=q))).open == []

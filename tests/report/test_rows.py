@@ -85,7 +85,7 @@ def test_a_missing_row_counts_as_left_out_even_if_nobody_says_why():
 )
 @pytest.mark.parametrize("rows", [1, 6, 100])
 def test_a_step_is_known_only_where_it_is_always_the_same(time, step, rows):
-    steps = result_rows._Steps()
-    for first in range(0, len(time), rows):
-        steps.take(time[first : first + rows])
-    assert steps.even == (None if step is None else pytest.approx(step))
+    n = len(time)
+    blocks = cut(time, np.ones((n, 1)), np.zeros(n, np.uint8), rows)
+    found = summarize(blocks, n, 1, np.arange(n), np.array([0]), has_clock=False)
+    assert found.step == (None if step is None else pytest.approx(step))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dlcca import LocalCCA, simulate
-from dlcca.reproduce import Row, icons, square
+from dlcca.reproduce import Row, icons, results, square
 from tests.support.help_examples import run_example
 from tests.support.scores import power_shares
 
@@ -27,9 +27,10 @@ def test_the_exact_factors_invert_the_local_covariance():
 
 def test_the_square_experiment_meets_its_expectations(tmp_path):
     said = []
-    section = square.run(tmp_path, said.append)
+    section = square.run(said.append)
     assert [row.met for row in section.rows] == [True, True, None, None]
     assert said
+    results.write_page([section], tmp_path)
     assert all(is_png(tmp_path / plate.file) for plate in section.plates)
 
 

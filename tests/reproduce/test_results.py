@@ -2,6 +2,8 @@
 
 import json
 
+from matplotlib.figure import Figure
+
 from dlcca.reproduce import Row, results
 
 ROWS = [
@@ -33,9 +35,11 @@ def test_bounds_include_their_ends():
 
 
 def test_the_page_escapes_and_links(tmp_path):
-    results.write_page([results.Section("Title", "Text", ROWS, [results.Plate("one.png", 'a "caption"')])], tmp_path)
+    plate = results.Plate("one.png", 'a "caption"', Figure())
+    results.write_page([results.Section("Title", "Text", ROWS, [plate])], tmp_path)
     html = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "a &lt; b &amp; c" in html
-    assert '<img src="one.png" alt="a &quot;caption&quot;">' in html
+    assert '<img src="one.png" alt="a &#34;caption&#34;">' in html
     assert "1 of 2 expectations are met; 1 further" in html
     assert 'class="missed"' in html
+    assert (tmp_path / "one.png").exists()
