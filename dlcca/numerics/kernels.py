@@ -193,6 +193,7 @@ def add_gram(G: NDArray[np.float64], links_a: NDArray, A: NDArray, links_b: NDAr
     tile = max(1, min(TILE_ROWS, len(A)))
     for first in range(0, len(A), tile):
         rows = slice(first, first + tile)
+        by_column = sparse_rows(A[rows].astype(np.float64), links_a[rows], len(G)).tocsc()
         # Unsigned, for compiled code looks twice at an index that may count from the end.
-        columns_a, columns_b = (links[rows].astype(np.uint32) for links in (links_a, links_b))
-        compiled.add_gram(G, columns_a, A[rows].astype(np.float64), columns_b, B[rows].astype(np.float64))
+        holders, columns_b = by_column.indices.astype(np.uint32), links_b[rows].astype(np.uint32)
+        compiled.add_gram(G, by_column.indptr, holders, by_column.data, columns_b, B[rows].astype(np.float64))
