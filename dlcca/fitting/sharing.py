@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from dlcca.engine.stage import Blocks, Stage
 from dlcca.fitting import landmarks, links, neighborhood_rows, neighbors
 from dlcca.fitting.job import Job
-from dlcca.trust.components import n_directions
+from dlcca.trust.components import Tested, n_directions
 from dlcca.trust.quality import Chance, Common
 from dlcca.trust.sharing import at_landmarks, chance_of, common_of, strength_of_rows
-from dlcca.trust.significance import Tested
 from dlcca.trust.surrogates import WINDOW_SAMPLES
 
 #: Arrays that the stage of metrics keeps of its landmarks, for the test.

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.numerics.metrics.cca import LocalMetric
+from dlcca.trust.components import null_edge
 from dlcca.trust.select_coordinates import FEWEST_CARRIERS
-from dlcca.trust.significance import null_edge
 
 #: Said of a fit to one view.
 ONE_VIEW = "nothing common can be tested; these are coordinates of this view alone (Mahalanobis diffusion)"
@@ -124,7 +124,7 @@ def assess(
     """The quality of a fit.
 
     ``neighbor_recall`` is the share of the true neighbours that an approximate search found; None for an exact one.
-    Without ``common``, correlations are compared with those of independent views (`significance.null_edge`). One view
+    Without ``common``, correlations are compared with those of independent views (`components.null_edge`). One view
     is not tested: that is a reason, or a note if the settings are for one view (``one_is_meant``). The ``hint`` is one
     more sentence: a reason if there are others, a note if there are none.
     """

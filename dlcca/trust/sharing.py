@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from dlcca.numerics.landmarks import evenly
 from dlcca.numerics.windows import has_full_window, time_windows
 from dlcca.settings.fit import Settings
-from dlcca.trust.components import all_steps, leading, n_directions
+from dlcca.trust.components import Tested, all_steps, leading, n_directions, n_significant, p_values
 from dlcca.trust.quality import LEVEL, Chance, Common
-from dlcca.trust.significance import Tested, n_significant, p_values
 from dlcca.trust.surrogates import WINDOW_SAMPLES, Bases, Compared, compared_of, knn_bases, windows_bases
 from dlcca.trust.view_sets import adjusted, rest_test
 

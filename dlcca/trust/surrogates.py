@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from dlcca.numerics.neighbors import joint_space
 from dlcca.numerics.windows import chosen
-from dlcca.trust.components import Basis, basis, first_step, leading, n_directions
-from dlcca.trust.significance import Tested, effective_samples
+from dlcca.trust.components import Basis, Tested, basis, effective_samples, first_step, leading, n_directions
 
 #: Surrogates. Only a statistic above all of them is significant at 0.05: 1/39 = 0.026, and 2/39 = 0.051.
 SURROGATES = 38

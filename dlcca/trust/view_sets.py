@@ -14,8 +14,7 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.trust.components import Basis, Floats, sequence
-from dlcca.trust.significance import chance, n_significant
+from dlcca.trust.components import Basis, Floats, chance, n_significant, sequence
 from dlcca.trust.surrogates import SURROGATES, Bases, Compared, random_shifts
 
 #: Shifts that give the agreement of views by chance.

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlcca.trust.components import basis, leading, n_directions, sequence
-from dlcca.trust.significance import chance, n_significant
+from dlcca.trust.components import basis, chance, leading, n_directions, n_significant, sequence
 from dlcca.trust.surrogates import Compared, windows_bases
 from dlcca.trust.view_sets import adjusted, agreed, beyond_chance, carried, exactly, in_common, rest_test
 from tests.reference import sets as literal
