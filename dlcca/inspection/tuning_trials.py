@@ -27,9 +27,8 @@ from dlcca.numerics.neighbors import joint_neighbors, joint_space
 from dlcca.numerics.windows import time_windows
 from dlcca.settings.auto import choose, gram_seconds
 from dlcca.settings.fit import Settings
-from dlcca.trust.scores import held_out_neighbors, min_view_r2
+from dlcca.trust.scores import agreement, held_out_neighbors, min_view_r2, split_rows
 from dlcca.trust.select_coordinates import FEWEST_CARRIERS, carriers
-from dlcca.trust.stability import agreement, split_rows
 from dlcca.trust.surrogates import KNN_SAMPLES, SURROGATES, WINDOW_SAMPLES
 from dlcca.views import Views
 
