@@ -21,8 +21,7 @@ from dlcca.model import Model
 from dlcca.numerics.landmarks import evenly
 from dlcca.settings.auto import matched_rows
 from dlcca.settings.fit import Settings
-from dlcca.trust.assess import SOME_ROWS, Half, checks_of, linear_cca_r2
-from dlcca.trust.quality import Checks
+from dlcca.trust.quality import SOME_ROWS, Checks, Half, checks_of, linear_cca_r2
 from dlcca.trust.scores import Reproduced, linear_r2, reproduced, split_rows
 from dlcca.views import Views
 
