@@ -60,15 +60,16 @@ def closest_links(D: NDArray, s: int) -> tuple[Rows, NDArray]:
 
 
 def jointly_nearest(
-    points: Sequence[NDArray], samples: Sequence[NDArray], k: int, *, block: int = 256
+    points: Sequence[NDArray], samples: Sequence[NDArray], spreads: Sequence[float], k: int, *, block: int = 256
 ) -> tuple[Rows, NDArray]:
     """The k rows of ``samples`` nearest to each point, (m, k), and their squared distances: the largest of the views'.
 
-    From K arrays (m, d_v) and (n, d_v); ``block`` points are handled at a time, which bounds the memory.
+    From K arrays (m, d_v) and (n, d_v), and the ``spreads`` in units of which the views' distances are measured.
+    ``block`` points are handled at a time, which bounds the memory.
     """
-    found = []
+    found, known = [], list(zip(scales(spreads), points, samples, strict=True))
     for i in range(0, len(points[0]), block):
-        D = [squared_distances(P[i : i + block], X) for P, X in zip(points, samples, strict=True)]
+        D = [scale * squared_distances(P[i : i + block], X) for scale, P, X in known]
         found.append(closest_links(np.maximum.reduce(D), k))
     rows, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return rows, distances
@@ -156,10 +157,7 @@ def _by_sorting(
         links = [nearest_links(X, P, n_links).astype(np.int32) for X, P in zip(views, points, strict=True)]
     if not k:
         return links, np.empty((len(points[0]), 0)), np.empty((len(points[0]), 0), np.int64)
-    means = [X.mean(axis=0, dtype=np.float64) for X in views]
-    scaled = [(X - c) / (s or 1.0) for X, c, s in zip(views, means, spreads, strict=True)]
-    centres = [(P - c) / (s or 1.0) for P, c, s in zip(points, means, spreads, strict=True)]
-    rows, distances = jointly_nearest(centres, scaled, k)
+    rows, distances = jointly_nearest(points, views, spreads, k)
     return links, distances, rows
 
 
