@@ -265,21 +265,20 @@ def tune_run(requested: RunFile) -> Tuned:
 
 def with_options(text: str, options: Mapping[str, Any], store: str | None = None) -> str:
     """The text of a run file with some options changed, and the store; all else, comments too, as it was."""
-    wanted = tomllib.loads(text)
-    made = text
+    entries = [(*OPTIONS[name], value) for name, value in options.items()]
     if store is not None:
-        wanted["store"]["path"] = store
-        made = _with_line(made, "store", f"path = {json.dumps(store, ensure_ascii=False)}")
-    for name, value in options.items():
-        section, key = OPTIONS[name]
+        entries.append(("store", "path", store))
+    made, wanted, changes = text, tomllib.loads(text), []
+    for section, key, value in entries:
         wanted.setdefault(section, {})[key] = value
-        made = _with_line(made, section, f"{key} = {_toml(value)}")
+        line = f"{key} = {json.dumps(value, ensure_ascii=False)}"
+        made = _with_line(made, section, line)
+        changes.append(f"[{section}] {line}")
     with suppress(tomllib.TOMLDecodeError):
         if tomllib.loads(made) == wanted:
             return made
     # A section that is written in one line, for example.
-    said = ", ".join(f"[{OPTIONS[name][0]}] {OPTIONS[name][1]} = {_toml(v)}" for name, v in options.items())
-    said += "" if store is None else f", [store] path = {store!r}"
+    said = ", ".join(changes)
     raise SettingsError(f"the settings of this run file cannot be changed line by line; write into it {said}.")
 
 
@@ -297,7 +296,3 @@ def _with_line(text: str, section: str, line: str) -> str:
     body = known.sub(lambda _: line, body, count=1) if known.search(body) else f"{line}\n{body}"
     before = text[: head.end()]
     return f"{before}{'' if before.endswith(chr(10)) else chr(10)}{body}{text[end:]}"
-
-
-def _toml(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else repr(value)
