@@ -14,11 +14,10 @@ from dlcca.errors import DataError, SettingsError
 from dlcca.estimator import LocalCCA, in_step
 from dlcca.fitting.neighbors import find_neighbors
 from dlcca.numerics.landmarks import evenly
-from dlcca.settings.fit import Settings
 from dlcca.trust.components import Basis, basis, leading, n_directions
 from dlcca.trust.quality import LEVEL, Common
-from dlcca.trust.sharing import FEWEST_SURROGATES, at_landmarks, bases_of, chance_from, common_of
-from dlcca.trust.surrogates import Bases, Compared, compared_of
+from dlcca.trust.sharing import FEWEST_SURROGATES, Recording, at_landmarks, chance_from, common_of
+from dlcca.trust.surrogates import Compared, compared_of
 from dlcca.trust.view_sets import adjusted, beyond_chance, exactly, in_common, rest_test, unit
 from dlcca.views import checked
 
@@ -132,30 +131,15 @@ def held_by_views(model: LocalCCA, views: Any) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class _Examined:
+class _Examined(Recording):
     """The views, and the landmarks at which they are examined."""
 
-    arrays: list[NDArray]
     rows: NDArray[np.int64]  # of the landmarks
-    which: NDArray[np.int64]  # of all landmarks
-    settings: Settings
-    segments: NDArray[np.int64] | None
-
-    @property
-    def given(self) -> NDArray[np.int64] | None:
-        kind = self.settings.neighborhoods.kind
-        return None if isinstance(kind, str) else np.asarray(kind)[self.which]
-
-    def of(self, S: Set) -> list[NDArray]:
-        return [self.arrays[v] for v in S]
 
     def scores(self, S: Set) -> list[NDArray]:
         """Of each of these views (m, k, p_v), along its leading directions around the landmarks."""
         near = self.neighbors(S)
         return [leading(X[near], n_directions(near.shape[1])).scores for X in self.of(S)]
-
-    def bases(self, S: Set, k: int) -> tuple[Bases, int]:
-        return bases_of(self.of(S), k, self.settings, self.segments, self.given)
 
     def neighbors(self, S: Set) -> NDArray[np.int64]:
         """Rows (m, k): those near in these views, if it is by state; a window of time is one for all."""
@@ -176,8 +160,9 @@ def _examined(model: LocalCCA, views: Any) -> _Examined:
         )
     at = np.searchsorted(rows, np.asarray(model.landmarks_))
     some = evenly(len(at), min(len(at), SOME_LANDMARKS))
-    segments = getattr(views, "segments", None)
-    return _Examined(arrays, at[some], some, model.settings_, None if segments is None else segments[rows])
+    segments, kind = getattr(views, "segments", None), model.settings_.neighborhoods.kind
+    given = None if isinstance(kind, str) else np.asarray(kind)[some]
+    return _Examined(arrays, model.settings_, None if segments is None else segments[rows], given, at[some])
 
 
 def _pairs(examined: _Examined) -> dict[Set, Common]:

@@ -8,6 +8,7 @@ recording: some tens of local decompositions for each of 38 surrogates, and one 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -33,17 +34,41 @@ MOST_VIEWS = 8
 Rows = Any
 
 
-def chance_of(
-    arrays: Sequence[Rows],
-    k: int,
-    settings: Settings,
-    segments: NDArray[np.int64] | None = None,
-    given: NDArray[np.int64] | None = None,
-) -> Chance:
-    """Test of two or more views in neighborhoods of k samples; ``given`` (m, k) are neighborhoods set by the user."""
-    K = len(arrays)
-    bases, places = bases_of(arrays, k, settings, segments, given)
-    surrogates, found, against = compared_of(arrays, bases, places)
+@dataclass(frozen=True)
+class Recording:
+    """Views of the same n rows, and their neighborhoods."""
+
+    arrays: Sequence[Rows]
+    settings: Settings
+    segments: NDArray[np.int64] | None  # (n,) numbers of unbroken stretches
+    given: NDArray[np.int64] | None  # (m, k) neighborhoods set by the user
+
+    def of(self, views: Sequence[int]) -> list[Rows]:
+        """Some of the views."""
+        return [self.arrays[v] for v in views]
+
+    def bases(self, views: Sequence[int], k: int) -> tuple[Bases, int]:
+        """Some views in k samples each, like those of the fit, but not at its landmarks.
+
+        These may be few, or chosen by their values.
+        """
+        arrays, neighborhoods = self.of(views), self.settings.neighborhoods
+        if self.given is not None:
+            return windows_bases(arrays, self.given)
+        if neighborhoods.kind == "knn":
+            among = neighborhoods.neighbor_rows
+            return knn_bases(arrays, k, None if isinstance(among, str) else int(among))
+        n = len(arrays[0])
+        rows = np.arange(n) if self.segments is None else np.flatnonzero(has_full_window(self.segments, k))
+        rows = rows[evenly(len(rows), min(len(rows), WINDOW_SAMPLES))]
+        return windows_bases(arrays, time_windows(n, rows, k, self.segments))
+
+
+def chance_of(recording: Recording, k: int) -> Chance:
+    """Test of two or more views in neighborhoods of k samples."""
+    K = len(recording.arrays)
+    bases, places = recording.bases(range(K), k)
+    surrogates, found, against = compared_of(recording.arrays, bases, places)
     p = found.p if len(found.surrogates) >= FEWEST_SURROGATES else None
     pairs: list[list[int]] = []
     if p is not None and K > 2 and against == "shifted":
@@ -51,8 +76,7 @@ def chance_of(
         p = max(rest_test(bases, places, K, v).p for v in range(K))
         if p > LEVEL and K <= MOST_VIEWS:  # each pair in neighborhoods of its own; the family-wise error is `LEVEL`
             pairs = [[u, v] for u, v in combinations(range(K), 2)]
-            both = [[arrays[v] for v in pair] for pair in pairs]
-            tests = [compared_of(two, *bases_of(two, k, settings, segments, given))[0] for two in both]
+            tests = [compared_of(recording.of(pair), *recording.bases(pair, k))[0] for pair in pairs]
             pairs = [pair for pair, p_pair in zip(pairs, adjusted(tests), strict=True) if p_pair <= LEVEL]
     return chance_from(surrogates, against, p, k, pairs)
 
@@ -64,25 +88,6 @@ def chance_from(
     # Steady oscillations are as similar when they are shifted: that is no measure of chance.
     by_chance = min(surrogates.by_chance or 0.0, 1 - 1e-9) if against == "shifted" else 0.0
     return Chance(p, against, min(float(k), surrogates.samples or 0.0), by_chance, pairs or [])
-
-
-def bases_of(
-    arrays: Sequence[Rows],
-    k: int,
-    settings: Settings,
-    segments: NDArray[np.int64] | None = None,
-    given: NDArray[np.int64] | None = None,
-) -> tuple[Bases, int]:
-    """Neighborhoods like those of the fit, but not at its landmarks: these may be few, or chosen by their values."""
-    if given is not None:
-        return windows_bases(arrays, given)
-    if settings.neighborhoods.kind == "knn":
-        among = settings.neighborhoods.neighbor_rows
-        return knn_bases(arrays, k, None if isinstance(among, str) else int(among))
-    n = len(arrays[0])
-    rows = np.arange(n) if segments is None else np.flatnonzero(has_full_window(segments, k))
-    rows = rows[evenly(len(rows), min(len(rows), WINDOW_SAMPLES))]
-    return windows_bases(arrays, time_windows(n, rows, k, segments))
 
 
 def at_landmarks(
