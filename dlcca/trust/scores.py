@@ -173,11 +173,13 @@ def filter_r2(Z: Floats, y: Floats, segments: NDArray) -> float:
 def _filtered(H: Floats, y: Floats, new: Floats) -> Floats:
     """Prediction at new rows by the filter fitted to H and y."""
     middle, mean = H.mean(axis=0), y.mean()
-    U, s, Vt = np.linalg.svd(H - middle, full_matrices=False)
-    if not s[0] > 0:
-        return np.full(len(new), mean)
-    b = Vt.T @ (s / (s**2 + RIDGE * s[0] ** 2) * (U.T @ (y - mean)))
-    return mean + (new - middle) @ b
+    return mean + (new - middle) @ ridge_coefficients(H - middle, y - mean, RIDGE)
+
+
+def ridge_coefficients(H: Floats, Y: Floats, ridge: float) -> Floats:
+    r"""Of Y (n,) or (n, q) regressed on H (n, p), :math:`(H^T H + r \lambda_{\max} I)^{-1} H^T Y`; zero if H is."""
+    U, s, Vt = np.linalg.svd(H, full_matrices=False)
+    return Vt.T * (s / np.maximum(s**2 + ridge * s[0] ** 2, np.finfo(float).tiny)) @ (U.T @ Y)
 
 
 # How well coordinates are reproduced by fits to other samples: those of two halves.

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dlcca.numerics.neighbors import joint_space
 from dlcca.numerics.windows import chosen
 from dlcca.trust.components import Basis, Tested, basis, effective_samples, first_step, leading, n_directions
+from dlcca.trust.scores import ridge_coefficients
 
 #: Surrogates. Only a statistic above all of them is significant at 0.05: 1/39 = 0.026, and 2/39 = 0.051.
 SURROGATES = 38
@@ -191,8 +192,7 @@ def forecast_r2(Z: Floats) -> float:
     H = delayed(Z, n // 8, FORECAST_DELAYS)
     before, after = H[:-ahead], Z[n - len(H) + ahead :]
     half = len(before) // 2
-    U, s, Vt = np.linalg.svd(before[:half], full_matrices=False)
-    guess = before[half:] @ (Vt.T * (s / (s**2 + FORECAST_RIDGE * s[0] ** 2)) @ (U.T @ after[:half]))
+    guess = before[half:] @ ridge_coefficients(before[:half], after[:half], FORECAST_RIDGE)
     total = float((after[half:] ** 2).sum())
     return 1 - float(((after[half:] - guess) ** 2).sum()) / total if total > 0 else -np.inf
 
