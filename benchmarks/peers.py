@@ -142,7 +142,7 @@ def roseland_rows(python: Path, n: int) -> Iterator[Row]:
             relative_rows(D, 100.0)
 
     def sparse() -> None:
-        (links,) = links_and_neighbors([X], model.points, [1.0], n_links=s, first_row=0, nearest=None)
+        (links,), _ = links_and_neighbors([X], model.points, [1.0], n_links=s)
         relative_rows(linked_distances(X, model.points[0], model.factors[0], links), 100.0)
 
     peer = run_peer(python, "roseland", [X])

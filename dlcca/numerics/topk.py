@@ -92,26 +92,24 @@ def links_and_neighbors(
     points: Sequence[NDArray],
     spreads: Sequence[float],
     *,
-    n_links: int,
-    first_row: int,
-    nearest: Nearest | None,
+    n_links: int = 0,
+    k: int = 0,
+    first_row: int = 0,
     few_pairs: int = 0,
-) -> list[NDArray[np.int32]]:
+) -> tuple[list[NDArray[np.int32]], Nearest]:
     """Links of a block of samples in every view, K arrays (b, n_links), and its part in the landmarks' neighborhoods.
 
     Of K ``views`` (b, d_v), the block, and ``points`` (m, d_v), the landmarks. The links are the nearest landmarks of a
-    sample, nearest first. ``nearest``, if given, is updated in place with the samples, numbered from ``first_row``, by
-    the largest of the views' distances in units of their ``spreads``. Up to ``few_pairs`` pairs of a sample and a
+    sample, nearest first. The neighbours are the k samples, numbered from ``first_row``, that are nearest to a landmark
+    by the largest of the views' distances in units of their ``spreads``. Up to ``few_pairs`` pairs of a sample and a
     landmark NumPy sorts distances, without importing numba.
     """
-    k = nearest.rows.shape[1] if nearest is not None else 0
-    few = len(views[0]) * len(points[0]) <= few_pairs
+    few, nearest = len(views[0]) * len(points[0]) <= few_pairs, Nearest.none(len(points[0]), k)
     links, distances, rows = (_by_sorting if few else _by_compiled)(views, points, spreads, n_links, k)
-    if nearest is not None:
-        here = Nearest(distances.astype(np.float64), np.where(rows < 0, -1, first_row + rows.astype(np.int64)))
-        everywhere = merged([nearest, here])
-        nearest.distances[:], nearest.rows[:] = everywhere.distances, everywhere.rows
-    return links
+    found = slice(0, rows.shape[1])  # fewer than k where the block has fewer samples
+    nearest.distances[:, found] = distances
+    nearest.rows[:, found] = np.where(rows < 0, -1, first_row + rows.astype(np.int64))
+    return links, nearest
 
 
 #: The links of every view, and the distances and places in the block of each landmark's k nearest samples, (m, k).
@@ -174,15 +172,6 @@ def _centre(P: NDArray, shrink: float) -> NDArray[np.float64]:
     """The mean of the landmarks, in so few digits that whole numbers less it have exact squares, and ties stay ties."""
     steps = shrink * 2.0 ** np.ceil(np.log2(2 * np.sqrt(P.shape[1])))  # fine enough to lie well within the spread
     return np.rint(P.mean(axis=0, dtype=np.float64) * steps) / steps
-
-
-def merged(parts: Sequence[Nearest]) -> Nearest:
-    """The nearest of several blocks together; equal distances go to the lower row."""
-    distances = np.concatenate([p.distances for p in parts], axis=1)
-    rows = np.concatenate([p.rows for p in parts], axis=1)
-    k = max(part.distances.shape[1] for part in parts)
-    order = np.lexsort((rows, distances), axis=1)[:, :k]
-    return Nearest(np.take_along_axis(distances, order, axis=1), np.take_along_axis(rows, order, axis=1))
 
 
 def stacked(views: Sequence[NDArray]) -> NDArray:
