@@ -61,10 +61,10 @@ def largest_eigenpairs(
         except SettingsError:  # it did not converge: eigenvalues too close to each other
             if not in_memory:
                 raise
-    M, G = (None if product is None else in_columns(product, m, m if in_memory else b) for product in (apply, weigh))
-    if G is None:
+    M = in_columns(apply, m, m if in_memory else b)
+    if weigh is None:
         return largest_of_all(M, count)
-    B, B_inverse = square_root(G)
+    B, B_inverse = square_root(in_columns(weigh, m, m if in_memory else b))
     lam, U = largest_of_all(B.T @ M @ B, count)
     return lam, B_inverse @ U
 
