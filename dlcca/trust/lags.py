@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from dlcca.errors import DataError, SettingsError
 from dlcca.settings.fit import Settings
 from dlcca.trust.components import leading
+from dlcca.trust.scores import at_unit_variance
 from dlcca.views import Views, check_varies, checked
 
 Floats = NDArray[np.float64]
@@ -102,10 +103,7 @@ def described(X: NDArray) -> Floats:
     rng = np.random.default_rng(0)
     bends = np.repeat([0.5, 1.0, 2.0, 3.0], WAVES // 4) / np.sqrt(U.shape[1])
     waves = np.cos(U @ (rng.standard_normal((U.shape[1], WAVES)) * bends) + rng.uniform(0, 2 * np.pi, WAVES))
-    H = np.hstack([U, U[:, first] * U[:, second], waves])
-    H = H - H.mean(axis=0)
-    scale = H.std(axis=0)
-    H = H[:, scale > 0] / scale[scale > 0]
+    H = at_unit_variance(np.hstack([U, U[:, first] * U[:, second], waves]))
     lam, V = np.linalg.eigh(H.T @ H / len(H))
     return H @ (V / np.sqrt(np.maximum(lam, 0) + RIDGE))
 
@@ -277,10 +275,7 @@ class Lags:
             "pairs": [
                 {
                     "views": [self.names[u], self.names[v]],
-                    "rows": lag.rows if lag.known else None,
-                    "error": lag.error if lag.known and np.isfinite(lag.error) else None,
-                    "p": lag.p,
-                    "strength": lag.strength,
+                    **{name: x if np.isfinite(x) else None for name, x in vars(lag).items() if name != "reason"},
                     "reason": lag.reason,
                 }
                 for (u, v), lag in self.pairs.items()
