@@ -87,39 +87,50 @@ class Nearest:
         return cls(np.full((m, k), np.inf), np.full((m, k), -1, dtype=np.int64))
 
 
-def links_and_neighbors(
+def block_links(
+    views: Sequence[NDArray], points: Sequence[NDArray], spreads: Sequence[float], s: int, *, few_pairs: int = 0
+) -> list[NDArray[np.int32]]:
+    """Links of a block of samples in every view, K arrays (b, s): the nearest landmarks, nearest first.
+
+    Of K ``views`` (b, d_v), the block, and ``points`` (m, d_v), the landmarks; the ``spreads`` are about those of the
+    views. Up to ``few_pairs`` pairs of a sample and a landmark NumPy sorts distances, without importing numba.
+    """
+    if len(views[0]) * len(points[0]) <= few_pairs:
+        return [nearest_links(X, P, s).astype(np.int32) for X, P in zip(views, points, strict=True)]
+    return _by_compiled(views, points, spreads, s, 0)[0]
+
+
+def block_neighbors(
     views: Sequence[NDArray],
     points: Sequence[NDArray],
     spreads: Sequence[float],
+    k: int,
     *,
-    n_links: int = 0,
-    k: int = 0,
     first_row: int = 0,
     few_pairs: int = 0,
-) -> tuple[list[NDArray[np.int32]], Nearest]:
-    """Links of a block of samples in every view, K arrays (b, n_links), and its part in the landmarks' neighborhoods.
+) -> Nearest:
+    """The part of a block of samples, numbered from ``first_row``, in the landmarks' neighborhoods.
 
-    Of K ``views`` (b, d_v), the block, and ``points`` (m, d_v), the landmarks. The links are the nearest landmarks of a
-    sample, nearest first. The neighbours are the k samples, numbered from ``first_row``, that are nearest to a landmark
-    by the largest of the views' distances in units of their ``spreads``. Up to ``few_pairs`` pairs of a sample and a
-    landmark NumPy sorts distances, without importing numba.
+    The k samples nearest to each landmark, by the largest of the views' distances in units of their ``spreads``; the
+    rest as in `block_links`.
     """
-    few, nearest = len(views[0]) * len(points[0]) <= few_pairs, Nearest.none(len(points[0]), k)
-    links, distances, rows = (_by_sorting if few else _by_compiled)(views, points, spreads, n_links, k)
-    found = slice(0, rows.shape[1])  # fewer than k where the block has fewer samples
+    if len(views[0]) * len(points[0]) <= few_pairs:
+        rows, distances = jointly_nearest(points, views, spreads, k)
+    else:
+        _, distances, rows = _by_compiled(views, points, spreads, 0, k)
+    nearest, found = Nearest.none(len(points[0]), k), slice(rows.shape[1])  # fewer where the block has fewer samples
     nearest.distances[:, found] = distances
     nearest.rows[:, found] = np.where(rows < 0, -1, first_row + rows.astype(np.int64))
-    return links, nearest
-
-
-#: The links of every view, and the distances and places in the block of each landmark's k nearest samples, (m, k).
-Found = tuple[list[NDArray[np.int32]], NDArray, NDArray]
+    return nearest
 
 
 def _by_compiled(
     views: Sequence[NDArray], points: Sequence[NDArray], spreads: Sequence[float], n_links: int, k: int
-) -> Found:
-    """One block, by matrix products of tiles that stay in the cache, and compiled selection."""
+) -> tuple[list[NDArray[np.int32]], NDArray, NDArray[np.int32]]:
+    """By matrix products of tiles that stay in the cache, and compiled selection.
+
+    The links of every view, and the distances and places in the block of each landmark's k nearest samples, (m, k).
+    """
     from dlcca.numerics import compiled
 
     K, b, m = len(views), len(views[0]), len(points[0])
@@ -144,19 +155,6 @@ def _by_compiled(
         # Whole arrays, not slices of them: of a slice the compiler does not know that its entries lie side by side.
         compiled.select_tile(stop - start, products, sizes, lengths, scale, links, start, *found)
     return list(links), *found
-
-
-def _by_sorting(
-    views: Sequence[NDArray], points: Sequence[NDArray], spreads: Sequence[float], n_links: int, k: int
-) -> Found:
-    """The same by NumPy."""
-    links = [np.empty((len(X), 0), np.int32) for X in views]
-    if n_links:
-        links = [nearest_links(X, P, n_links).astype(np.int32) for X, P in zip(views, points, strict=True)]
-    if not k:
-        return links, np.empty((len(points[0]), 0)), np.empty((len(points[0]), 0), np.int64)
-    rows, distances = jointly_nearest(points, views, spreads, k)
-    return links, distances, rows
 
 
 def _shrinking(spread: float, dtype: np.dtype) -> np.floating:

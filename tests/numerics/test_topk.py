@@ -1,4 +1,4 @@
-"""Links and neighbours found together, block by block and tile by tile, against loops over all pairs."""
+"""Links and neighbours, block by block and tile by tile, against loops over all pairs."""
 
 from itertools import pairwise
 from unittest.mock import patch
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dlcca.numerics import compiled, topk
 from dlcca.numerics.neighbors import joint_neighbors
-from dlcca.numerics.topk import Nearest, links_and_neighbors, nearest_links
+from dlcca.numerics.topk import Nearest, block_links, block_neighbors, nearest_links
 from tests.numerics.cases import merged, quick, seeds
 from tests.reference import kernel as literal_kernel
 from tests.reference import neighborhoods as literal
@@ -45,9 +45,8 @@ def found_in_blocks(views, landmarks, spreads, *, n_links, k, edges, tile):
     with patch.object(topk, "TILE_ENTRIES", tile * len(landmarks)):
         for first, last in pairwise(edges):
             block = [X[first:last] for X in views]
-            found = links_and_neighbors(block, points, spreads, n_links=n_links, k=k, first_row=first)
-            links.append(found[0])
-            parts.append(found[1])
+            links.append(block_links(block, points, spreads, n_links))
+            parts.append(block_neighbors(block, points, spreads, k, first_row=first))
     return [np.concatenate(of_view) for of_view in zip(*links, strict=True)], merged(parts)
 
 
@@ -116,13 +115,11 @@ def test_links_alone_and_neighbors_alone_are_those_found_together():
     rng = np.random.default_rng(1)
     views = [rng.standard_normal((50, 2)), rng.standard_normal((50, 3))]
     points, spreads = [X[:9] for X in views], [1.0, 2.0]
-    links, both = links_and_neighbors(views, points, spreads, n_links=4, k=5, first_row=100)
-    alone, nothing = links_and_neighbors(views, points, spreads, n_links=4, first_row=100)
-    np.testing.assert_array_equal(alone, links)
-    assert nothing.rows.shape == (9, 0)
-    none, nearest = links_and_neighbors(views, points, spreads, k=5, first_row=100)
-    assert [found.shape for found in none] == [(50, 0), (50, 0)]
-    np.testing.assert_array_equal(nearest.rows, both.rows)
+    links, distances, rows = topk._by_compiled(views, points, spreads, 4, 5)
+    np.testing.assert_array_equal(block_links(views, points, spreads, 4), links)
+    nearest = block_neighbors(views, points, spreads, 5, first_row=100)
+    np.testing.assert_array_equal(nearest.distances, distances)
+    np.testing.assert_array_equal(nearest.rows, 100 + rows)
     np.testing.assert_array_equal(nearest.rows[:, 0], 100 + np.arange(9))
 
 
@@ -131,8 +128,8 @@ def test_blocks_may_be_merged_in_any_order_and_grouping():
     X = rng.integers(0, 3, (40, 2)).astype(float)  # many ties
     parts = []
     for first in range(0, 40, 8):
-        parts.append(links_and_neighbors([X[first : first + 8]], [X[:6]], [1.0], k=11, first_row=first)[1])
-    _, whole = links_and_neighbors([X], [X[:6]], [1.0], k=11)
+        parts.append(block_neighbors([X[first : first + 8]], [X[:6]], [1.0], 11, first_row=first))
+    whole = block_neighbors([X], [X[:6]], [1.0], 11)
     grouped = merged([merged(parts[3:]), merged([parts[1], parts[0]]), parts[2]])
     for found in (merged(parts), merged(parts[::-1]), grouped):
         np.testing.assert_array_equal(found.rows, whole.rows)
@@ -142,7 +139,7 @@ def test_blocks_may_be_merged_in_any_order_and_grouping():
 @pytest.mark.parametrize("few_pairs", [0, 100])
 def test_fewer_samples_than_neighbors_wanted_leave_places_open(few_pairs):
     X = np.array([[0.0], [2.0], [1.0]])
-    _, nearest = links_and_neighbors([X], [X[:1]], [1.0], k=5, first_row=7, few_pairs=few_pairs)
+    nearest = block_neighbors([X], [X[:1]], [1.0], 5, first_row=7, few_pairs=few_pairs)
     np.testing.assert_array_equal(nearest.rows, [[7, 9, 8, -1, -1]])
     np.testing.assert_array_equal(nearest.distances, [[0, 1, 4, np.inf, np.inf]])
     other = Nearest(np.array([[0.5, 9, np.inf, np.inf, np.inf]]), np.array([[20, 21, -1, -1, -1]]))
@@ -178,7 +175,8 @@ def test_an_offset_far_above_the_spread_changes_nothing(dtype, offset):
 def test_a_view_without_spread_does_not_count():
     X = np.random.default_rng(5).standard_normal((30, 2))
     still = np.full((30, 3), 0.1)
-    links, nearest = links_and_neighbors([still, X], [still[:4], X[:4]], [0.0, 1.0], n_links=2, k=6)
+    known = [still, X], [still[:4], X[:4]], [0.0, 1.0]
+    links, nearest = block_links(*known, 2), block_neighbors(*known, 6)
     np.testing.assert_array_equal(nearest.rows, joint_neighbors([X], np.arange(4), 6))
     np.testing.assert_array_equal(links[0], np.tile([0, 1], (30, 1)))
 
