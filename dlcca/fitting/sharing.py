@@ -15,8 +15,8 @@ from dlcca.fitting import landmarks, links, neighborhood_rows, neighbors
 from dlcca.fitting.job import Job
 from dlcca.trust.components import Tested, n_directions
 from dlcca.trust.quality import Chance, Common
-from dlcca.trust.sharing import Recording, at_landmarks, chance_of, common_of, strength_of_rows
-from dlcca.trust.surrogates import WINDOW_SAMPLES
+from dlcca.trust.sharing import at_landmarks, chance_of, common_of, strength_of_rows
+from dlcca.trust.surrogates import WINDOW_SAMPLES, Recording
 
 #: Arrays that the stage of metrics keeps of its landmarks, for the test.
 TESTS, RADIUS, CONDITION = "tests", "radius", "condition"

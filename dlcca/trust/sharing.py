@@ -1,27 +1,21 @@
 """What the views share: a test of the whole recording against surrogates, and a test at every landmark.
 
 Two views are compared with shifted ones. Three and more views share something if each of them holds something of what
-the *others* share (`view_sets.rest_test`); the p-value is the largest of these tests. The cost does not grow with the
+the *others* share (`surrogates.rest_test`); the p-value is the largest of these tests. The cost does not grow with the
 recording: some tens of local decompositions for each of 38 surrogates, and one small test at each landmark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.numerics.landmarks import evenly
-from dlcca.numerics.windows import has_full_window, time_windows
-from dlcca.settings.fit import Settings
 from dlcca.trust.components import Tested, all_steps, leading, n_directions, n_significant, p_values
 from dlcca.trust.quality import LEVEL, Chance, Common
-from dlcca.trust.surrogates import WINDOW_SAMPLES, Bases, Compared, compared_of, knn_bases, windows_bases
-from dlcca.trust.view_sets import adjusted, rest_test
+from dlcca.trust.surrogates import Compared, Recording, adjusted, compared_of, rest_test
 
 #: Entries of the neighborhoods that are gathered at a time.
 BATCH_ENTRIES = 1 << 22
@@ -29,39 +23,6 @@ BATCH_ENTRIES = 1 << 22
 FEWEST_SURROGATES = 19
 #: Views of which all pairs are tested if there is nothing common to all; of more there would be too many.
 MOST_VIEWS = 8
-
-#: A view (n, d): an array, or an object that reads the requested rows.
-Rows = Any
-
-
-@dataclass(frozen=True)
-class Recording:
-    """Views of the same n rows, and their neighborhoods."""
-
-    arrays: Sequence[Rows]
-    settings: Settings
-    segments: NDArray[np.int64] | None  # (n,) numbers of unbroken stretches
-    given: NDArray[np.int64] | None  # (m, k) neighborhoods set by the user
-
-    def of(self, views: Sequence[int]) -> list[Rows]:
-        """Some of the views."""
-        return [self.arrays[v] for v in views]
-
-    def bases(self, views: Sequence[int], k: int) -> tuple[Bases, int]:
-        """Some views in k samples each, like those of the fit, but not at its landmarks.
-
-        These may be few, or chosen by their values.
-        """
-        arrays, neighborhoods = self.of(views), self.settings.neighborhoods
-        if self.given is not None:
-            return windows_bases(arrays, self.given)
-        if neighborhoods.kind == "knn":
-            among = neighborhoods.neighbor_rows
-            return knn_bases(arrays, k, None if isinstance(among, str) else int(among))
-        n = len(arrays[0])
-        rows = np.arange(n) if self.segments is None else np.flatnonzero(has_full_window(self.segments, k))
-        rows = rows[evenly(len(rows), min(len(rows), WINDOW_SAMPLES))]
-        return windows_bases(arrays, time_windows(n, rows, k, self.segments))
 
 
 def chance_of(recording: Recording, k: int) -> Chance:
