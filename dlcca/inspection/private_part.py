@@ -34,6 +34,7 @@ from dlcca.numerics.kernels import balanced, choose_bandwidth, extend, gram, rel
 from dlcca.numerics.metrics.cca import whiten
 from dlcca.numerics.neighbors import joint_neighbors
 from dlcca.numerics.topk import nearest_links
+from dlcca.settings.schema import count
 from dlcca.trust.lags import spread
 from dlcca.views import checked
 
@@ -112,8 +113,7 @@ def private(model: LocalCCA, views: Any, of: Any, *, n_components: int = 2) -> P
             f"the model found nothing common, so all of view {name!r} is private; embed it alone: "
             "LocalCCA(metric='mahalanobis').fit(X)."
         )
-    if n_components < 1:
-        raise SettingsError(f"n_components={n_components}; a whole number of at least 1 is needed.")
+    count(1).check("n_components", n_components)
     X = aligned.present[aligned.names.index(name)]
     at = np.searchsorted(rows, np.asarray(model.landmarks_))
     some = np.union1d(np.linspace(0, len(X) - 1, min(len(X), MOST_ROWS)).astype(np.int64), at)
@@ -143,16 +143,16 @@ def private(model: LocalCCA, views: Any, of: Any, *, n_components: int = 2) -> P
 def _functions_of(P: NDArray, at: NDArray[np.int64], q: int, model: LocalCCA) -> tuple[Model, NDArray]:
     """Smooth functions of a view's components P (n, p): the model that gives them, and their values (n, b)."""
     points, m = P[at], len(at)
-    count = min(FUNCTIONS, m // 2)
-    if q > count:
-        raise SettingsError(f"n_components={q}; {m} landmarks can separate {count} private ones. Request fewer.")
+    most = min(FUNCTIONS, m // 2)
+    if q > most:
+        raise SettingsError(f"n_components={q}; {m} landmarks can separate {most} private ones. Request fewer.")
     links = nearest_links(P, points, min(int(model.settings_.kernel.n_links), m))
     F = np.broadcast_to(np.eye(P.shape[1], dtype=P.dtype), (m, P.shape[1], P.shape[1]))
     D = linked_distances(P, points, F, links)
     sigma = choose_bandwidth(D, "quantile")
     W = sparse_rows(relative_rows(D, sigma), links, m)
     A, C = balanced(W)
-    _, (values,) = Fusion().from_grams({(0, 0): gram(A, A)}, count, Degrees(len(P), [C]))
+    _, (values,) = Fusion().from_grams({(0, 0): gram(A, A)}, most, Degrees(len(P), [C]))
     made = Model(
         names=("components",),
         fusion="alternating",  # links to the nearest landmarks, as here
@@ -162,7 +162,7 @@ def _functions_of(P: NDArray, at: NDArray[np.int64], q: int, model: LocalCCA) ->
         units=np.array([sigma]),
         weights=[np.ones(m)],
         values=[values],
-        scale=np.ones(count),
+        scale=np.ones(most),
     )
     return made, extend(W, np.ones(m), values)
 

@@ -165,15 +165,12 @@ def filter_r2(Z: Floats, y: Floats, segments: NDArray) -> float:
     total = float(((y - y.mean()) ** 2).sum()) if n >= FEWEST_ROWS else 0.0
     if not total > 0:
         return -np.inf
-    first = np.arange(n) < n // 2
-    missed = sum(float(((y[~half] - _filtered(H[half], y[half], H[~half])) ** 2).sum()) for half in (first, ~first))
+    missed, first = 0.0, np.arange(n) < n // 2
+    for half in (first, ~first):
+        middle, mean = H[half].mean(axis=0), y[half].mean()
+        b = ridge_coefficients(H[half] - middle, y[half] - mean, RIDGE)
+        missed += float(((y[~half] - mean - (H[~half] - middle) @ b) ** 2).sum())
     return 1 - missed / total
-
-
-def _filtered(H: Floats, y: Floats, new: Floats) -> Floats:
-    """Prediction at new rows by the filter fitted to H and y."""
-    middle, mean = H.mean(axis=0), y.mean()
-    return mean + (new - middle) @ ridge_coefficients(H - middle, y - mean, RIDGE)
 
 
 def ridge_coefficients(H: Floats, Y: Floats, ridge: float) -> Floats:

@@ -47,8 +47,8 @@ def chance_from(
 ) -> Chance:
     """The result, from the comparison with shifted views and the p-value, which may be that of another test."""
     # Steady oscillations are as similar when they are shifted: that is no measure of chance.
-    by_chance = min(surrogates.by_chance or 0.0, 1 - 1e-9) if against == "shifted" else 0.0
-    return Chance(p, against, min(float(k), surrogates.samples or 0.0), by_chance, pairs or [])
+    by_chance = min(surrogates.by_chance, 1 - 1e-9) if against == "shifted" else 0.0
+    return Chance(p, against, min(float(k), surrogates.samples), by_chance, pairs or [])
 
 
 def at_landmarks(

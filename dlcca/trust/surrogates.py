@@ -66,8 +66,8 @@ class Compared:
 
     statistic: float
     surrogates: Floats  # (B,)
-    samples: float | None = None  # effective number of independent samples of a neighborhood; None if not known
-    by_chance: float | None = None  # mean of the largest squared correlation of surrogates
+    samples: float = 0.0  # effective number of independent samples of a neighborhood; 0 if not known
+    by_chance: float = 0.0  # mean of the largest squared correlation of surrogates
 
     @property
     def p(self) -> float:
@@ -95,7 +95,7 @@ def shift_test(bases: Bases, n: int, K: int) -> Compared:
     statistic = statistic_of(first_step(bases([0] * K)))
     made = [first_step(bases(shifts)) for shifts in random_shifts(n, K, SURROGATES, np.random.default_rng(0))]
     if not made:
-        return Compared(statistic, np.empty(0), 0.0, 0.0)
+        return Compared(statistic, np.empty(0))
     by_chance = float(np.mean([test.top**2 for test in made]))
     return Compared(statistic, np.array([statistic_of(test) for test in made]), effective_samples(made), by_chance)
 
