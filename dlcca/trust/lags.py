@@ -197,7 +197,7 @@ def sharpened(H_x: Floats, H_y: Floats, lag: int) -> tuple[float, float]:
 
 def cross_spectra(a: Floats, b: Floats) -> NDArray[np.complex128]:
     """Spectra of two series: (3, s, f) of each and cross, of s tapered segments that overlap by half."""
-    rows = min(SPECTRUM_ROWS, max(16, len(a) // 8))
+    rows = min(SPECTRUM_ROWS, max(16, len(a) // 16 * 2))  # an even number, so that the last frequency is 1/2
     starts = np.arange(0, len(a) - rows + 1, rows // 2)
     taper = np.hanning(rows + 2)[1:-1]
     A, B = (np.fft.rfft(x[starts[:, None] + np.arange(rows)] * taper, axis=1) for x in (a, b))
