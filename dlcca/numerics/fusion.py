@@ -99,23 +99,18 @@ class Fusion:
         return self.solve(walk, q, degrees, in_memory=False)
 
     def solve(self, walk: Walk, q: int, degrees: Degrees, *, in_memory: bool) -> Solution:
-        """Both, from products with blocks of vectors; ``in_memory`` as in `largest_eigenpairs`."""
-        m = len(degrees.columns[0])
+        r"""Both, from products with blocks of vectors; ``in_memory`` as in `largest_eigenpairs`.
+
+        With s the column sums of W and :math:`u_0 = s / \sqrt{\sum_i s_i^2}`, :math:`\psi_l(j)/\psi_0(j)` is
+        :math:`\sum_i W_{ji} u_{li}/\sqrt{\lambda_l}` over :math:`\sum_i W_{ji} u_{0i}`: an average with weights
+        :math:`W_{ji} s_i`. The balanced kernel has :math:`s = \sqrt C`.
+        """
+        m, s = len(degrees.columns[0]), degrees.sums
         S, vectors = largest_eigenpairs(lambda V: walk([0, 0], V), m, q + 1, in_memory=in_memory)
-        return S, [_single_values(S, vectors, degrees)]
-
-
-def _single_values(S: NDArray, vectors: NDArray, degrees: Degrees) -> NDArray[np.float64]:
-    r"""Values (m, q) of the landmarks from the eigenpairs of a single kernel, the trivial one first.
-
-    With s the column sums of W and :math:`u_0 = s / \sqrt{\sum_i s_i^2}`, :math:`\psi_l(j)/\psi_0(j)` is
-    :math:`\sum_i W_{ji} u_{li}/\sqrt{\lambda_l}` over :math:`\sum_i W_{ji} u_{0i}`: an average with weights
-    :math:`W_{ji} s_i`. The balanced kernel has :math:`s = \sqrt C`.
-    """
-    root, size, s = degrees.roots[0], np.sqrt(degrees.n), degrees.sums
-    if s is not None:
-        root, size = np.divide(1.0, s, out=np.zeros_like(s), where=s > 0), np.sqrt(s @ s)
-    return vectors[:, 1:] * root[:, None] * size * inverse_root(np.maximum(S[1:], 0))
+        root, size = degrees.roots[0], np.sqrt(degrees.n)
+        if s is not None:
+            root, size = np.divide(1.0, s, out=np.zeros_like(s), where=s > 0), np.sqrt(s @ s)
+        return S, [vectors[:, 1:] * root[:, None] * size * inverse_root(np.maximum(S[1:], 0))]
 
 
 class FirstView(Fusion):
