@@ -20,11 +20,9 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
 from dlcca.settings.fit import Settings
-from dlcca.trust.components import leading
+from dlcca.trust.components import Floats, leading
 from dlcca.trust.scores import at_unit_variance
 from dlcca.views import Views, check_varies, checked
-
-Floats = NDArray[np.float64]
 
 #: Leading components of a view, and random cosine features of them.
 COMPONENTS, WAVES = 4, 12

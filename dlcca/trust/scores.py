@@ -230,6 +230,6 @@ def split_rows(
 
     Blocks, because consecutive rows are alike, and one half would predict the other through them.
     """
-    block = np.arange(n) * n_blocks // n
+    block = blocked_folds(n, n_blocks)
     first = np.isin(block, rng.permutation(n_blocks)[: n_blocks // 2])
     return np.flatnonzero(first), np.flatnonzero(~first), block

@@ -23,7 +23,7 @@ from dlcca.numerics.landmarks import evenly
 from dlcca.numerics.neighbors import joint_space
 from dlcca.numerics.windows import chosen, has_full_window, time_windows
 from dlcca.settings.fit import Settings
-from dlcca.trust.components import Basis, Tested, basis, effective_samples, first_step, leading, n_directions
+from dlcca.trust.components import Basis, Floats, Tested, basis, effective_samples, first_step, leading, n_directions
 from dlcca.trust.scores import ridge_coefficients
 
 #: Surrogates. Only a statistic above all of them is significant at 0.05: 1/39 = 0.026, and 2/39 = 0.051.
@@ -53,7 +53,6 @@ LEAST_CHANGE, MOST_CHANGE = 1.05, 1.4
 #: Ridges of the forecast and of the canonical correlations.
 FORECAST_RIDGE, RIDGE = 1e-3, 3e-3
 
-Floats = NDArray[np.float64]
 #: A view (n, d): an array, or an object that reads the requested rows.
 Rows = Any
 #: The bases of each of K views in its neighborhoods when view v is shifted by its entry of (K,) places.
