@@ -142,10 +142,8 @@ def tune(views: Any, *, start: Any = None, random_state: Any = 0) -> Tuned:
     n = min((np.shape(X)[0] for X in given.values()), default=0)
     rows = rows_to_read(n, settings)
     if len(rows) < n:  # else all are given, because views of different lengths are refused
-        by_row = {
-            name: getattr(X, "oindex", getattr(X, "iloc", X)) for name, X in given.items()
-        }  # Zarr, tables, others
-        given = {name: np.asarray(X[rows]) for name, X in by_row.items()}
+        # Zarr, tables, others.
+        given = {name: np.asarray(getattr(X, "oindex", getattr(X, "iloc", X))[rows]) for name, X in given.items()}
     return tune_sample(given, unbroken([rows], getattr(views, "segments", None)), n, settings, random_state)
 
 
