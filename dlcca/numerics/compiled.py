@@ -256,6 +256,24 @@ def search_boxes(P, X, rows, edges, scale, stretches, low, high, first, distance
 
 
 @numba.njit(cache=True, nogil=True)
+def order_by_column(links, m):  # type: ignore[no-untyped-def]
+    """Where the entries of each of m columns are: places in the ravelled links, and bounds (m + 1) of each one's."""
+    bounds = np.zeros(m + 1, dtype=np.int64)
+    flat = links.reshape(-1)
+    for i in flat:
+        bounds[i + 1] += 1
+    for i in range(m):
+        bounds[i + 1] += bounds[i]
+    places = np.empty(len(flat), dtype=np.int64)
+    filled = bounds[:-1].copy()
+    for place in range(len(flat)):
+        i = flat[place]
+        places[filled[i]] = place
+        filled[i] += 1
+    return places, bounds
+
+
+@numba.njit(cache=True, nogil=True)
 def linked_distances(X, X_L, F, places, bounds, s, D):  # type: ignore[no-untyped-def]
     """Landmark by landmark, so that its factors are read once: its samples side by side, and one product for them."""
     m, d, r = F.shape

@@ -79,17 +79,16 @@ def linked_distances(X: NDArray, X_L: NDArray, F: NDArray, links: NDArray[np.int
     m, s = len(X_L), links.shape[1]
     dtype = np.result_type(X, F)
     D = np.empty(links.size, dtype=dtype)
-    # All the samples of a landmark side by side: one product for each.
-    of_landmark = sparse_rows(np.arange(links.size).reshape(links.shape), links, m).tocsc()
-    places, bounds = of_landmark.data, of_landmark.indptr
     if links.size > FEW_LINKS:
         from dlcca.numerics import compiled
 
         X, X_L, F = (np.ascontiguousarray(A, dtype=dtype) for A in (X, X_L, F))
-        compiled.linked_distances(X, X_L, F, places, bounds, s, D)
+        compiled.linked_distances(X, X_L, F, *compiled.order_by_column(np.ascontiguousarray(links, np.int32), m), s, D)
         return D.reshape(links.shape)
+    # All the samples of a landmark side by side: one product for each.
+    places = sparse_rows(np.arange(links.size).reshape(links.shape), links, m).tocsc()
     for i in range(m):
-        here = places[bounds[i] : bounds[i + 1]]
+        here = places.data[places.indptr[i] : places.indptr[i + 1]]
         if len(here):
             D[here] = np.square((X[here // s] - X_L[i]) @ F[i]).sum(axis=1)
     return D.reshape(links.shape)

@@ -178,7 +178,8 @@ def add_gram(G: NDArray[np.float64], links_a: NDArray, A: NDArray, links_b: NDAr
     tile = max(1, min(TILE_ROWS, len(A)))
     for first in range(0, len(A), tile):
         rows = slice(first, first + tile)
-        by_column = sparse_rows(A[rows].astype(np.float64), links_a[rows], len(G)).tocsc()
+        places, starts = compiled.order_by_column(np.ascontiguousarray(links_a[rows], np.int32), len(G))
+        entries = A[rows].ravel()[places].astype(np.float64)
         # Unsigned, for compiled code looks twice at an index that may count from the end.
-        holders, columns_b = by_column.indices.astype(np.uint32), links_b[rows].astype(np.uint32)
-        compiled.add_gram(G, by_column.indptr, holders, by_column.data, columns_b, B[rows].astype(np.float64))
+        holders, columns_b = (places // A.shape[1]).astype(np.uint32), links_b[rows].astype(np.uint32)
+        compiled.add_gram(G, starts, holders, entries, columns_b, B[rows].astype(np.float64))
