@@ -36,7 +36,7 @@ BASIS_BYTES, LEAST_BLOCKS = 1 << 30, 8
 MOST_STEPS = 500
 #: Matrices up to this size are solved whole. Of larger ones Lanczos finds the leading eigenpairs in a tenth of the time
 #: (2000 landmarks, 5 coordinates: 0.3 s against 4.4 s), unless it takes more than so many blocks.
-SMALL, GRAM_STEPS = 512, 60
+SMALL, GRAM_STEPS = 256, 60
 
 
 def width(count: int) -> int:
