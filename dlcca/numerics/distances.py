@@ -83,12 +83,12 @@ def linked_distances(X: NDArray, X_L: NDArray, F: NDArray, links: NDArray[np.int
         from dlcca.numerics import compiled
 
         X, X_L, F = (np.ascontiguousarray(A, dtype=dtype) for A in (X, X_L, F))
-        compiled.linked_distances(X, X_L, F, *compiled.order_by_column(np.ascontiguousarray(links, np.int32), m), s, D)
+        places, bounds = compiled.order_by_column(np.ascontiguousarray(links, np.int32), m)
+        compiled.linked_distances(X, X_L, F, places, bounds, s, D)
         return D.reshape(links.shape)
     # All the samples of a landmark side by side: one product for each.
-    places = sparse_rows(np.arange(links.size).reshape(links.shape), links, m).tocsc()
-    for i in range(m):
-        here = places.data[places.indptr[i] : places.indptr[i + 1]]
+    by_landmark = sparse_rows(np.arange(links.size).reshape(links.shape), links, m).tocsc()
+    for i, here in enumerate(np.split(by_landmark.data, by_landmark.indptr[1:-1])):
         if len(here):
             D[here] = np.square((X[here // s] - X_L[i]) @ F[i]).sum(axis=1)
     return D.reshape(links.shape)

@@ -51,8 +51,9 @@ def largest_eigenpairs(
 
     ``apply`` multiplies a block by M, ``weigh`` by G (None for the identity). The eigenvalues (count,) are falling,
     with zeros at the end if G has a lower rank; the vectors X (m, count) have :math:`X^T G X = I`, but for zeros where
-    these are. It is an error if `MOST_STEPS` blocks are not enough, each one product with M and about one with G; or,
-    if products are cheap because the matrices are ``in_memory``, the eigenpairs of whole matrices are found instead.
+    these are. It is an error if `MOST_STEPS` blocks are not enough, each one product with M and about one with G. With
+    matrices that are ``in_memory`` products are cheap: those up to `SMALL`, and those for which `GRAM_STEPS` blocks are
+    not enough, are solved whole.
     """
     b = width(count)
     if m > (SMALL if in_memory else 4 * b):

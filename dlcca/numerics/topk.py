@@ -126,7 +126,7 @@ def block_neighbors(
 
 def _by_compiled(
     views: Sequence[NDArray], points: Sequence[NDArray], spreads: Sequence[float], n_links: int, k: int
-) -> tuple[list[NDArray[np.int32]], NDArray, NDArray[np.int32]]:
+) -> tuple[list[NDArray[np.int32]], NDArray, NDArray]:
     """By matrix products of tiles that stay in the cache, and compiled selection.
 
     The links of every view, and the distances and places in the block of each landmark's k nearest samples, (m, k).
