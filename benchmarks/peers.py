@@ -25,7 +25,7 @@ from dlcca import LocalCCA, simulate
 from dlcca.fitting import distances
 from dlcca.numerics.distances import linked_distances
 from dlcca.numerics.kernels import relative_rows
-from dlcca.numerics.topk import links_and_neighbors
+from dlcca.numerics.topk import block_links
 from dlcca.settings.fit import Settings
 from tests.support.scores import recovery
 
@@ -142,7 +142,7 @@ def roseland_rows(python: Path, n: int) -> Iterator[Row]:
             relative_rows(D, 100.0)
 
     def sparse() -> None:
-        (links,) = links_and_neighbors([X], model.points, [1.0], n_links=s, first_row=0, nearest=None)
+        (links,) = block_links([X], model.points, [1.0], s)
         relative_rows(linked_distances(X, model.points[0], model.factors[0], links), 100.0)
 
     peer = run_peer(python, "roseland", [X])

@@ -17,7 +17,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 from dlcca.errors import DataError, SettingsError
 from dlcca.numerics.distances import squared_distances
 from dlcca.numerics.eigensolvers import fixed_start, largest_eigenpairs, largest_of_all
-from dlcca.numerics.kernels import kernel_rows, median_rule
+from dlcca.numerics.kernels import kernel_rows
 from dlcca.settings.schema import POSITIVE
 
 Multiply = Callable[[NDArray], NDArray]
@@ -46,7 +46,7 @@ def gaussian_kernel(X: NDArray, bandwidth: float | None) -> NDArray[np.float64]:
     """
     D = squared_distances(X, X)
     if bandwidth is None:
-        bandwidth = median_rule(D)
+        bandwidth = float(np.median(D))
         if bandwidth <= COINCIDENT * D.max():
             raise DataError(
                 "half of all pairs of samples coincide in a view, so the median of their distances is 0. "

@@ -21,10 +21,8 @@ from dlcca.model import Model
 from dlcca.numerics.landmarks import evenly
 from dlcca.settings.auto import matched_rows
 from dlcca.settings.fit import Settings
-from dlcca.trust.assess import SOME_ROWS, Half, checks_of, linear_cca_r2
-from dlcca.trust.quality import Checks
-from dlcca.trust.scores import linear_r2
-from dlcca.trust.stability import Reproduced, reproduced, split_rows
+from dlcca.trust.quality import SOME_ROWS, Checks, Half, checks_of, linear_cca_r2
+from dlcca.trust.scores import Reproduced, linear_r2, reproduced, split_rows
 from dlcca.views import Views
 
 #: Rows whose coordinates are checked, at most, from all blocks.

@@ -16,7 +16,7 @@ from dlcca.fitting.job import Job
 from dlcca.model import Model
 from dlcca.numerics.coordinates import largest_entries, signs_of_sums
 from dlcca.numerics.kernels import Kernel, relative_rows, sparse_rows
-from dlcca.numerics.landmarks import Exclusion, coverage_radius, nearest_distances
+from dlcca.numerics.landmarks import coverage_radius, nearest_distances
 from dlcca.settings.fit import Settings
 
 #: Rows from which the coverage radius of the landmarks is measured, and the fewest; between these as many as have so
@@ -58,9 +58,9 @@ def _nearest(job: Job, block: int) -> NDArray[np.float64]:
     first, last = job.bounds(block)
     stop, points = min(last, first + examined_rows(job)), distances.model(job).points
     found = np.full((examined_rows(job), job.K), np.nan)
-    exclusion = Exclusion(np.arange(first, stop), landmarks.rows(job), rows_apart(job.settings))
+    numbers, apart = (np.arange(first, stop), landmarks.rows(job)), rows_apart(job.settings)
     for v in job.fusion.used_views(job.K):
-        found[: stop - first, v] = nearest_distances(job.read(v, slice(first, stop)), points[v], exclusion)
+        found[: stop - first, v] = nearest_distances(job.read(v, slice(first, stop)), points[v], numbers, apart)
     return found
 
 

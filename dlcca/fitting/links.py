@@ -20,7 +20,7 @@ from dlcca.fitting import axes, indexes, landmarks, scan
 from dlcca.fitting.job import Job
 from dlcca.numerics.distances import project
 from dlcca.numerics.neighbors import recall
-from dlcca.numerics.topk import FEW_PAIRS, Nearest, links_and_neighbors, rank
+from dlcca.numerics.topk import FEW_PAIRS, Nearest, block_links, block_neighbors, rank
 from dlcca.settings.auto import search_by
 
 #: A part of the neighbours: the array's name, its first row, its rows.
@@ -148,12 +148,11 @@ def _by_products(job: Job, block: int, views: list[NDArray], first: int) -> Iter
     for g in groups if s or k else ():
         points = landmarks.points(job, g)
         if k:
-            nearest = Nearest.none(len(points[0]), k)
-            links_and_neighbors(views, points, spreads, n_links=0, first_row=first, nearest=nearest, few_pairs=few)
+            nearest = block_neighbors(views, points, spreads, k, first_row=first, few_pairs=few)
             yield from part_of_neighbors(g, block, nearest)
         if s:
             points, most = _along(job, points), min(s, len(points[0]))
-            links = links_and_neighbors(turned, points, units, n_links=most, first_row=0, nearest=None, few_pairs=few)
+            links = block_links(turned, points, units, most, few_pairs=few)
             for v, best in enumerate(kept):
                 rank([turned[v]], points[v], [1.0], links[v], best, first_row=landmarks.group(job, g)[0])
     if s:

@@ -23,7 +23,7 @@ from dlcca.errors import SettingsError
 from dlcca.fitting import indexes, landmarks, links, scan
 from dlcca.fitting.job import Job, check_rows, memory_job, refuse_sizes
 from dlcca.numerics.neighbors import checked_landmarks, recall
-from dlcca.numerics.topk import Nearest, add, links_and_neighbors
+from dlcca.numerics.topk import Nearest, add, block_neighbors
 from dlcca.numerics.windows import time_windows
 from dlcca.settings.fit import Settings
 
@@ -145,8 +145,8 @@ def _in_subset(job: Job, points: Sequence[NDArray], how: str) -> Nearest:
     """The neighbours of points (m, d_v) in the subset."""
     rows, views, spreads = links.subset_rows(job), subset_views(job), scan.result(job).spreads
     if how == "products":
-        found, few = Nearest.none(len(points[0]), links.n_neighbors(job)), links.few_pairs(job)
-        links_and_neighbors(views, points, spreads, n_links=0, first_row=0, nearest=found, few_pairs=few)
+        k, few = links.n_neighbors(job), links.few_pairs(job)
+        found = block_neighbors(views, points, spreads, k, few_pairs=few)
     else:
         found = indexes.KINDS[how](views, spreads, 0).nearest(points, links.n_neighbors(job))
     return Nearest(found.distances, rows[found.rows])
@@ -260,10 +260,8 @@ def _measure(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | Non
 def exact_part(job: Job, block: int, some: NDArray[np.int64]) -> Nearest:
     """A block's part in the neighbours of a few landmarks, exact: in float64."""
     points, spreads = _some_points(job, some), scan.result(job).spreads
-    nearest = Nearest.none(len(some), links.n_neighbors(job))
-    views = [X.astype(np.float64) for X in job.block(block)]
-    links_and_neighbors(views, points, spreads, n_links=0, first_row=job.bounds(block)[0], nearest=nearest)
-    return nearest
+    views, k = [X.astype(np.float64) for X in job.block(block)], links.n_neighbors(job)
+    return block_neighbors(views, points, spreads, k, first_row=job.bounds(block)[0])
 
 
 def _some_points(job: Job, some: NDArray[np.int64]) -> list[NDArray]:

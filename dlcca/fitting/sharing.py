@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from dlcca.engine.stage import Blocks, Stage
 from dlcca.fitting import landmarks, links, neighborhood_rows, neighbors
 from dlcca.fitting.job import Job
-from dlcca.trust.components import n_directions
+from dlcca.trust.components import Tested, n_directions
 from dlcca.trust.quality import Chance, Common
 from dlcca.trust.sharing import at_landmarks, chance_of, common_of, strength_of_rows
-from dlcca.trust.significance import Tested
-from dlcca.trust.surrogates import WINDOW_SAMPLES
+from dlcca.trust.surrogates import WINDOW_SAMPLES, Recording
 
 #: Arrays that the stage of metrics keeps of its landmarks, for the test.
 TESTS, RADIUS, CONDITION = "tests", "radius", "condition"
@@ -39,9 +38,8 @@ class _View:
 
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
-    views = [_View(job, v) for v in range(job.K)]
-    found = chance_of(views, neighborhood_rows.width(job), job.settings, job.segments, _given(job))
-    stage.write(block, {}, asdict(found))
+    recording = Recording([_View(job, v) for v in range(job.K)], job.settings, job.segments, _given(job))
+    stage.write(block, {}, asdict(chance_of(recording, neighborhood_rows.width(job))))
 
 
 def _given(job: Job) -> NDArray[np.int64] | None:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.errors import SettingsError
 from dlcca.estimator import LocalCCA, in_step
 from dlcca.fitting.checks import from_halves, refuse
 from dlcca.inspection.view_subsets import held_by_views
+from dlcca.settings.schema import count
 from dlcca.trust.lags import spread
 from dlcca.views import checked
 
@@ -68,8 +68,7 @@ def stability(model: LocalCCA, views: Any, *, n_splits: int = 4, random_state: A
     -------
     Stability, with ``reproducibility`` (q,), ``held`` (q,), ``stable`` (q,) and ``band`` (n, q)
     """
-    if n_splits < 1:
-        raise SettingsError(f"n_splits={n_splits}; a whole number of at least 1 is needed.")
+    count(1).check("n_splits", n_splits)
     aligned, rows, n = in_step(model, views)
     refuse(model.settings_, aligned.n)
     aligned = checked(aligned)

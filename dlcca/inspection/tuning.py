@@ -142,10 +142,8 @@ def tune(views: Any, *, start: Any = None, random_state: Any = 0) -> Tuned:
     n = min((np.shape(X)[0] for X in given.values()), default=0)
     rows = rows_to_read(n, settings)
     if len(rows) < n:  # else all are given, because views of different lengths are refused
-        by_row = {
-            name: getattr(X, "oindex", getattr(X, "iloc", X)) for name, X in given.items()
-        }  # Zarr, tables, others
-        given = {name: np.asarray(X[rows]) for name, X in by_row.items()}
+        # Zarr, tables, others.
+        given = {name: np.asarray(getattr(X, "oindex", getattr(X, "iloc", X))[rows]) for name, X in given.items()}
     return tune_sample(given, unbroken([rows], getattr(views, "segments", None)), n, settings, random_state)
 
 
@@ -265,21 +263,20 @@ def tune_run(requested: RunFile) -> Tuned:
 
 def with_options(text: str, options: Mapping[str, Any], store: str | None = None) -> str:
     """The text of a run file with some options changed, and the store; all else, comments too, as it was."""
-    wanted = tomllib.loads(text)
-    made = text
+    entries = [(*OPTIONS[name], value) for name, value in options.items()]
     if store is not None:
-        wanted["store"]["path"] = store
-        made = _with_line(made, "store", f"path = {json.dumps(store, ensure_ascii=False)}")
-    for name, value in options.items():
-        section, key = OPTIONS[name]
+        entries.append(("store", "path", store))
+    made, wanted, changes = text, tomllib.loads(text), []
+    for section, key, value in entries:
         wanted.setdefault(section, {})[key] = value
-        made = _with_line(made, section, f"{key} = {_toml(value)}")
+        line = f"{key} = {json.dumps(value, ensure_ascii=False)}"
+        made = _with_line(made, section, line)
+        changes.append(f"[{section}] {line}")
     with suppress(tomllib.TOMLDecodeError):
         if tomllib.loads(made) == wanted:
             return made
     # A section that is written in one line, for example.
-    said = ", ".join(f"[{OPTIONS[name][0]}] {OPTIONS[name][1]} = {_toml(v)}" for name, v in options.items())
-    said += "" if store is None else f", [store] path = {store!r}"
+    said = ", ".join(changes)
     raise SettingsError(f"the settings of this run file cannot be changed line by line; write into it {said}.")
 
 
@@ -297,7 +294,3 @@ def _with_line(text: str, section: str, line: str) -> str:
     body = known.sub(lambda _: line, body, count=1) if known.search(body) else f"{line}\n{body}"
     before = text[: head.end()]
     return f"{before}{'' if before.endswith(chr(10)) else chr(10)}{body}{text[end:]}"
-
-
-def _toml(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else repr(value)

@@ -27,9 +27,8 @@ from dlcca.numerics.neighbors import joint_neighbors, joint_space
 from dlcca.numerics.windows import time_windows
 from dlcca.settings.auto import choose, gram_seconds
 from dlcca.settings.fit import Settings
-from dlcca.trust.scores import held_out_neighbors, min_view_r2
+from dlcca.trust.scores import agreement, blocked_folds, held_out_neighbors, min_view_r2, split_rows
 from dlcca.trust.select_coordinates import FEWEST_CARRIERS, carriers
-from dlcca.trust.stability import agreement, split_rows
 from dlcca.trust.surrogates import KNN_SAMPLES, SURROGATES, WINDOW_SAMPLES
 from dlcca.views import Views
 
@@ -153,8 +152,16 @@ class StateTrials(Trials):
 
     def __init__(self, views: Views, settings: Settings, n: int, widest: int, rng: np.random.Generator) -> None:
         self._widest, self._rng, self._by_chance = widest, rng, {}  # type: ignore[var-annotated]
-        super().__init__(views, settings, n, _state_halves(views, settings, widest, rng))
-        fold = rng.permutation(BLOCKS)[np.arange(len(self.arrays[0])) * BLOCKS // len(self.arrays[0])] % FOLDS
+        # Blocks of the rows, assigned at random.
+        *parts, _block = split_rows(views.n, min(BLOCKS, views.n // 2 * 2), rng)
+        halves = []
+        for half in map(views.__getitem__, parts):
+            few = settings.with_options(landmarks=min(STATE_LANDMARKS, half.n), landmark_rule="kmeans++")
+            space = np.hstack(joint_space(half.present))
+            rows = landmarks.pick_landmarks(half.n, few, rng, space.__getitem__)
+            halves.append(_Half(half, rows, joint_neighbors(half.present, rows, min(widest, half.n))))
+        super().__init__(views, settings, n, halves)
+        fold = rng.permutation(BLOCKS)[blocked_folds(len(self.arrays[0]), BLOCKS)] % FOLDS
         self.near = [held_out_neighbors(X, fold, NEAR) for X in self.arrays]
 
     def criterion(self, options: Options) -> float:
@@ -178,7 +185,7 @@ class StateTrials(Trials):
 
     @cached_property
     def _unrelated(self) -> StateTrials:
-        block = np.arange(self.views.n) * BLOCKS // self.views.n
+        block = blocked_folds(self.views.n, BLOCKS)
         orders = [self._rng.permutation(block.max() + 1)[block].argsort(kind="stable") for _ in self.views.present]
         shuffled = tuple(X[order] for X, order in zip(self.views.present, orders, strict=True))
         return StateTrials(Views(shuffled, self.views.names), self.settings, self.n, self._widest, self._rng)
@@ -198,7 +205,14 @@ class TimeTrials(Trials):
     )
 
     def __init__(self, views: Views, settings: Settings, n: int, segments: NDArray, rng: np.random.Generator) -> None:
-        super().__init__(views, settings, n, _time_halves(views, settings, segments, rng))
+        # Stretches of many windows, assigned at random; no window leaves its own.
+        width = int(settings.neighborhoods.window)
+        n_blocks = int(np.clip(views.n // (WINDOWS_OF_BLOCK * width) // 2 * 2, 2, BLOCKS))
+        *parts, block = split_rows(views.n, n_blocks, rng)
+        _, apart = np.unique(np.column_stack([block, segments]), axis=0, return_inverse=True)
+        stretch = apart.ravel()
+        halves = [_Half(views[rows], *_landmarks_in_time(len(rows), settings, stretch[rows])) for rows in parts]
+        super().__init__(views, settings, n, halves)
         _, self.windows = _landmarks_in_time(views.n, settings, segments)
         self._gains: dict[float, tuple[float, float]] = {}
 
@@ -228,27 +242,6 @@ def found_twice(made: list[NDArray]) -> NDArray[np.float64]:
     """The share of each coordinate (q,) that both halves agree on; 0 if it varies in a few rows only."""
     wide = np.minimum.reduce([carriers(E) for E in made]) >= FEWEST_CARRIERS
     return agreement(*made) * wide
-
-
-def _state_halves(views: Views, settings: Settings, widest: int, rng: np.random.Generator) -> list[_Half]:
-    """Blocks of the rows, assigned at random."""
-    *halves, _block = split_rows(views.n, min(BLOCKS, views.n // 2 * 2), rng)
-    made = []
-    for half in map(views.__getitem__, halves):
-        few = settings.with_options(landmarks=min(STATE_LANDMARKS, half.n), landmark_rule="kmeans++")
-        space = np.hstack(joint_space(half.present))
-        rows = landmarks.pick_landmarks(half.n, few, rng, space.__getitem__)
-        made.append(_Half(half, rows, joint_neighbors(half.present, rows, min(widest, half.n))))
-    return made
-
-
-def _time_halves(views: Views, settings: Settings, segments: NDArray, rng: np.random.Generator) -> list[_Half]:
-    """Stretches of many windows, assigned at random; no window leaves its own."""
-    width = int(settings.neighborhoods.window)
-    n_blocks = int(np.clip(views.n // (WINDOWS_OF_BLOCK * width) // 2 * 2, 2, BLOCKS))
-    *halves, block = split_rows(views.n, n_blocks, rng)
-    _, apart = np.unique(np.column_stack([block, segments]), axis=0, return_inverse=True)
-    return [_Half(views[rows], *_landmarks_in_time(len(rows), settings, apart.ravel()[rows])) for rows in halves]
 
 
 def _landmarks_in_time(n: int, settings: Settings, segments: NDArray) -> tuple[NDArray, NDArray]:

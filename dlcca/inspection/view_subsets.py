@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations, compress
 from typing import Any
 
@@ -14,12 +15,10 @@ from dlcca.errors import DataError, SettingsError
 from dlcca.estimator import LocalCCA, in_step
 from dlcca.fitting.neighbors import find_neighbors
 from dlcca.numerics.landmarks import evenly
-from dlcca.settings.fit import Settings
-from dlcca.trust.components import Basis, basis, leading, n_directions
+from dlcca.trust.components import Basis, Floats, basis, chance, leading, n_directions, n_significant, sequence
 from dlcca.trust.quality import LEVEL, Common
-from dlcca.trust.sharing import FEWEST_SURROGATES, at_landmarks, bases_of, chance_from, common_of
-from dlcca.trust.surrogates import Bases, Compared, compared_of
-from dlcca.trust.view_sets import adjusted, beyond_chance, exactly, in_common, rest_test, unit
+from dlcca.trust.sharing import FEWEST_SURROGATES, at_landmarks, chance_from, common_of
+from dlcca.trust.surrogates import Compared, Recording, adjusted, carried, compared_of, rest_test, unit
 from dlcca.views import checked
 
 #: Landmarks that are examined, spread over all.
@@ -132,30 +131,15 @@ def held_by_views(model: LocalCCA, views: Any) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class _Examined:
+class _Examined(Recording):
     """The views, and the landmarks at which they are examined."""
 
-    arrays: list[NDArray]
     rows: NDArray[np.int64]  # of the landmarks
-    which: NDArray[np.int64]  # of all landmarks
-    settings: Settings
-    segments: NDArray[np.int64] | None
-
-    @property
-    def given(self) -> NDArray[np.int64] | None:
-        kind = self.settings.neighborhoods.kind
-        return None if isinstance(kind, str) else np.asarray(kind)[self.which]
-
-    def of(self, S: Set) -> list[NDArray]:
-        return [self.arrays[v] for v in S]
 
     def scores(self, S: Set) -> list[NDArray]:
         """Of each of these views (m, k, p_v), along its leading directions around the landmarks."""
         near = self.neighbors(S)
         return [leading(X[near], n_directions(near.shape[1])).scores for X in self.of(S)]
-
-    def bases(self, S: Set, k: int) -> tuple[Bases, int]:
-        return bases_of(self.of(S), k, self.settings, self.segments, self.given)
 
     def neighbors(self, S: Set) -> NDArray[np.int64]:
         """Rows (m, k): those near in these views, if it is by state; a window of time is one for all."""
@@ -176,8 +160,9 @@ def _examined(model: LocalCCA, views: Any) -> _Examined:
         )
     at = np.searchsorted(rows, np.asarray(model.landmarks_))
     some = evenly(len(at), min(len(at), SOME_LANDMARKS))
-    segments = getattr(views, "segments", None)
-    return _Examined(arrays, at[some], some, model.settings_, None if segments is None else segments[rows])
+    segments, kind = getattr(views, "segments", None), model.settings_.neighborhoods.kind
+    given = None if isinstance(kind, str) else np.asarray(kind)[some]
+    return _Examined(arrays, model.settings_, None if segments is None else segments[rows], given, at[some])
 
 
 def _pairs(examined: _Examined) -> dict[Set, Common]:
@@ -269,6 +254,56 @@ def _carried(examined: _Examined, model: LocalCCA, bases: list[Basis]) -> NDArra
     E = model.model_.coordinates([X[near.ravel()] for X in examined.arrays]).reshape(*near.shape, -1)
     E = unit(E - E.mean(axis=1, keepdims=True))
     return np.column_stack([np.clip(np.median(beyond_chance(E, view), axis=0), 0, 1) for view in bases])
+
+
+@dataclass(frozen=True)
+class Together:
+    """Common components of a set of views at m landmarks."""
+
+    count: NDArray[np.int64]  # (m,) components
+    variates: Floats  # (m, k, s) of length one for significant components, else zero
+
+
+def in_common(scores: Sequence[Floats], samples: float, level: float) -> Together:
+    """Components that all of K >= 2 views hold, from their `leading` scores (m, k, p_v).
+
+    Each view is tested against what the others share, found in the same way; the p-value is the largest of them.
+    ``samples`` is the effective number of samples of a neighborhood, and ``level`` the false discovery rate.
+    """
+
+    @cache  # smaller sets are needed several times
+    def of(views: tuple[int, ...]) -> Together:
+        if len(views) == 2:
+            return _counted([sequence(scores[views[0]], scores[views[1]])], samples, level)
+        rests = [(tuple(u for u in views if u != v), v) for v in views]
+        return _counted([sequence(of(rest).variates, scores[v]) for rest, v in rests], samples, level)
+
+    return of(tuple(range(len(scores))))
+
+
+def _counted(tried: Sequence[tuple[Floats, Floats]], samples: float, level: float) -> Together:
+    """The largest p-value of several sequences, and the variates of the last."""
+    s = min(made.shape[2] for made, _ in tried)
+    p = np.max([chance(made[0, :, :s], made[1, :, :s], made[2, :, :s], samples) for made, _ in tried], axis=0)
+    count = n_significant(p, level)
+    kept = (np.arange(s) < count[:, None])[:, None, :]
+    return Together(count, np.where(kept, unit(tried[-1][1][:, :, :s]), 0))
+
+
+def beyond_chance(variates: Floats, view: Basis) -> Floats:
+    """The same less its expectation by chance, from the variates of other landmarks, (m, r); may be below 0."""
+    m = len(variates)
+    by_chance = float(np.mean([carried(variates, view.moved(m * part // 5)).mean() for part in range(1, 5)]))
+    return (carried(variates, view) - by_chance) / max(1 - by_chance, 1e-12)
+
+
+def exactly(counts: dict[tuple[int, ...], int]) -> dict[tuple[int, ...], int]:
+    r"""Components of exactly one set of views, from the numbers of components that all views of each set hold.
+
+    :math:`e_S = \sum_{T \supseteq S} (-1)^{|T| - |S|} c_T`, at least 0; sets without any are left out.
+    """
+    made = {S: sum((-1) ** (len(T) - len(S)) * c for T, c in counts.items() if set(S) <= set(T)) for S in counts}
+    return {S: e for S, e in made.items() if e > 0}
 
 
 def _part_line(part: SharedPart, K: int) -> str:

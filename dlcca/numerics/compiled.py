@@ -256,8 +256,8 @@ def search_boxes(P, X, rows, edges, scale, stretches, low, high, first, distance
 
 
 @numba.njit(cache=True, nogil=True)
-def order_by_landmark(links, m):  # type: ignore[no-untyped-def]
-    """Where the links of each of m landmarks are: places in the ravelled links, and bounds (m + 1) of each one's."""
+def order_by_column(links, m):  # type: ignore[no-untyped-def]
+    """Where the entries of each of m columns are: places in the ravelled links, and bounds (m + 1) of each one's."""
     bounds = np.zeros(m + 1, dtype=np.int64)
     flat = links.reshape(-1)
     for i in flat:
@@ -274,9 +274,8 @@ def order_by_landmark(links, m):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def linked_distances(X, X_L, F, of_landmark, s, D):  # type: ignore[no-untyped-def]
+def linked_distances(X, X_L, F, places, bounds, s, D):  # type: ignore[no-untyped-def]
     """Landmark by landmark, so that its factors are read once: its samples side by side, and one product for them."""
-    places, bounds = of_landmark
     m, d, r = F.shape
     steps = np.empty((SIDE_BY_SIDE, d), dtype=X.dtype)
     projected = np.empty((SIDE_BY_SIDE, r), dtype=X.dtype)
@@ -296,32 +295,11 @@ def linked_distances(X, X_L, F, of_landmark, s, D):  # type: ignore[no-untyped-d
 
 
 @numba.njit(cache=True, nogil=True)
-def add_gram(G, links_a, A, links_b, B):  # type: ignore[no-untyped-def]
+def add_gram(G, starts, holders, entries, links_b, B):  # type: ignore[no-untyped-def]
     """One row of G after the other, which stays in the cache, from all rows that have an entry in that column of A."""
-    starts, holders, entries = _by_column(links_a, A, len(G))
     for i in range(len(G)):
         row = G[i]
         for e in range(starts[i], starts[i + 1]):
             j, a = holders[e], entries[e]
             for q in range(links_b.shape[1]):
                 row[links_b[j, q]] += a * B[j, q]
-
-
-@numba.njit(cache=True, nogil=True)
-def _by_column(links, A, m):  # type: ignore[no-untyped-def]
-    """A by its columns: where each begins, and the rows and entries in it, in the order of the rows."""
-    n, s = links.shape
-    starts = np.zeros(m + 1, np.int64)
-    for j in range(n):
-        for p in range(s):
-            starts[links[j, p] + 1] += 1
-    for i in range(m):
-        starts[i + 1] += starts[i]
-    free = starts[:-1].copy()
-    holders, entries = np.empty(n * s, np.uint32), np.empty(n * s, np.float64)
-    for j in range(n):
-        for p in range(s):
-            i = links[j, p]
-            holders[free[i]], entries[free[i]] = j, A[j, p]
-            free[i] += 1
-    return starts, holders, entries

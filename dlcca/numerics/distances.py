@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.numerics.kernels import sparse_rows
+
 
 def squared_distances(X: NDArray, Y: NDArray) -> NDArray[np.float64]:
     """Squared Euclidean distances (n, m) between the rows of X (n, d) and of Y (m, d), never negative."""
@@ -74,22 +76,21 @@ def linked_distances(X: NDArray, X_L: NDArray, F: NDArray, links: NDArray[np.int
 
     X, X_L and F as in `landmark_distances`; the distances are in the order of the ``links`` (n, s).
     """
+    m, s = len(X_L), links.shape[1]
     dtype = np.result_type(X, F)
     D = np.empty(links.size, dtype=dtype)
     if links.size > FEW_LINKS:
         from dlcca.numerics import compiled
 
         X, X_L, F = (np.ascontiguousarray(A, dtype=dtype) for A in (X, X_L, F))
-        by_landmark = compiled.order_by_landmark(np.ascontiguousarray(links, np.int32), len(X_L))
-        compiled.linked_distances(X, X_L, F, by_landmark, links.shape[1], D)
+        places, bounds = compiled.order_by_column(np.ascontiguousarray(links, np.int32), m)
+        compiled.linked_distances(X, X_L, F, places, bounds, s, D)
         return D.reshape(links.shape)
-    flat = links.ravel()
-    order = np.argsort(flat, kind="stable")  # all the samples of a landmark side by side: one product for each
-    edges = np.searchsorted(flat[order], np.arange(len(X_L) + 1))
-    for i in range(len(X_L)):
-        here = order[edges[i] : edges[i + 1]]
+    # All the samples of a landmark side by side: one product for each.
+    by_landmark = sparse_rows(np.arange(links.size).reshape(links.shape), links, m).tocsc()
+    for i, here in enumerate(np.split(by_landmark.data, by_landmark.indptr[1:-1])):
         if len(here):
-            D[here] = np.square((X[here // links.shape[1]] - X_L[i]) @ F[i]).sum(axis=1)
+            D[here] = np.square((X[here // s] - X_L[i]) @ F[i]).sum(axis=1)
     return D.reshape(links.shape)
 
 

@@ -13,7 +13,6 @@ stays (a thick restart), which bounds the memory and forgets little.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +36,7 @@ BASIS_BYTES, LEAST_BLOCKS = 1 << 30, 8
 MOST_STEPS = 500
 #: Matrices up to this size are solved whole. Of larger ones Lanczos finds the leading eigenpairs in a tenth of the time
 #: (2000 landmarks, 5 coordinates: 0.3 s against 4.4 s), unless it takes more than so many blocks.
-SMALL, GRAM_STEPS = 512, 60
+SMALL, GRAM_STEPS = 256, 60
 
 
 def width(count: int) -> int:
@@ -46,20 +45,33 @@ def width(count: int) -> int:
 
 
 def largest_eigenpairs(
-    apply: Product, m: int, count: int, *, weigh: Product | None = None, most_steps: int = MOST_STEPS
+    apply: Product, m: int, count: int, *, weigh: Product | None = None, in_memory: bool = False
 ) -> tuple[NDArray, NDArray]:
     r"""The ``count`` largest eigenvalues of :math:`H = M G` (m, m) with their vectors, from products alone.
 
-    ``apply`` multiplies a block by M, ``weigh`` by G (None for the identity). It is an error if ``most_steps`` blocks
-    are not enough, each one product with M and about one with G. The eigenvalues (count,) are falling, with zeros at
-    the end if G has a lower rank; the vectors X (m, count) have :math:`X^T G X = I`, but for zeros where these are.
+    ``apply`` multiplies a block by M, ``weigh`` by G (None for the identity). The eigenvalues (count,) are falling,
+    with zeros at the end if G has a lower rank; the vectors X (m, count) have :math:`X^T G X = I`, but for zeros where
+    these are. It is an error if `MOST_STEPS` blocks are not enough, each one product with M and about one with G. With
+    matrices that are ``in_memory`` products are cheap: those up to `SMALL`, and those for which `GRAM_STEPS` blocks are
+    not enough, are solved whole.
     """
     b = width(count)
-    if m <= 4 * b:  # a few products give the matrices themselves
-        B, B_inverse = (np.eye(m), np.eye(m)) if weigh is None else square_root(in_columns(weigh, m, b))
-        T = B.T @ in_columns(apply, m, b) @ B
-        lam, U = np.linalg.eigh((T + T.T) / 2)
-        return lam[::-1][:count], B_inverse @ U[:, ::-1][:, :count]
+    if m > (SMALL if in_memory else 4 * b):
+        try:
+            return _by_lanczos(apply, m, count, weigh, GRAM_STEPS if in_memory else MOST_STEPS)
+        except SettingsError:  # it did not converge: eigenvalues too close to each other
+            if not in_memory:
+                raise
+    M = in_columns(apply, m, m if in_memory else b)
+    if weigh is None:
+        return largest_of_all(M, count)
+    B, B_inverse = square_root(in_columns(weigh, m, m if in_memory else b))
+    lam, U = largest_of_all(B.T @ M @ B, count)
+    return lam, B_inverse @ U
+
+
+def _by_lanczos(apply: Product, m: int, count: int, weigh: Product | None, most_steps: int) -> tuple[NDArray, NDArray]:
+    b = width(count)
     fitting = BASIS_BYTES // (8 * m * (1 if weigh is None else 2))
     basis = _Basis(apply, weigh, m, most=min(m, max(2 * count + LEAST_BLOCKS * b, fitting)))
     rng = np.random.default_rng(0)  # the same start every time
@@ -197,10 +209,7 @@ def square_root(G: NDArray) -> tuple[NDArray, NDArray]:
 
 def largest_pairs(G: NDArray, count: int) -> tuple[NDArray, NDArray]:
     """The largest eigenvalues of a symmetric matrix (m, m), falling, with their vectors as columns (m, count)."""
-    if len(G) > SMALL:
-        with suppress(SettingsError):  # it did not converge: eigenvalues too close to each other
-            return largest_eigenpairs(lambda V: G @ V, len(G), count, most_steps=GRAM_STEPS)
-    return largest_of_all(G, count)
+    return largest_eigenpairs(lambda V: G @ V, len(G), count, in_memory=True)
 
 
 def largest_of_all(G: NDArray, count: int) -> tuple[NDArray, NDArray]:

@@ -7,80 +7,25 @@ one kernel or one for each view, and how the eigenproblem is solved through the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.errors import SettingsError
-from dlcca.numerics import eigensolvers
+from dlcca.numerics.eigensolvers import largest_eigenpairs
 from dlcca.numerics.kernels import Grams, inverse_root
 
 #: A product along a path of views: ((u, v, w), V) -> :math:`A_w^T A_v\, A_v^T A_u\, V`, from (m_u, b) to (m_w, b).
 Walk = Callable[[Sequence[int], NDArray], NDArray]
-#: Singular values (q + 1,), the trivial 1 first; and per view :math:`A_v^T \Psi` (m_v, q), with Ψ the left singular
-#: vectors, and the root mean square (q,) of its reading over the samples.
-Solved = tuple[NDArray, list[NDArray], list[NDArray]]
 
 
-def gram_pairs(K: int) -> list[tuple[int, int]]:
-    """The pairs (u, v), u <= v, of K kernels whose :math:`A_u^T A_v` the solution takes."""
-    return [*((v, v) for v in range(K)), *pairwise(range(K)), *((0, v) for v in range(2, K))]
-
-
-def solve_grams(grams: Grams, q: int, n: int) -> Solved:
-    """The spectrum of n samples from the m x m matrices of `gram_pairs`."""
-    K, m = max(v for _, v in grams) + 1, len(grams[0, 0])
-
-    def walk(path: Sequence[int], V: NDArray) -> NDArray:
-        for u, v in pairwise(path):
-            V = grams[u, v].T @ V if (u, v) in grams else grams[v, u] @ V
-        return V
-
-    if m > eigensolvers.SMALL:
-        with suppress(SettingsError):  # it did not converge: eigenvalues too close to each other
-            return solve_walks(walk, K, m, q, n, most_steps=eigensolvers.GRAM_STEPS)
-    return _solve_whole(grams, K, q, n)
-
-
-def _solve_whole(grams: Grams, K: int, q: int, n: int) -> Solved:
-    """All eigenpairs of the matrices, and the leading ones of their product."""
-    chain = grams[0, 1]
-    for v in range(1, K - 1):
-        chain = chain @ grams[v, v + 1]
-    # With A_1ᵀA_1 = B Bᵀ the squares of the singular values are the eigenvalues of Bᵀ T (A_KᵀA_K) Tᵀ B, T the chain.
-    B, B_inverse = eigensolvers.square_root(grams[0, 0])
-    T = B.T @ chain
-    squares, U = eigensolvers.largest_of_all(T @ grams[K - 1, K - 1] @ T.T, q + 1)
-    S = np.sqrt(np.maximum(squares, 0))
-    # Ψ = A_1 c has orthonormal columns, because cᵀ(A_1ᵀA_1)c = UᵀU.
-    c = B_inverse @ U[:, 1:]
-    onto = [grams[0, v].T @ c for v in range(K)]
-    sizes = [np.sqrt(np.einsum("mq,mq->q", t, grams[v, v] @ t) / n) for v, t in enumerate(onto)]
-    return S, onto, sizes
-
-
-def solve_walks(walk: Walk, K: int, m: int, q: int, n: int, most_steps: int = eigensolvers.MOST_STEPS) -> Solved:
-    r"""What `solve_grams` returns, from products of the same matrices with blocks of vectors.
-
-    With :math:`\Psi = A_1 c`, the eigenproblem :math:`K_1 \cdots K_K K_K \cdots K_1 \Psi = S^2 \Psi` of n-vectors is
-    one of m-vectors, :math:`M G\, c = S^2 c`, where
-
-    .. math:: G = A_1^T A_1, \qquad M = A_1^T A_2 \cdots A_{K-1}^T A_K\; A_K^T A_K\; A_K^T A_{K-1} \cdots A_2^T A_1.
-
-    It is self-adjoint in the inner product of G, in which :math:`c^T G c = 1` says that Ψ has length one. A step of
-    Lanczos takes 2K products :math:`A_v^T A_u`: one with G, K - 1 to the last view, one there, and K - 1 back. The
-    readings at the end take 2K more. There are K views, m landmarks of the first, q coordinates and n samples.
-    """
-    way = list(range(K))
-    squares, c = eigensolvers.largest_eigenpairs(
-        lambda V: walk([*way, *way[::-1]], V), m, q + 1, weigh=lambda V: walk([0, 0], V), most_steps=most_steps
-    )
-    onto = [walk([0, v], c[:, 1:]) for v in way]
-    sizes = [np.sqrt(np.einsum("mq,mq->q", t, walk([v, v], t)) / n) for v, t in zip(way, onto, strict=True)]
-    return np.sqrt(np.maximum(squares, 0)), onto, sizes
+def along(grams: Grams, path: Sequence[int], V: NDArray) -> NDArray:
+    """A `Walk` through the products of kernels, two by two."""
+    for u, v in pairwise(path):
+        V = grams[u, v].T @ V if (u, v) in grams else grams[v, u] @ V
+    return V
 
 
 @dataclass(frozen=True)
@@ -135,8 +80,9 @@ class Fusion:
         return units * sigmas[0]
 
     def gram_pairs(self, K: int) -> list[tuple[int, int]]:
-        """The kernels whose products (m, m) `from_grams` takes, two by two."""
-        return gram_pairs(len(self.kernels(K)))
+        """The kernels u <= v whose products :math:`A_u^T A_v` (m, m) `from_grams` takes."""
+        last = len(self.kernels(K))
+        return [*((v, v) for v in range(last)), *pairwise(range(last)), *((0, v) for v in range(2, last))]
 
     def from_grams(self, grams: Grams, q: int, degrees: Degrees) -> Solution:
         r"""Solve for q coordinates from the products of the kernels, whose columns have been scaled by the roots.
@@ -146,26 +92,25 @@ class Fusion:
         :math:`\psi = A u / \sqrt\lambda`. The coordinates are :math:`\psi_l / \psi_0`. The leading eigenvalue is 1 to
         rounding, which is a check of all that came before.
         """
-        S, vectors = eigensolvers.largest_pairs(grams[0, 0], q + 1)
-        return S, [_single_values(S, vectors, degrees)]
+        return self.solve(partial(along, grams), q, degrees, in_memory=True)
 
     def from_walk(self, walk: Walk, q: int, degrees: Degrees) -> Solution:
         """The same from products with blocks of vectors only, by Lanczos."""
-        S, vectors = eigensolvers.largest_eigenpairs(lambda V: walk([0, 0], V), len(degrees.columns[0]), q + 1)
-        return S, [_single_values(S, vectors, degrees)]
+        return self.solve(walk, q, degrees, in_memory=False)
 
+    def solve(self, walk: Walk, q: int, degrees: Degrees, *, in_memory: bool) -> Solution:
+        r"""Both, from products with blocks of vectors; ``in_memory`` as in `largest_eigenpairs`.
 
-def _single_values(S: NDArray, vectors: NDArray, degrees: Degrees) -> NDArray[np.float64]:
-    r"""Values (m, q) of the landmarks from the eigenpairs of a single kernel, the trivial one first.
-
-    With s the column sums of W and :math:`u_0 = s / \sqrt{\sum_i s_i^2}`, :math:`\psi_l(j)/\psi_0(j)` is
-    :math:`\sum_i W_{ji} u_{li}/\sqrt{\lambda_l}` over :math:`\sum_i W_{ji} u_{0i}`: an average with weights
-    :math:`W_{ji} s_i`. The balanced kernel has :math:`s = \sqrt C`.
-    """
-    root, size, s = degrees.roots[0], np.sqrt(degrees.n), degrees.sums
-    if s is not None:
-        root, size = np.divide(1.0, s, out=np.zeros_like(s), where=s > 0), np.sqrt(s @ s)
-    return vectors[:, 1:] * root[:, None] * size * inverse_root(np.maximum(S[1:], 0))
+        With s the column sums of W and :math:`u_0 = s / \sqrt{\sum_i s_i^2}`, :math:`\psi_l(j)/\psi_0(j)` is
+        :math:`\sum_i W_{ji} u_{li}/\sqrt{\lambda_l}` over :math:`\sum_i W_{ji} u_{0i}`: an average with weights
+        :math:`W_{ji} s_i`. The balanced kernel has :math:`s = \sqrt C`.
+        """
+        m, s = len(degrees.columns[0]), degrees.sums
+        S, vectors = largest_eigenpairs(lambda V: walk([0, 0], V), m, q + 1, in_memory=in_memory)
+        root, size = degrees.roots[0], np.sqrt(degrees.n)
+        if s is not None:
+            root, size = np.divide(1.0, s, out=np.zeros_like(s), where=s > 0), np.sqrt(s @ s)
+        return S, [vectors[:, 1:] * root[:, None] * size * inverse_root(np.maximum(S[1:], 0))]
 
 
 class FirstView(Fusion):
@@ -204,17 +149,28 @@ class Alternating(Fusion):
     def kernel_units(self, units: NDArray, sigmas: Sequence[float]) -> NDArray[np.float64]:
         return np.array(sigmas)
 
-    def from_grams(self, grams: Grams, q: int, degrees: Degrees) -> Solution:
-        return _view_values(*solve_grams(grams, q, degrees.n), degrees)
+    def solve(self, walk: Walk, q: int, degrees: Degrees, *, in_memory: bool) -> Solution:
+        r"""The step along each view in turn.
 
-    def from_walk(self, walk: Walk, q: int, degrees: Degrees) -> Solution:
-        K, m = len(degrees.columns), len(degrees.columns[0])
-        return _view_values(*solve_walks(walk, K, m, q, degrees.n), degrees)
+        With :math:`\Psi = A_1 c`, the eigenproblem :math:`K_1 \cdots K_K K_K \cdots K_1 \Psi = S^2 \Psi` of n-vectors
+        is one of m-vectors, :math:`M G\, c = S^2 c`, where
 
+        .. math:: G = A_1^T A_1, \qquad M = A_1^T A_2 \cdots A_{K-1}^T A_K\; A_K^T A_K\; A_K^T A_{K-1} \cdots A_2^T A_1.
 
-def _view_values(S: NDArray, onto: list[NDArray], sizes: list[NDArray], degrees: Degrees) -> Solution:
-    known = zip(onto, sizes, degrees.columns, strict=True)
-    return S, [t * inverse_root(C)[:, None] / np.where(size > 0, size, 1) for t, size, C in known]
+        It is self-adjoint in the inner product of G, in which :math:`c^T G c = 1` says that Ψ has length one. A step of
+        Lanczos takes 2K products :math:`A_v^T A_u`: one with G, K - 1 to the last view, one there, and K - 1 back. The
+        readings at the end take 2K more.
+        """
+        way, m = list(range(len(degrees.columns))), len(degrees.columns[0])
+        squares, c = largest_eigenpairs(
+            lambda V: walk([*way, *way[::-1]], V), m, q + 1, weigh=lambda V: walk([0, 0], V), in_memory=in_memory
+        )
+        values = []
+        for v, C in enumerate(degrees.columns):
+            onto = walk([0, v], c[:, 1:])  # the view's reading of Ψ has the values A_vᵀ Ψ at its landmarks
+            size = np.sqrt(np.einsum("mq,mq->q", onto, walk([v, v], onto)) / degrees.n)
+            values.append(onto * inverse_root(C)[:, None] / np.where(size > 0, size, 1))
+        return np.sqrt(np.maximum(squares, 0)), values
 
 
 #: By the name in settings.

@@ -87,30 +87,10 @@ def extend(W: Kernel, weights: NDArray, values: NDArray) -> NDArray[np.float64]:
 QUANTILES = {"median": 0.5, "quantile": 0.2, "neighbor": 0.5}
 
 
-def median_rule(D: NDArray) -> float:
-    """The median of D: the paper's choice."""
-    return float(np.median(D))
-
-
-def quantile_rule(D: NDArray, share: float = QUANTILES["quantile"]) -> float:
-    """The value below which a ``share`` of D lies: narrower than the median, for kernels of few links."""
-    return float(np.quantile(D, share))
-
-
 def kth_smallest(D: NDArray, k: int = 8) -> NDArray:
     """Of every row; its largest where it is shorter."""
     k = min(k, D.shape[1])
     return np.partition(D, k - 1, axis=1)[:, k - 1]
-
-
-def slope_rule(D: NDArray, sigmas: NDArray | None = None) -> float:
-    """The σ at which log Σ exp(-D/σ) rises fastest with log σ, of rising candidates; see `sigma_grid` for the default.
-
-    There the kernel is neither a set of isolated points (slope 0 for small σ) nor one blob (slope 0 for large σ).
-    """
-    if sigmas is None:
-        sigmas = sigma_grid(median_rule(beyond_rounding(D)))
-    return steepest(sigmas, log_sums(D, sigmas))
 
 
 def sigma_grid(median: float) -> NDArray[np.float64]:
@@ -138,12 +118,17 @@ def beyond_rounding(D: NDArray) -> NDArray:
 def choose_bandwidth(D: NDArray, rule: str) -> float:
     """σ by the name of a rule; 0 when all of D is zero, which the caller must refuse.
 
-    The distance of a sample to itself and to its duplicates is no measure of scale: quantiles are of the others.
+    The distance of a sample to itself and to its duplicates is no measure of scale: quantiles are of the others. The
+    rule "slope" takes the σ at which log Σ exp(-D/σ) rises fastest with log σ. There the kernel is neither a set of
+    isolated points (slope 0 for small σ) nor one blob (slope 0 for large σ).
     """
-    if rule == "slope":
-        return slope_rule(D) if beyond_rounding(D).size else 0.0
     apart = beyond_rounding(kth_smallest(D) if rule == "neighbor" else D)
-    return quantile_rule(apart, QUANTILES[rule]) if apart.size else 0.0
+    if not apart.size:
+        return 0.0
+    if rule == "slope":
+        sigmas = sigma_grid(float(np.median(apart)))
+        return steepest(sigmas, log_sums(D, sigmas))
+    return float(np.quantile(apart, QUANTILES[rule]))
 
 
 #: Up to so many products SciPy adds them up before numba would be imported.
@@ -193,6 +178,8 @@ def add_gram(G: NDArray[np.float64], links_a: NDArray, A: NDArray, links_b: NDAr
     tile = max(1, min(TILE_ROWS, len(A)))
     for first in range(0, len(A), tile):
         rows = slice(first, first + tile)
+        places, starts = compiled.order_by_column(np.ascontiguousarray(links_a[rows], np.int32), len(G))
+        entries = A[rows].ravel()[places].astype(np.float64)
         # Unsigned, for compiled code looks twice at an index that may count from the end.
-        columns_a, columns_b = (links[rows].astype(np.uint32) for links in (links_a, links_b))
-        compiled.add_gram(G, columns_a, A[rows].astype(np.float64), columns_b, B[rows].astype(np.float64))
+        holders, columns_b = (places // A.shape[1]).astype(np.uint32), links_b[rows].astype(np.uint32)
+        compiled.add_gram(G, starts, holders, entries, columns_b, B[rows].astype(np.float64))

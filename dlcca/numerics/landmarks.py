@@ -7,7 +7,6 @@ may be near a landmark under its metric.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -105,34 +104,22 @@ class _Space:
         return new
 
 
-@dataclass(frozen=True)
-class Exclusion:
-    """Landmarks that do not count for a row of the fit: those fewer than ``apart`` rows from it.
-
-    The least, 1, excludes the landmark that the row is itself. Rows that follow each other in time are alike; new rows
-    have no such landmarks beside them, so that with windows of time the width of the window is excluded.
-    """
-
-    rows: NDArray[np.int64]  # (n,) row numbers
-    landmarks: NDArray[np.int64]  # (m,) row numbers
-    apart: int = 1
-
-    def excluded(self, first: int, last: int) -> NDArray[np.bool_]:
-        """Whether a landmark is excluded, for some of the rows: (b, m)."""
-        return np.abs(self.rows[first:last, None] - self.landmarks) < self.apart
-
-
-def nearest_distances(X: NDArray, X_L: NDArray, exclusion: Exclusion | None = None) -> NDArray[np.float64]:
+def nearest_distances(
+    X: NDArray, X_L: NDArray, numbers: tuple[Rows, Rows] | None = None, apart: int = 1
+) -> NDArray[np.float64]:
     r"""Distance (n,) of each row X (n, d) to the nearest landmark X_L (m, d), :math:`\min_i |x_j - x_i|`.
 
-    ``exclusion`` says which landmarks do not count, for rows of the fit; where none counts the distance is infinite.
+    Of rows of the fit, with the row ``numbers`` (n,) and (m,) of both, landmarks fewer than ``apart`` rows away do not
+    count; the least, 1, excludes the landmark that a row is itself. Rows that follow each other in time are alike, and
+    new rows have no such landmarks beside them, so that with windows of time the width of the window is excluded. Where
+    no landmark counts the distance is infinite.
     """
     found = np.empty(len(X))
     tile = max(1, TILE_ENTRIES // len(X_L))
     for first in range(0, len(X), tile):
         D = squared_distances(X[first : first + tile], X_L)
-        if exclusion is not None:
-            D[exclusion.excluded(first, first + tile)] = np.inf
+        if numbers is not None:
+            D[np.abs(numbers[0][first : first + tile, None] - numbers[1]) < apart] = np.inf
         found[first : first + tile] = D.min(axis=1)
     return np.sqrt(found)
 

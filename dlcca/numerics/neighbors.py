@@ -53,8 +53,7 @@ def joint_neighbors(views: Sequence[NDArray], landmarks: Rows, k: int, *, block:
     Each of the K views (n, d_v) is divided by its spread; the distance of two samples is the largest of their distances
     in the views. ``landmarks`` (m,) are rows; ``block`` of them are handled at a time, which bounds the memory.
     """
-    scaled = joint_space(views)
-    return jointly_nearest([X[landmarks] for X in scaled], scaled, k, block=block)[0]
+    return jointly_nearest([X[landmarks] for X in views], views, [*map(spread, views)], k, block=block)[0]
 
 
 @dataclass(frozen=True)

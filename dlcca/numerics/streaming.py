@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,18 +161,14 @@ class Search:
         """The quantile, interpolated as `numpy.quantile` does; 0 if there are no positive numbers."""
         if not self._found:
             return 0.0
-        ends = (min(self._found), max(self._found))
-        lower, upper = (_number(self._found[rank][0], self.dtype, self.passes) for rank in ends)
+        size = self.dtype.itemsize
+        open_bits = 8 * size - BITS * self.passes
+        middle = 1 << (open_bits - 1) if open_bits else 0  # of the numbers that begin so
+        found = [(self._found[rank][0] << open_bits) + middle for rank in (min(self._found), max(self._found))]
+        lower, upper = np.array(found, f"u{size}").view(self.dtype)
         part = self._at - float(np.floor(self._at))
         # From the nearer end, and in the dtype of the numbers, as NumPy does: equal to the last digit.
         return float(lower + (upper - lower) * part if part < 0.5 else upper - (upper - lower) * (1 - part))
-
-
-def _number(prefix: Prefix, dtype: np.dtype, passes: int) -> Any:
-    """The number whose leading bits are given; the middle of those that begin so, if bits are left open."""
-    left = dtype.itemsize * 8 - BITS * passes
-    bits = (prefix << left) + (1 << (left - 1) if left else 0)
-    return np.array([bits], dtype=f"u{dtype.itemsize}").view(dtype)[0]
 
 
 RANKS = 128

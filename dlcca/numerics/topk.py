@@ -60,15 +60,16 @@ def closest_links(D: NDArray, s: int) -> tuple[Rows, NDArray]:
 
 
 def jointly_nearest(
-    points: Sequence[NDArray], samples: Sequence[NDArray], k: int, *, block: int = 256
+    points: Sequence[NDArray], samples: Sequence[NDArray], spreads: Sequence[float], k: int, *, block: int = 256
 ) -> tuple[Rows, NDArray]:
     """The k rows of ``samples`` nearest to each point, (m, k), and their squared distances: the largest of the views'.
 
-    From K arrays (m, d_v) and (n, d_v); ``block`` points are handled at a time, which bounds the memory.
+    From K arrays (m, d_v) and (n, d_v), and the ``spreads`` in units of which the views' distances are measured.
+    ``block`` points are handled at a time, which bounds the memory.
     """
-    found = []
+    found, known = [], list(zip(scales(spreads), points, samples, strict=True))
     for i in range(0, len(points[0]), block):
-        D = [squared_distances(P[i : i + block], X) for P, X in zip(points, samples, strict=True)]
+        D = [scale * squared_distances(P[i : i + block], X) for scale, P, X in known]
         found.append(closest_links(np.maximum.reduce(D), k))
     rows, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return rows, distances
@@ -86,41 +87,50 @@ class Nearest:
         return cls(np.full((m, k), np.inf), np.full((m, k), -1, dtype=np.int64))
 
 
-def links_and_neighbors(
+def block_links(
+    views: Sequence[NDArray], points: Sequence[NDArray], spreads: Sequence[float], s: int, *, few_pairs: int = 0
+) -> list[NDArray[np.int32]]:
+    """Links of a block of samples in every view, K arrays (b, s): the nearest landmarks, nearest first.
+
+    Of K ``views`` (b, d_v), the block, and ``points`` (m, d_v), the landmarks; the ``spreads`` are about those of the
+    views. Up to ``few_pairs`` pairs of a sample and a landmark NumPy sorts distances, without importing numba.
+    """
+    if len(views[0]) * len(points[0]) <= few_pairs:
+        return [nearest_links(X, P, s).astype(np.int32) for X, P in zip(views, points, strict=True)]
+    return _by_compiled(views, points, spreads, s, 0)[0]
+
+
+def block_neighbors(
     views: Sequence[NDArray],
     points: Sequence[NDArray],
     spreads: Sequence[float],
+    k: int,
     *,
-    n_links: int,
-    first_row: int,
-    nearest: Nearest | None,
+    first_row: int = 0,
     few_pairs: int = 0,
-) -> list[NDArray[np.int32]]:
-    """Links of a block of samples in every view, K arrays (b, n_links), and its part in the landmarks' neighborhoods.
+) -> Nearest:
+    """The part of a block of samples, numbered from ``first_row``, in the landmarks' neighborhoods.
 
-    Of K ``views`` (b, d_v), the block, and ``points`` (m, d_v), the landmarks. The links are the nearest landmarks of a
-    sample, nearest first. ``nearest``, if given, is updated in place with the samples, numbered from ``first_row``, by
-    the largest of the views' distances in units of their ``spreads``. Up to ``few_pairs`` pairs of a sample and a
-    landmark NumPy sorts distances, without importing numba.
+    The k samples nearest to each landmark, by the largest of the views' distances in units of their ``spreads``; the
+    rest as in `block_links`.
     """
-    k = nearest.rows.shape[1] if nearest is not None else 0
-    few = len(views[0]) * len(points[0]) <= few_pairs
-    links, distances, rows = (_by_sorting if few else _by_compiled)(views, points, spreads, n_links, k)
-    if nearest is not None:
-        here = Nearest(distances.astype(np.float64), np.where(rows < 0, -1, first_row + rows.astype(np.int64)))
-        everywhere = merged([nearest, here])
-        nearest.distances[:], nearest.rows[:] = everywhere.distances, everywhere.rows
-    return links
-
-
-#: The links of every view, and the distances and places in the block of each landmark's k nearest samples, (m, k).
-Found = tuple[list[NDArray[np.int32]], NDArray, NDArray]
+    if len(views[0]) * len(points[0]) <= few_pairs:
+        rows, distances = jointly_nearest(points, views, spreads, k)
+    else:
+        _, distances, rows = _by_compiled(views, points, spreads, 0, k)
+    nearest, found = Nearest.none(len(points[0]), k), slice(rows.shape[1])  # fewer where the block has fewer samples
+    nearest.distances[:, found] = distances
+    nearest.rows[:, found] = np.where(rows < 0, -1, first_row + rows.astype(np.int64))
+    return nearest
 
 
 def _by_compiled(
     views: Sequence[NDArray], points: Sequence[NDArray], spreads: Sequence[float], n_links: int, k: int
-) -> Found:
-    """One block, by matrix products of tiles that stay in the cache, and compiled selection."""
+) -> tuple[list[NDArray[np.int32]], NDArray, NDArray]:
+    """By matrix products of tiles that stay in the cache, and compiled selection.
+
+    The links of every view, and the distances and places in the block of each landmark's k nearest samples, (m, k).
+    """
     from dlcca.numerics import compiled
 
     K, b, m = len(views), len(views[0]), len(points[0])
@@ -147,22 +157,6 @@ def _by_compiled(
     return list(links), *found
 
 
-def _by_sorting(
-    views: Sequence[NDArray], points: Sequence[NDArray], spreads: Sequence[float], n_links: int, k: int
-) -> Found:
-    """The same by NumPy."""
-    links = [np.empty((len(X), 0), np.int32) for X in views]
-    if n_links:
-        links = [nearest_links(X, P, n_links).astype(np.int32) for X, P in zip(views, points, strict=True)]
-    if not k:
-        return links, np.empty((len(points[0]), 0)), np.empty((len(points[0]), 0), np.int64)
-    means = [X.mean(axis=0, dtype=np.float64) for X in views]
-    scaled = [(X - c) / (s or 1.0) for X, c, s in zip(views, means, spreads, strict=True)]
-    centres = [(P - c) / (s or 1.0) for P, c, s in zip(points, means, spreads, strict=True)]
-    rows, distances = jointly_nearest(centres, scaled, k)
-    return links, distances, rows
-
-
 def _shrinking(spread: float, dtype: np.dtype) -> np.floating:
     """The power of two that brings a view near 1: squares of 1e20 or 1e-20 have no place in float32.
 
@@ -176,15 +170,6 @@ def _centre(P: NDArray, shrink: float) -> NDArray[np.float64]:
     """The mean of the landmarks, in so few digits that whole numbers less it have exact squares, and ties stay ties."""
     steps = shrink * 2.0 ** np.ceil(np.log2(2 * np.sqrt(P.shape[1])))  # fine enough to lie well within the spread
     return np.rint(P.mean(axis=0, dtype=np.float64) * steps) / steps
-
-
-def merged(parts: Sequence[Nearest]) -> Nearest:
-    """The nearest of several blocks together; equal distances go to the lower row."""
-    distances = np.concatenate([p.distances for p in parts], axis=1)
-    rows = np.concatenate([p.rows for p in parts], axis=1)
-    k = max(part.distances.shape[1] for part in parts)
-    order = np.lexsort((rows, distances), axis=1)[:, :k]
-    return Nearest(np.take_along_axis(distances, order, axis=1), np.take_along_axis(rows, order, axis=1))
 
 
 def stacked(views: Sequence[NDArray]) -> NDArray:

@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
 from dlcca.settings.fit import Settings
-from dlcca.trust.components import leading
+from dlcca.trust.components import Floats, leading
+from dlcca.trust.scores import at_unit_variance
 from dlcca.views import Views, check_varies, checked
-
-Floats = NDArray[np.float64]
 
 #: Leading components of a view, and random cosine features of them.
 COMPONENTS, WAVES = 4, 12
@@ -102,10 +101,7 @@ def described(X: NDArray) -> Floats:
     rng = np.random.default_rng(0)
     bends = np.repeat([0.5, 1.0, 2.0, 3.0], WAVES // 4) / np.sqrt(U.shape[1])
     waves = np.cos(U @ (rng.standard_normal((U.shape[1], WAVES)) * bends) + rng.uniform(0, 2 * np.pi, WAVES))
-    H = np.hstack([U, U[:, first] * U[:, second], waves])
-    H = H - H.mean(axis=0)
-    scale = H.std(axis=0)
-    H = H[:, scale > 0] / scale[scale > 0]
+    H = at_unit_variance(np.hstack([U, U[:, first] * U[:, second], waves]))
     lam, V = np.linalg.eigh(H.T @ H / len(H))
     return H @ (V / np.sqrt(np.maximum(lam, 0) + RIDGE))
 
@@ -199,7 +195,7 @@ def sharpened(H_x: Floats, H_y: Floats, lag: int) -> tuple[float, float]:
 
 def cross_spectra(a: Floats, b: Floats) -> NDArray[np.complex128]:
     """Spectra of two series: (3, s, f) of each and cross, of s tapered segments that overlap by half."""
-    rows = min(SPECTRUM_ROWS, max(16, len(a) // 8))
+    rows = min(SPECTRUM_ROWS, max(16, len(a) // 16 * 2))  # an even number, so that the last frequency is 1/2
     starts = np.arange(0, len(a) - rows + 1, rows // 2)
     taper = np.hanning(rows + 2)[1:-1]
     A, B = (np.fft.rfft(x[starts[:, None] + np.arange(rows)] * taper, axis=1) for x in (a, b))
@@ -277,10 +273,7 @@ class Lags:
             "pairs": [
                 {
                     "views": [self.names[u], self.names[v]],
-                    "rows": lag.rows if lag.known else None,
-                    "error": lag.error if lag.known and np.isfinite(lag.error) else None,
-                    "p": lag.p,
-                    "strength": lag.strength,
+                    **{name: x if np.isfinite(x) else None for name, x in vars(lag).items() if name != "reason"},
                     "reason": lag.reason,
                 }
                 for (u, v), lag in self.pairs.items()

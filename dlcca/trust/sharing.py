@@ -1,7 +1,7 @@
 """What the views share: a test of the whole recording against surrogates, and a test at every landmark.
 
 Two views are compared with shifted ones. Three and more views share something if each of them holds something of what
-the *others* share (`view_sets.rest_test`); the p-value is the largest of these tests. The cost does not grow with the
+the *others* share (`surrogates.rest_test`); the p-value is the largest of these tests. The cost does not grow with the
 recording: some tens of local decompositions for each of 38 surrogates, and one small test at each landmark.
 """
 
@@ -9,19 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.numerics.landmarks import evenly
-from dlcca.numerics.windows import has_full_window, time_windows
-from dlcca.settings.fit import Settings
-from dlcca.trust.components import all_steps, leading, n_directions
+from dlcca.trust.components import Tested, all_steps, leading, n_directions, n_significant, p_values
 from dlcca.trust.quality import LEVEL, Chance, Common
-from dlcca.trust.significance import Tested, n_significant, p_values
-from dlcca.trust.surrogates import WINDOW_SAMPLES, Bases, Compared, compared_of, knn_bases, windows_bases
-from dlcca.trust.view_sets import adjusted, rest_test
+from dlcca.trust.surrogates import Compared, Recording, adjusted, compared_of, rest_test
 
 #: Entries of the neighborhoods that are gathered at a time.
 BATCH_ENTRIES = 1 << 22
@@ -30,21 +24,12 @@ FEWEST_SURROGATES = 19
 #: Views of which all pairs are tested if there is nothing common to all; of more there would be too many.
 MOST_VIEWS = 8
 
-#: A view (n, d): an array, or an object that reads the requested rows.
-Rows = Any
 
-
-def chance_of(
-    arrays: Sequence[Rows],
-    k: int,
-    settings: Settings,
-    segments: NDArray[np.int64] | None = None,
-    given: NDArray[np.int64] | None = None,
-) -> Chance:
-    """Test of two or more views in neighborhoods of k samples; ``given`` (m, k) are neighborhoods set by the user."""
-    K = len(arrays)
-    bases, places = bases_of(arrays, k, settings, segments, given)
-    surrogates, found, against = compared_of(arrays, bases, places)
+def chance_of(recording: Recording, k: int) -> Chance:
+    """Test of two or more views in neighborhoods of k samples."""
+    K = len(recording.arrays)
+    bases, places = recording.bases(range(K), k)
+    surrogates, found, against = compared_of(recording.arrays, bases, places)
     p = found.p if len(found.surrogates) >= FEWEST_SURROGATES else None
     pairs: list[list[int]] = []
     if p is not None and K > 2 and against == "shifted":
@@ -52,8 +37,7 @@ def chance_of(
         p = max(rest_test(bases, places, K, v).p for v in range(K))
         if p > LEVEL and K <= MOST_VIEWS:  # each pair in neighborhoods of its own; the family-wise error is `LEVEL`
             pairs = [[u, v] for u, v in combinations(range(K), 2)]
-            both = [[arrays[v] for v in pair] for pair in pairs]
-            tests = [compared_of(two, *bases_of(two, k, settings, segments, given))[0] for two in both]
+            tests = [compared_of(recording.of(pair), *recording.bases(pair, k))[0] for pair in pairs]
             pairs = [pair for pair, p_pair in zip(pairs, adjusted(tests), strict=True) if p_pair <= LEVEL]
     return chance_from(surrogates, against, p, k, pairs)
 
@@ -63,27 +47,8 @@ def chance_from(
 ) -> Chance:
     """The result, from the comparison with shifted views and the p-value, which may be that of another test."""
     # Steady oscillations are as similar when they are shifted: that is no measure of chance.
-    by_chance = min(surrogates.by_chance or 0.0, 1 - 1e-9) if against == "shifted" else 0.0
-    return Chance(p, against, min(float(k), surrogates.samples or 0.0), by_chance, pairs or [])
-
-
-def bases_of(
-    arrays: Sequence[Rows],
-    k: int,
-    settings: Settings,
-    segments: NDArray[np.int64] | None = None,
-    given: NDArray[np.int64] | None = None,
-) -> tuple[Bases, int]:
-    """Neighborhoods like those of the fit, but not at its landmarks: these may be few, or chosen by their values."""
-    if given is not None:
-        return windows_bases(arrays, given)
-    if settings.neighborhoods.kind == "knn":
-        among = settings.neighborhoods.neighbor_rows
-        return knn_bases(arrays, k, None if isinstance(among, str) else int(among))
-    n = len(arrays[0])
-    rows = np.arange(n) if segments is None else np.flatnonzero(has_full_window(segments, k))
-    rows = rows[evenly(len(rows), min(len(rows), WINDOW_SAMPLES))]
-    return windows_bases(arrays, time_windows(n, rows, k, segments))
+    by_chance = min(surrogates.by_chance, 1 - 1e-9) if against == "shifted" else 0.0
+    return Chance(p, against, min(float(k), surrogates.samples), by_chance, pairs or [])
 
 
 def at_landmarks(

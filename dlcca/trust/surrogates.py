@@ -4,22 +4,27 @@ A view that is shifted in time against the others is as smooth and as curved as 
 them, so that what shifted views share they share by chance. A shift only changes the phase of a steady oscillation:
 views that share one share it still when they are shifted. Such views are compared with the same views at other speeds,
 because no ratio of the speeds of unrelated oscillations is special, the ratio 1 neither.
+
+Three views may share something two by two and nothing all together, so of three and more each in turn is tested against
+what the *others* share.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.numerics.landmarks import evenly
 from dlcca.numerics.neighbors import joint_space
-from dlcca.numerics.windows import chosen
-from dlcca.trust.components import Basis, basis, first_step, leading, n_directions
-from dlcca.trust.significance import Tested, effective_samples
+from dlcca.numerics.windows import chosen, has_full_window, time_windows
+from dlcca.settings.fit import Settings
+from dlcca.trust.components import Basis, Floats, Tested, basis, effective_samples, first_step, leading, n_directions
+from dlcca.trust.scores import ridge_coefficients
 
 #: Surrogates. Only a statistic above all of them is significant at 0.05: 1/39 = 0.026, and 2/39 = 0.051.
 SURROGATES = 38
@@ -29,6 +34,8 @@ KNN_SAMPLES, WINDOW_SAMPLES = 64, 512
 MOST_ROWS, STRETCHES = 20_000, 8
 #: Wider views are reduced to this number of principal components for the search.
 MOST_CHANNELS = 24
+#: Shifts that give the agreement of views by chance.
+EDGE_SHIFTS = 6
 #: Shifts are at least this share of the recording: after a small one the views are still nearly aligned.
 LEAST_SHIFT = 0.05
 
@@ -46,7 +53,8 @@ LEAST_CHANGE, MOST_CHANGE = 1.05, 1.4
 #: Ridges of the forecast and of the canonical correlations.
 FORECAST_RIDGE, RIDGE = 1e-3, 3e-3
 
-Floats = NDArray[np.float64]
+#: A view (n, d): an array, or an object that reads the requested rows.
+Rows = Any
 #: The bases of each of K views in its neighborhoods when view v is shifted by its entry of (K,) places.
 Bases = Callable[[Sequence[int]], list[Basis]]
 
@@ -57,8 +65,8 @@ class Compared:
 
     statistic: float
     surrogates: Floats  # (B,)
-    samples: float | None = None  # effective number of independent samples of a neighborhood; None if not known
-    by_chance: float | None = None  # mean of the largest squared correlation of surrogates
+    samples: float = 0.0  # effective number of independent samples of a neighborhood; 0 if not known
+    by_chance: float = 0.0  # mean of the largest squared correlation of surrogates
 
     @property
     def p(self) -> float:
@@ -66,7 +74,7 @@ class Compared:
         return float((1 + (self.surrogates >= self.statistic).sum()) / (1 + len(self.surrogates)))
 
 
-def compared_of(arrays: Sequence[Any], bases: Bases, places: int) -> tuple[Compared, Compared, str]:
+def compared_of(arrays: Sequence[Rows], bases: Bases, places: int) -> tuple[Compared, Compared, str]:
     """The views compared with shifted ones; with the surrogates that decide; and which these are."""
     surrogates = shift_test(bases, places, len(arrays))
     views = [without_drift(X) for X in arrays]
@@ -86,7 +94,7 @@ def shift_test(bases: Bases, n: int, K: int) -> Compared:
     statistic = statistic_of(first_step(bases([0] * K)))
     made = [first_step(bases(shifts)) for shifts in random_shifts(n, K, SURROGATES, np.random.default_rng(0))]
     if not made:
-        return Compared(statistic, np.empty(0), 0.0, 0.0)
+        return Compared(statistic, np.empty(0))
     by_chance = float(np.mean([test.top**2 for test in made]))
     return Compared(statistic, np.array([statistic_of(test) for test in made]), effective_samples(made), by_chance)
 
@@ -112,6 +120,36 @@ def random_shifts(n: int, K: int, count: int, rng: np.random.Generator) -> NDArr
         ends = np.sort(rng.integers(0, n - K * least + 1, K - 1))
         row[1:] = rng.permutation(ends + least * np.arange(1, K))
     return made
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Views of the same n rows, and their neighborhoods."""
+
+    arrays: Sequence[Rows]
+    settings: Settings
+    segments: NDArray[np.int64] | None  # (n,) numbers of unbroken stretches
+    given: NDArray[np.int64] | None  # (m, k) neighborhoods set by the user
+
+    def of(self, views: Sequence[int]) -> list[Rows]:
+        """Some of the views."""
+        return [self.arrays[v] for v in views]
+
+    def bases(self, views: Sequence[int], k: int) -> tuple[Bases, int]:
+        """Some views in k samples each, like those of the fit, but not at its landmarks.
+
+        These may be few, or chosen by their values.
+        """
+        arrays, neighborhoods = self.of(views), self.settings.neighborhoods
+        if self.given is not None:
+            return windows_bases(arrays, self.given)
+        if neighborhoods.kind == "knn":
+            among = neighborhoods.neighbor_rows
+            return knn_bases(arrays, k, None if isinstance(among, str) else int(among))
+        n = len(arrays[0])
+        rows = np.arange(n) if self.segments is None else np.flatnonzero(has_full_window(self.segments, k))
+        rows = rows[evenly(len(rows), min(len(rows), WINDOW_SAMPLES))]
+        return windows_bases(arrays, time_windows(n, rows, k, self.segments))
 
 
 def windows_bases(views: Sequence[NDArray], neighbors: NDArray[np.int64]) -> tuple[Bases, int]:
@@ -165,6 +203,92 @@ def narrowed(X: NDArray, most: int = MOST_CHANNELS) -> NDArray:
     return X if X.shape[1] <= most else leading(X[None], most).scores[0]
 
 
+# What the others share, for three and more views.
+
+
+def rest_test(bases: Bases, n: int, K: int, v: int, *, count: int = SURROGATES, no_room: float = 1.0) -> Compared:
+    r"""Test whether view v holds anything of what the K - 1 others share: it is shifted, they stay aligned.
+
+    The statistic is :math:`\sum_i \max(0, t_i^2 - t_0^2)\, \|Q_v^T u_i\|^2`, the mean over the neighborhoods, with the
+    components :math:`u_i` that the others agree on, their smallest correlation :math:`t_i`, and :math:`t_0` what
+    shifted others reach in one neighborhood of twenty: components that agree by chance may consist of what each
+    of the others shares with v. If :math:`t_0^2` is ``no_room`` or more there are no surrogates.
+    """
+    others = [u for u in range(K) if u != v]
+    edge = _edge(bases, n, K, others)
+    if edge >= no_room:
+        return Compared(0.0, np.empty(0))
+
+    def statistic(shift: int) -> float:
+        made = bases([shift if u == v else 0 for u in range(K)])
+        variates, least = agreed([made[u] for u in others])
+        return float((np.maximum(least**2 - edge, 0) * carried(variates, made[v])).sum(axis=1).mean())
+
+    shifts = random_shifts(n, 2, count, np.random.default_rng(0))[:, 1].tolist()
+    return Compared(statistic(0), np.array([*map(statistic, shifts)]))
+
+
+def _edge(bases: Bases, n: int, K: int, others: Sequence[int]) -> float:
+    """The 95 % quantile over neighborhoods of the largest squared agreement of shifted views."""
+    tops = []
+    for row in random_shifts(n, len(others), EDGE_SHIFTS, np.random.default_rng(3)):
+        shifts = np.zeros(K, np.int64)
+        shifts[list(others)] = row
+        made = bases(shifts.tolist())
+        tops.append(agreed([made[u] for u in others])[1].max(axis=1) ** 2)
+    return float(np.quantile(tops, 0.95)) if tops else 1.0
+
+
+def agreed(views: Sequence[Basis]) -> tuple[Floats, Floats]:
+    """The MAXVAR components of some views: variates (m, k, r) of length one, and their least correlation (m, r).
+
+    The smallest correlation is over the pairs of views, between their parts of a component; it is near 0 for
+    a component of two views of three.
+    """
+    sizes = [view.columns.shape[2] for view in views]
+    Z = np.concatenate([view.columns for view in views], axis=2)
+    _, V = np.linalg.eigh(np.swapaxes(Z, 1, 2) @ Z)
+    V = V[:, :, : -min(sizes) - 1 : -1]
+    parts = [
+        unit(view.columns @ V[:, first:last])
+        for view, (first, last) in zip(views, pairwise(np.cumsum([0, *sizes])), strict=True)
+    ]
+    least = np.min([np.einsum("mkr,mkr->mr", a, b) for a, b in combinations(parts, 2)], axis=0)
+    return unit(np.sum(parts, axis=0)), np.maximum(least, 0)
+
+
+def carried(variates: Floats, view: Basis) -> Floats:
+    r"""How much of variates (m, k, r) of length one a view holds, (m, r): :math:`\|Q_v^T u\|^2`, from 0 to 1."""
+    return ((np.swapaxes(view.columns, 1, 2) @ variates) ** 2).sum(axis=1)
+
+
+def unit(x: Floats) -> Floats:
+    """Columns (m, k, r) at length one; zero for those that are."""
+    size = np.linalg.norm(x, axis=1, keepdims=True)
+    return np.divide(x, size, out=np.zeros_like(x), where=size > 1e-12)
+
+
+def adjusted(tests: Sequence[Compared]) -> list[float]:
+    """p-values of several tests, adjusted for the family-wise error by the largest surrogate (Westfall and Young).
+
+    Each statistic is standardised by its own surrogates, each surrogate by the others. With one test it is its own p.
+    """
+    count = min(len(test.surrogates) for test in tests)
+    if count < 3:
+        return [1.0] * len(tests)
+    null = [test.surrogates[:count] for test in tests]
+    largest = np.max([_among_others(x) for x in null], axis=0)
+    above = [(t.statistic - x.mean()) / max(x.std(ddof=1), 1e-300) for t, x in zip(tests, null, strict=True)]
+    return [float((1 + (largest >= least).sum()) / (1 + count)) for least in above]
+
+
+def _among_others(x: Floats) -> Floats:
+    """Each value standardised by the mean and the standard deviation of the others."""
+    mean = (x.sum() - x) / (len(x) - 1)
+    spread = [np.delete(x, i).std(ddof=1) for i in range(len(x))]
+    return (x - mean) / np.maximum(spread, 1e-300)
+
+
 # Other speeds, for steady oscillations.
 
 
@@ -192,8 +316,7 @@ def forecast_r2(Z: Floats) -> float:
     H = delayed(Z, n // 8, FORECAST_DELAYS)
     before, after = H[:-ahead], Z[n - len(H) + ahead :]
     half = len(before) // 2
-    U, s, Vt = np.linalg.svd(before[:half], full_matrices=False)
-    guess = before[half:] @ (Vt.T * (s / (s**2 + FORECAST_RIDGE * s[0] ** 2)) @ (U.T @ after[:half]))
+    guess = before[half:] @ ridge_coefficients(before[:half], after[:half], FORECAST_RIDGE)
     total = float((after[half:] ** 2).sum())
     return 1 - float(((after[half:] - guess) ** 2).sum()) / total if total > 0 else -np.inf
 

@@ -34,8 +34,9 @@ def test_what_cannot_be_done_is_refused_with_a_reason():
         private(model, views, "view 3")
     with pytest.raises(SettingsError, match="can separate 75 private ones"):
         private(model, views, 0, n_components=101)
-    with pytest.raises(SettingsError, match="at least 1 is needed"):
-        private(model, views, 0, n_components=0)
+    for n_components in (0, 1.5):
+        with pytest.raises(SettingsError, match=f"n_components={n_components}; .* at least 1 is needed"):
+            private(model, views, 0, n_components=n_components)
     part = private(model, views, "view 1", n_components=1)
     with pytest.raises(DataError, match="view 'view 1' is missing"):
         part.transform([None, views[1]])

@@ -129,10 +129,11 @@ def test_windows_too_long_for_a_half_are_refused(smooth):
         stability(model, [X[:200] for X in smooth])
 
 
-def test_a_number_of_splits_below_one_is_refused(torus):
+@pytest.mark.parametrize("n_splits", [0, 1.5, None])
+def test_a_number_of_splits_below_one_is_refused(torus, n_splits):
     model, views, _ = torus
-    with pytest.raises(SettingsError, match="n_splits=0"):
-        stability(model, views, n_splits=0)
+    with pytest.raises(SettingsError, match=f"n_splits={n_splits}; a whole number of at least 1"):
+        stability(model, views, n_splits=n_splits)
 
 
 def test_rows_without_a_partner_have_no_band(smooth):

@@ -18,8 +18,7 @@ from dlcca.inspection.tuning import descent, margin_of, with_options
 from dlcca.inspection.tuning_trials import found_twice
 from dlcca.settings import runfile
 from dlcca.storage import run as run_store
-from dlcca.trust.scores import held_out_neighbors, min_view_r2
-from dlcca.trust.stability import agreement
+from dlcca.trust.scores import agreement, held_out_neighbors, min_view_r2
 from tests.reference import agreement as literal
 from tests.support.scores import recovery
 

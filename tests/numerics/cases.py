@@ -201,3 +201,11 @@ def neighbor_recall(views, landmarks, neighbors):
         rank(points, stacked(views), spreads, rows, ranked)
         distances.append(ranked.distances)
     return recall(*distances)
+
+
+def merged(parts):
+    """The nearest of several parts together."""
+    found = Nearest.none(*parts[0].rows.shape)
+    for part in parts:
+        add(found, part)
+    return found

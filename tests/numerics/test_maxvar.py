@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics.metrics.cca import cca_metric
-from dlcca.numerics.metrics.maxvar import maxvar_metric
+from dlcca.numerics.metrics.cca import cca_metric, maxvar_metric
 from tests.numerics.cases import (
     assert_close,
     cases,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dlcca.numerics import landmarks
-from dlcca.numerics.landmarks import Exclusion, cover, coverage_radius, nearest_distances
+from dlcca.numerics.landmarks import cover, coverage_radius, nearest_distances
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_the_nearest_landmark_is_that_of_a_loop(rows, entries, monkeypatch):
 def test_landmarks_too_near_in_time_do_not_count(rows, apart, entries, monkeypatch):
     monkeypatch.setattr(landmarks, "TILE_ENTRIES", entries)
     at = np.array([3, 40, 11, 57])
-    found = nearest_distances(rows, rows[at], Exclusion(np.arange(60), at, apart))
+    found = nearest_distances(rows, rows[at], (np.arange(60), at), apart)
     for j, x in enumerate(rows):
         others = [np.linalg.norm(x - rows[i]) for i in at if abs(i - j) >= apart]
         assert found[j] == pytest.approx(min(others, default=np.inf))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dlcca.numerics import potential
 from dlcca.numerics.coordinates import signs
 from dlcca.numerics.distances import squared_distances
-from dlcca.numerics.fusion import gram_pairs
+from dlcca.numerics.fusion import FUSIONS
 from dlcca.numerics.kernels import balanced, gram, relative_rows, sparse_rows
 from dlcca.numerics.potential import (
     arrivals,
@@ -45,7 +45,7 @@ def kernels_of_a_common_line(seed, K, *, n=35, m=16, sparse=False, width=0.3):
 def circle_of(kernels):
     """Transition matrices, and the column sums of the first kernel."""
     halves = [balanced(W) for W in kernels]
-    pairs = gram_pairs(len(kernels)) if len(kernels) > 1 else [(0, 0)]
+    pairs = FUSIONS["alternating"].gram_pairs(len(kernels))
     C = [c for _, c in halves]
     return transitions({(u, v): gram(halves[u][0], halves[v][0]) for u, v in pairs}, C), C[0]
 

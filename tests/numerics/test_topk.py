@@ -1,4 +1,4 @@
-"""Links and neighbours found together, block by block and tile by tile, against loops over all pairs."""
+"""Links and neighbours, block by block and tile by tile, against loops over all pairs."""
 
 from itertools import pairwise
 from unittest.mock import patch
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dlcca.numerics import compiled, topk
 from dlcca.numerics.neighbors import joint_neighbors
-from dlcca.numerics.topk import Nearest, links_and_neighbors, merged, nearest_links
-from tests.numerics.cases import quick, seeds
+from dlcca.numerics.topk import Nearest, block_links, block_neighbors, nearest_links
+from tests.numerics.cases import merged, quick, seeds
 from tests.reference import kernel as literal_kernel
 from tests.reference import neighborhoods as literal
 
@@ -44,11 +44,9 @@ def found_in_blocks(views, landmarks, spreads, *, n_links, k, edges, tile):
     links, parts = [], []
     with patch.object(topk, "TILE_ENTRIES", tile * len(landmarks)):
         for first, last in pairwise(edges):
-            parts.append(Nearest.none(len(landmarks), k))
             block = [X[first:last] for X in views]
-            links.append(
-                links_and_neighbors(block, points, spreads, n_links=n_links, first_row=first, nearest=parts[-1])
-            )
+            links.append(block_links(block, points, spreads, n_links))
+            parts.append(block_neighbors(block, points, spreads, k, first_row=first))
     return [np.concatenate(of_view) for of_view in zip(*links, strict=True)], merged(parts)
 
 
@@ -117,14 +115,11 @@ def test_links_alone_and_neighbors_alone_are_those_found_together():
     rng = np.random.default_rng(1)
     views = [rng.standard_normal((50, 2)), rng.standard_normal((50, 3))]
     points, spreads = [X[:9] for X in views], [1.0, 2.0]
-    both = Nearest.none(9, 5)
-    links = links_and_neighbors(views, points, spreads, n_links=4, first_row=100, nearest=both)
-    alone = links_and_neighbors(views, points, spreads, n_links=4, first_row=100, nearest=None)
-    np.testing.assert_array_equal(alone, links)
-    nearest = Nearest.none(9, 5)
-    none = links_and_neighbors(views, points, spreads, n_links=0, first_row=100, nearest=nearest)
-    assert [found.shape for found in none] == [(50, 0), (50, 0)]
-    np.testing.assert_array_equal(nearest.rows, both.rows)
+    links, distances, rows = topk._by_compiled(views, points, spreads, 4, 5)
+    np.testing.assert_array_equal(block_links(views, points, spreads, 4), links)
+    nearest = block_neighbors(views, points, spreads, 5, first_row=100)
+    np.testing.assert_array_equal(nearest.distances, distances)
+    np.testing.assert_array_equal(nearest.rows, 100 + rows)
     np.testing.assert_array_equal(nearest.rows[:, 0], 100 + np.arange(9))
 
 
@@ -133,20 +128,18 @@ def test_blocks_may_be_merged_in_any_order_and_grouping():
     X = rng.integers(0, 3, (40, 2)).astype(float)  # many ties
     parts = []
     for first in range(0, 40, 8):
-        parts.append(Nearest.none(6, 11))
-        links_and_neighbors([X[first : first + 8]], [X[:6]], [1.0], n_links=0, first_row=first, nearest=parts[-1])
-    whole = Nearest.none(6, 11)
-    links_and_neighbors([X], [X[:6]], [1.0], n_links=0, first_row=0, nearest=whole)
+        parts.append(block_neighbors([X[first : first + 8]], [X[:6]], [1.0], 11, first_row=first))
+    whole = block_neighbors([X], [X[:6]], [1.0], 11)
     grouped = merged([merged(parts[3:]), merged([parts[1], parts[0]]), parts[2]])
     for found in (merged(parts), merged(parts[::-1]), grouped):
         np.testing.assert_array_equal(found.rows, whole.rows)
         np.testing.assert_array_equal(found.distances, whole.distances)
 
 
-def test_fewer_samples_than_neighbors_wanted_leave_places_open():
+@pytest.mark.parametrize("few_pairs", [0, 100])
+def test_fewer_samples_than_neighbors_wanted_leave_places_open(few_pairs):
     X = np.array([[0.0], [2.0], [1.0]])
-    nearest = Nearest.none(1, 5)
-    links_and_neighbors([X], [X[:1]], [1.0], n_links=0, first_row=7, nearest=nearest)
+    nearest = block_neighbors([X], [X[:1]], [1.0], 5, first_row=7, few_pairs=few_pairs)
     np.testing.assert_array_equal(nearest.rows, [[7, 9, 8, -1, -1]])
     np.testing.assert_array_equal(nearest.distances, [[0, 1, 4, np.inf, np.inf]])
     other = Nearest(np.array([[0.5, 9, np.inf, np.inf, np.inf]]), np.array([[20, 21, -1, -1, -1]]))
@@ -182,8 +175,8 @@ def test_an_offset_far_above_the_spread_changes_nothing(dtype, offset):
 def test_a_view_without_spread_does_not_count():
     X = np.random.default_rng(5).standard_normal((30, 2))
     still = np.full((30, 3), 0.1)
-    nearest = Nearest.none(4, 6)
-    links = links_and_neighbors([still, X], [still[:4], X[:4]], [0.0, 1.0], n_links=2, first_row=0, nearest=nearest)
+    known = [still, X], [still[:4], X[:4]], [0.0, 1.0]
+    links, nearest = block_links(*known, 2), block_neighbors(*known, 6)
     np.testing.assert_array_equal(nearest.rows, joint_neighbors([X], np.arange(4), 6))
     np.testing.assert_array_equal(links[0], np.tile([0, 1], (30, 1)))
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from dlcca.numerics import neighbors
 from dlcca.numerics.neighbors import Tree, joint_neighbors
-from dlcca.numerics.topk import Nearest, add, merged, nearest_links, rank, stacked
-from tests.numerics.cases import quick, seeds, tree_neighbors
+from dlcca.numerics.topk import Nearest, add, nearest_links, rank, stacked
+from tests.numerics.cases import merged, quick, seeds, tree_neighbors
 from tests.reference import neighborhoods as literal
 
 

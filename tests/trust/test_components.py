@@ -6,8 +6,18 @@ import pytest
 from dlcca import simulate
 from dlcca.numerics.neighbors import joint_neighbors
 from dlcca.numerics.windows import time_windows
-from dlcca.trust.components import FLOOR, all_steps, basis, first_step, leading, n_directions
-from dlcca.trust.significance import chance, effective_samples, n_significant, p_values
+from dlcca.trust.components import (
+    FLOOR,
+    all_steps,
+    basis,
+    chance,
+    effective_samples,
+    first_step,
+    leading,
+    n_directions,
+    n_significant,
+    p_values,
+)
 from tests.reference import common as literal
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from dlcca import LocalCCA, Views, lags, open_model
 from dlcca.cli import app
 from dlcca.errors import DataError, SettingsError
-from dlcca.trust.lags import Lag, consistent, described, lag_between, paired, strengths
+from dlcca.trust.lags import Lag, consistent, cross_spectra, described, lag_between, paired, strengths
 from tests.reference import lags as literal
 from tests.support.scores import likeness
 
@@ -121,6 +121,14 @@ def test_the_highest_strength_is_where_the_literal_twin_finds_it():
     A, B = described(X), described(Y)
     near, _ = strengths(A, B, 12)
     assert int(np.argmax(near)) - 12 == literal.lag_of(A, B, 12)
+
+
+@pytest.mark.parametrize("n", [200, 280, 400])  # an eighth of them are 25, 35 and 50 rows
+def test_the_last_frequency_of_the_phases_is_that_of_every_other_row(n):
+    wave = (-1.0) ** np.arange(n)
+    power = cross_spectra(wave, wave)[0].real
+    taper = np.hanning(2 * power.shape[1])[1:-1]
+    np.testing.assert_allclose(power[:, -1], taper.sum() ** 2)
 
 
 @given(st.lists(st.integers(-50, 50), min_size=2, max_size=4), st.integers(0, 2**31))

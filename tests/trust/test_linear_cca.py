@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dlcca import LocalCCA, simulate
-from dlcca.trust.assess import linear_cca_r2
+from dlcca.trust.quality import linear_cca_r2
 
 KNN = {"neighborhoods": "knn", "random_state": 0}
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlcca.trust.scores import linear_prediction
-from dlcca.trust.stability import reproduced, split_rows
+from dlcca.trust.scores import linear_prediction, reproduced, split_rows
 from tests.reference import reproducibility as literal
 
 

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlcca.trust.components import basis, leading, n_directions, sequence
-from dlcca.trust.significance import chance, n_significant
-from dlcca.trust.surrogates import Compared, windows_bases
-from dlcca.trust.view_sets import adjusted, agreed, beyond_chance, carried, exactly, in_common, rest_test
+from dlcca.inspection.view_subsets import beyond_chance, exactly, in_common
+from dlcca.trust.components import basis, chance, leading, n_directions, n_significant, sequence
+from dlcca.trust.surrogates import Compared, adjusted, agreed, carried, rest_test, windows_bases
 from tests.reference import sets as literal
 
 
@@ -57,7 +56,7 @@ def test_the_statistic_of_a_view_against_the_rest_is_that_of_the_literal_twin(mo
     views, _ = neighborhoods([(0, 1, 2), (1, 2)], m=24)
     stacked = [X.reshape(-1, X.shape[2]) for X in views]
     bases, places = windows_bases(stacked, np.arange(24 * 80).reshape(24, 80))
-    monkeypatch.setattr("dlcca.trust.view_sets._edge", lambda *_: 0.2)
+    monkeypatch.setattr("dlcca.trust.surrogates._edge", lambda *_: 0.2)
     for v in range(3):
         others = [X for u, X in enumerate(views) if u != v]
         found = rest_test(bases, places, 3, v, count=3)

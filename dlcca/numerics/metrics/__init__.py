@@ -1,6 +1,6 @@
 """The local metrics that can be named in settings: for how many views each is, and how it is computed.
 
-A metric is a function in a file of its own and a line of `METRICS`.
+A metric is a function, in `cca` or in a file of its own, and a line of `METRICS`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.numerics.metrics.cca import LocalMetric, cca_metric, mahalanobis_metric
-from dlcca.numerics.metrics.maxvar import maxvar_metric
+from dlcca.numerics.metrics.cca import LocalMetric, cca_metric, mahalanobis_metric, maxvar_metric
 from dlcca.numerics.metrics.tcca import tcca_metric
 
 

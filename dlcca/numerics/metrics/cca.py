@@ -1,4 +1,4 @@
-"""Local canonical correlation analysis of two views, and the metric of one view alone.
+"""Local canonical correlation analysis of two views and of any number (MAXVAR), and the metric of one view alone.
 
 Every local metric starts from whitened neighborhoods. All functions are batched: the first axis runs over m landmarks.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,34 @@ def cca_metric(X: NDArray, Y: NDArray, *, ridge: float) -> LocalMetric:
     wx, wy = whiten(X, ridge=ridge), whiten(Y, ridge=ridge)
     P_x, P_y, rho = _canonical(wx, wy)
     return LocalMetric.of([wx, wy], [P_x * rho[:, None, :], P_y * rho[:, None, :]], rho)
+
+
+def maxvar_metric(views: Sequence[NDArray], *, ridge: float, rank: int | None = None) -> LocalMetric:
+    r"""Local metric of each of K views from what all of them share.
+
+    With the whitened neighborhoods of the views side by side, the eigenvalues w of their correlation matrix (whose
+    diagonal blocks are identities) lie in [0, K]; w near K means "common to all". The factor of view v is
+    :math:`F_v = \sqrt{K}\, P_v \,\mathrm{diag}((w-1)/(K-1))` with the components that have w > 1. For K = 2 this is
+    local CCA: w = 1 + ρ.
+
+    ``views`` are K arrays (m, k, d_v), the same k moments around each of m landmarks; the ``ridge`` is as in `whiten`.
+    There are r components, those of the largest w: all that more than one view can hold, the sum of the views'
+    min(k, d_v) less the largest, or ``rank`` if that is less.
+    """
+    white = [whiten(X, ridge=ridge) for X in views]
+    K, sizes = len(white), [w.scores.shape[2] for w in white]
+    edges = np.cumsum([0, *sizes])
+    Z = np.concatenate([w.scores for w in white], axis=2)
+    R = np.swapaxes(Z, 1, 2) @ Z
+    for first, last in pairwise(edges):
+        R[:, first:last, first:last] = np.eye(last - first, dtype=Z.dtype)
+    w, V = np.linalg.eigh(R)
+    r = min(sum(sizes) - max(sizes), rank or sum(sizes))
+    w, V = w[:, ::-1][:, :r], V[:, :, ::-1][:, :, :r]
+    correlations = np.clip((w - 1) / (K - 1), 0, 1)
+    weighted = V * (np.sqrt(K) * correlations)[:, None, :].astype(Z.dtype)
+    parts = zip(white, pairwise(edges), strict=True)
+    return LocalMetric.of(white, [w.unmix @ weighted[:, first:last] for w, (first, last) in parts], correlations)
 
 
 def mahalanobis_metric(X: NDArray, *, ridge: float) -> LocalMetric:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlcca.trust import private
+from dlcca.inspection import private_part as private
 from tests.reference import private as literal
 
 

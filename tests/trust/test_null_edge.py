@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlcca.numerics.metrics.cca import cca_metric
-from dlcca.trust.significance import null_edge
+from dlcca.trust.components import null_edge
 from tests.numerics.cases import quick, seeds
 
 
