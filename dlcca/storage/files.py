@@ -14,6 +14,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import BufferedWriter
@@ -25,8 +26,8 @@ from dlcca.storage import retry
 from dlcca.storage.retry import IncompleteOperation, causes, error_code, failure_reason, with_retries
 
 T = TypeVar("T")
-#: Objects that are read together.
-AT_ONCE = 256
+#: Objects that are read at the same time.
+AT_ONCE = 32
 #: A storage that ignores conditions lets two writers succeed; after this long, the last one has overwritten the others.
 SETTLE_S = 2.0
 #: Where storages keep what distinguishes two versions of an object; the first that is there is used.
@@ -356,18 +357,9 @@ class RemoteFiles(Files):
         return None
 
     def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
-        def together(_: str) -> dict[str, bytes]:
-            found = self.fs.cat([f"{self.root}/{name}" for name in some], on_error="return")
-            for content in found.values():
-                if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
-                    raise content
-            return {place: content for place, content in found.items() if isinstance(content, bytes)}
-
-        held: dict[str, bytes] = {}
-        for first in range(0, len(names), AT_ONCE):
-            some = names[first : first + AT_ONCE]
-            held |= self._retried(f"{some[0]} and others", "read", together)
-        return {place.removeprefix(f"{self.root}/"): content for place, content in held.items()}
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            found = zip(names, threads.map(self.get, names), strict=True)
+            return {name: content for name, content in found if content is not None}
 
     def names(self, folder: str) -> list[str]:
         with suppress(FileNotFoundError):
@@ -393,16 +385,15 @@ class RemoteFiles(Files):
             self._retried(name, "removed", self.fs.rm_file)
 
     def remove(self, folder: str) -> None:
-        self._retried(folder, "removed", self._remove)
+        def removed(place: str) -> None:
+            if self.fs.exists(f"{place}/stage.json"):
+                self.fs.rm_file(f"{place}/stage.json")
+            if self.fs.find(place):
+                self.fs.rm(place, recursive=True)
+                if left := self.fs.find(place):  # some of many may have been refused, which s3fs does not report
+                    raise IncompleteOperation(f"{len(left)} objects are still there")
 
-    def _remove(self, place: str) -> None:
-        if self.fs.exists(f"{place}/stage.json"):
-            self.fs.rm_file(f"{place}/stage.json")
-        if not self.fs.find(place):
-            return
-        self.fs.rm(place, recursive=True)
-        if left := self.fs.find(place):  # a storage may refuse some of many objects, which s3fs does not report
-            raise IncompleteOperation(f"{len(left)} objects are still there")
+        self._retried(folder, "removed", removed)
 
     def _modified(self, name: str) -> float | None:
         with suppress(FileNotFoundError):
