@@ -9,8 +9,6 @@ connect to the scheduler.
 with ``cores`` threads. The login is that of the provider's own tools; a cluster file contains no password.
 """
 
-from __future__ import annotations
-
 import base64
 import inspect
 import os

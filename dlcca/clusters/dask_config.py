@@ -1,7 +1,5 @@
 """Dask in a run: settings for client and workers, dashboard, performance report, and messages to the user."""
 
-from __future__ import annotations
-
 import getpass
 import logging
 import socket

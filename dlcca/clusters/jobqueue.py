@@ -5,8 +5,6 @@ cancelled and are replaced at any time, also while the cluster is closed. An err
 the error of the run: it is reported, and no job is left behind.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import shlex

@@ -5,8 +5,6 @@ the run's own authority has signed. So a user who cannot read the key can neithe
 of a cluster of several hosts are files in a folder that they share; those of a local cluster stay in memory.
 """
 
-from __future__ import annotations
-
 import datetime
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Clients of a cluster of processes on this machine, and of a scheduler that is already running."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import logging

@@ -4,8 +4,6 @@ The first key is ``kind``; it decides which others there are. A *worker* is one 
 jobs (of a queue), pods (of Kubernetes) or machines (of a cloud), each with ``cores`` workers.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

@@ -18,13 +18,11 @@ that are read are compared with the checksum in it. With a changed zarr.json, Za
 them as other numbers: it is compared with its checksum before an array is opened.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,7 +103,7 @@ class Blocks:
     def _record(self, block: int) -> str:
         return f"{self._home}/done/{block:05d}.json"
 
-    def prepare(self, arrays: Mapping[str, tuple[Any, ...]], *, says: str) -> Blocks:
+    def prepare(self, arrays: Mapping[str, tuple[Any, ...]], *, says: str) -> Self:
         """Make the arrays (shape, dtype, rows of a block), or find them; refuse leftovers of other settings.
 
         A fourth entry of an array, if there is one, holds further options of Zarr. ``says`` names the settings that
@@ -200,7 +198,7 @@ class Blocks:
         """Remove all of the stage."""
         self._files.remove(self.folder)
 
-    def without(self, block: int) -> Blocks:
+    def without(self, block: int) -> Self:
         """The stage after the record of a block was removed, so that the caller may write the block again."""
         self._files.delete(self._record(block))
         return self.prepare({}, says="")

@@ -5,8 +5,6 @@ link, which fails if the name is taken; in object storage by a conditional put. 
 more than a lock may be old, so `Files.age_s` is the difference of two times that the storage itself has recorded.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re
@@ -51,7 +49,7 @@ def canonical(address: str) -> str:
     return f"{'s3' if protocol == 's3a' else protocol}://{re.sub('/+', '/', rest).rstrip('/')}"
 
 
-def files_at(address: str) -> Files:
+def files_at(address: str) -> "Files":
     """The files at a path or at an address such as ``s3://bucket/prefix``."""
     return RemoteFiles(address) if is_remote(address) else LocalFiles(local_path(address))
 

@@ -14,8 +14,6 @@ the storage, it counts as dead. It may still wake up, as a laptop that was close
 lock before it goes on, and stops if another process has taken over.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

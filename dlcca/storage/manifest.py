@@ -18,8 +18,6 @@ another shape. So the zarr.json of a group is compared byte by byte with what Za
 checksum.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

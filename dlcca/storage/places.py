@@ -10,8 +10,6 @@ records of their stages: a sealed ``stages/NAME/stage.json``. If an error came b
 store is recognized by its lock, its log, the folder of its first stage or a store inside it, if there is nothing else.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import re

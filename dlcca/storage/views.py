@@ -22,8 +22,6 @@ Features are written in the one pass over the recordings, before their scale is 
 (r, d) of features.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
