@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.errors import DlccaError, StorageError, StoreInUse
-from dlcca.storage.files import Files, canonical, files_at, is_remote, local_path
+from dlcca.storage.files import canonical, files_at, is_remote, local_path
 from dlcca.storage.manifest import ZARR_JSON, group_json, sealed, unsealed
 
 FOLDER = "stages/lock"
@@ -197,10 +197,6 @@ class Lock:
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    @property
-    def _files(self) -> Files:
-        return files_at(self.owner.address)
-
     def keep(self) -> None:
         """Start the heartbeat."""
         self._thread = threading.Thread(target=self._heartbeat, name="dlcca-lock", daemon=True)
@@ -219,7 +215,7 @@ class Lock:
         if self._thread is not None:
             self._thread.join(timeout=5)
         with suppress(DlccaError, OSError):
-            self._files.delete(self.owner.name)
+            files_at(self.owner.address).delete(self.owner.name)
         if not is_remote(self.owner.address):
             with suppress(OSError):  # others are there
                 (local_path(self.owner.address) / FOLDER).rmdir()
@@ -229,18 +225,19 @@ class Lock:
             try:
                 self._look()
                 if self.lost is None:
-                    self._files.renew(self.owner.name, self.content)
+                    files_at(self.owner.address).renew(self.owner.name, self.content)
             except (DlccaError, OSError):
                 continue  # the storage does not answer: writers get the error, and here it is tried again
         if self._over.is_set():  # it may have been renewed after its removal
             with suppress(DlccaError, OSError):
-                self._files.delete(self.owner.name)
+                files_at(self.owner.address).delete(self.owner.name)
 
     def _look(self) -> None:
         """Whether this is still the lock; twice, because a competitor that finds the owner alive withdraws at once."""
         for again in (True, False):
             found = holder(self.owner.address)
-            if found is not None and found.number == self.owner.number and self._files.get(found.name) == self.content:
+            is_last = found is not None and found.number == self.owner.number
+            if is_last and files_at(self.owner.address).get(self.owner.name) == self.content:
                 self._seen_at = _clock()
                 return
             if again:
