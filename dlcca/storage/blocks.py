@@ -68,10 +68,7 @@ class Blocks:
 
     def array(self, name: str) -> Any:
         """The Zarr array itself; a name that begins with / is one of the run's own arrays, not the stage's."""
-        import zarr
-
-        self._check_metadata(name)
-        return zarr.open_array(zarr_store(self.address), path=self.path(name), mode="r+", zarr_format=3)
+        return self._opened(name).array
 
     def _check_metadata(self, name: str) -> None:
         """An error if the zarr.json of an array is not the one that was written."""

@@ -29,6 +29,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
+
 from dlcca.errors import DlccaError, StorageError, StoreInUse
 from dlcca.storage.files import canonical, files_at, is_remote, local_path
 from dlcca.storage.manifest import ZARR_JSON, group_json, sealed, unsealed
@@ -67,8 +69,6 @@ def surroundings() -> tuple[str, str, str]:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
-        import psutil  # type: ignore[import-untyped]
-
         boot = f"{psutil.boot_time():.0f}"
     try:
         space = os.readlink("/proc/self/ns/pid")
@@ -86,9 +86,7 @@ def start_of(pid: int) -> str | None:
     except OSError as error:
         if isinstance(error, FileNotFoundError | ProcessLookupError) and Path("/proc/self/stat").exists():
             return None
-    import psutil  # the system has no /proc
-
-    try:
+    try:  # the system has no /proc
         process = psutil.Process(pid)
         return None if process.status() == psutil.STATUS_ZOMBIE else f"{process.create_time():.0f}"
     except psutil.NoSuchProcess:
