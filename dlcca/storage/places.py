@@ -65,13 +65,12 @@ class Found:
 _ANY = "dlcca"
 
 
+#: Files and stores, by paths or addresses.
+Places = Iterable[str | Path]
+
+
 def refuse_store(
-    address: str | Path,
-    form: Format,
-    *,
-    inputs: Iterable[str | Path] = (),
-    setting: str = "path",
-    replace: bool = False,
+    address: str | Path, form: Format, *, inputs: Places = (), setting: str = "path", replace: bool = False
 ) -> None:
     """An error unless a store of this format may be written at an address.
 
@@ -97,7 +96,7 @@ def refuse_store(
     _refuse_around(address, inputs, setting, owner if form.name == "dlcca-views" and name == RECORDINGS else "")
 
 
-def refuse_new(address: str | Path, *, inputs: Iterable[str | Path] = (), setting: str = "path") -> None:
+def refuse_new(address: str | Path, *, inputs: Places = (), setting: str = "path") -> None:
     """An error if anything is at an address, but for an empty folder."""
     found = find(address)
     if not found.is_free:
@@ -154,12 +153,7 @@ def refuse_folder(
 
 
 def refuse_file(
-    path: str | Path,
-    is_ours: Callable[[Path], bool],
-    noun: str,
-    *,
-    inputs: Iterable[str | Path] = (),
-    setting: str = "--out",
+    path: str | Path, is_ours: Callable[[Path], bool], noun: str, *, inputs: Places = (), setting: str = "--out"
 ) -> None:
     """An error unless a file may be written at a path: one that is there must be an earlier output of this kind."""
     place = Path(path)
@@ -283,7 +277,7 @@ def _listed(names: list[str], most: int = 4) -> str:
     return (", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")) or "nothing"
 
 
-def _refuse_around(address: str, inputs: Iterable[str | Path], setting: str, within: str = "") -> None:
+def _refuse_around(address: str, inputs: Places, setting: str, within: str = "") -> None:
     """An error if a place is, contains or lies inside an input, or lies inside a Zarr array or a store of ours.
 
     It may lie inside the store ``within``, and in a Zarr group of the user's: stores are groups too.
