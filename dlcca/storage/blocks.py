@@ -180,6 +180,8 @@ class Blocks:
         Parts may be generated while they are written, so that only one of them is in memory; so may the facts, which
         are read last.
         """
+        # A process that has only seen an earlier stage of this name does not know the chunks of this one.
+        self._known(fresh=self._generation not in self._known().get("generations", ()))
         checks = {}
         for array, (first, X) in parts.items() if isinstance(parts, Mapping) else parts:
             with storing(f"block {block} of {array!r} in stage {self.name!r} of {self.address}"):
@@ -228,7 +230,8 @@ class Blocks:
             self._check_metadata(array)
             return writer(self.address, self.path(array))
 
-        return cache.get(("array", self.address, self.path(array), self.fingerprint), opened)
+        metadata = self._known().get("arrays", {}).get(array)
+        return cache.get(("array", self.address, self.path(array), self.fingerprint, metadata), opened)
 
     def facts(self, block: int) -> dict[str, Any]:
         """The facts of a finished block."""
