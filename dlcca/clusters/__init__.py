@@ -4,8 +4,6 @@ A client is a context manager, made by the command line and passed on. ``--clust
 scheduler or a file that describes how a cluster is started (`dlcca.clusters.profile`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path

@@ -3,8 +3,6 @@
 `dlcca cluster check` also starts the workers and sends each a task.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import time

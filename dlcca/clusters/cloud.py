@@ -9,8 +9,6 @@ connect to the scheduler.
 with ``cores`` threads. The login is that of the provider's own tools; a cluster file contains no password.
 """
 
-from __future__ import annotations
-
 import base64
 import inspect
 import os
@@ -21,6 +19,8 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from distributed import Client
 
 from dlcca.clusters import dask_config, keys
 from dlcca.clusters.dask_config import LOOPBACK, NANNY_GIB, Say, await_workers, needs
@@ -37,8 +37,6 @@ SCHEDULER = {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "2G
 @contextmanager
 def kubernetes_client(profile: Kubernetes, say: Say) -> Iterator[Any]:
     """A client whose workers are pods; pods and secret are removed at the end of the block."""
-    from distributed import Client
-
     refuse_adaptive(profile)
     name = f"dlcca-{os.urandom(4).hex()}"
     with (
@@ -202,8 +200,6 @@ OURS = ("security", "n_workers", "docker_image", "worker_options", "scheduler_op
 @contextmanager
 def cloud_client(profile: Cloud, say: Say) -> Iterator[Any]:
     """A client whose workers are machines of a cloud; all machines are removed at the end of the block."""
-    from distributed import Client
-
     options, kind = cloud_options(profile), provider_class(profile)
     refuse_unknown(kind, profile)
     try:

@@ -1,7 +1,5 @@
 """Dask in a run: settings for client and workers, dashboard, performance report, and messages to the user."""
 
-from __future__ import annotations
-
 import getpass
 import logging
 import socket
@@ -19,11 +17,8 @@ from dlcca.errors import SettingsError
 
 #: Receives messages for the user of a run.
 Say = Callable[[str], None]
-
-
-def to_log(text: str) -> None:
-    """The default: messages go to the log."""
-    logging.getLogger("dlcca.clusters").info(text)
+#: The default: messages go to the log.
+to_log: Say = logging.getLogger("dlcca.clusters").info
 
 
 @contextmanager

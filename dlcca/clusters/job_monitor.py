@@ -5,8 +5,6 @@ is queried every few seconds for our jobs, with one command and one parser for e
 tests; the output of the others is parsed as their manuals show it.
 """
 
-from __future__ import annotations
-
 import getpass
 import json
 import re
@@ -17,7 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from dlcca.clusters.dask_config import Say
 from dlcca.clusters.profile import Queue
@@ -38,7 +36,7 @@ ALL_LOST = f"all workers are gone, and if_all_lost = 'stop'. {KEPT}"
 class JobMonitor:
     """Monitors the jobs of a cluster in a thread, until the end of the block."""
 
-    def __init__(self, cluster: Any, client: Any, profile: Queue, reader: Reader, say: Say) -> None:
+    def __init__(self, cluster: Any, client: Any, profile: Queue, reader: "Reader", say: Say) -> None:
         self.cluster, self.client, self.profile, self.reader, self.say = cluster, client, profile, reader, say
         self.failure: str | None = None
         self.replaced = 0
@@ -52,7 +50,7 @@ class JobMonitor:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="dlcca-jobs", daemon=True)
 
-    def __enter__(self) -> JobMonitor:
+    def __enter__(self) -> Self:
         if self.profile.is_adaptive:
             self.cluster.adapt(minimum=self.profile.fewest, maximum=self.profile.most)
         else:

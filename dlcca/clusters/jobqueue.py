@@ -5,8 +5,6 @@ cancelled and are replaced at any time, also while the cluster is closed. An err
 the error of the run: it is reported, and no job is left behind.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import shlex
@@ -17,6 +15,10 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from distributed import Client
+from distributed.core import Status
+from distributed.utils import get_ip
 
 from dlcca.clusters import dask_config, keys
 from dlcca.clusters.dask_config import LOOPBACK, NANNY_GIB, Say, needs, say_dashboard
@@ -31,8 +33,6 @@ ORPHANED_S = 60
 @contextmanager
 def queue_client(profile: Queue, say: Say) -> Iterator[Any]:
     """A client whose workers are jobs of the queue; all jobs and keys are removed at the end of the block."""
-    from distributed import Client
-
     command = cluster_class(profile).job_cls.submit_command
     if shutil.which(command) is None:
         raise ClusterError(
@@ -58,8 +58,6 @@ def cluster_class(profile: Queue) -> Any:
 
 def new_cluster(profile: Queue, shared: Path, security: Any) -> Any:
     """The cluster of dask-jobqueue, with no job yet."""
-    from distributed.utils import get_ip
-
     kind = ignoring_unknown_workers(cluster_class(profile))
     host = {} if profile.interface else {"host": get_ip()}  # the only address on which the scheduler listens
     try:
@@ -150,7 +148,6 @@ def ignoring_unknown_workers(cluster_cls: Any) -> Any:
 
 def monitored(job_cls: type, profile: Queue) -> type:
     """A job class that records a refusal by the queue, and whose workers have the memory of the profile."""
-    from distributed.core import Status
 
     class MonitoredJob(job_cls):
         """One job. An error of its submission or end would otherwise be lost in the log of an event loop."""

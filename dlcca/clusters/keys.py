@@ -5,8 +5,6 @@ the run's own authority has signed. So a user who cannot read the key can neithe
 of a cluster of several hosts are files in a folder that they share; those of a local cluster stay in memory.
 """
 
-from __future__ import annotations
-
 import datetime
 import os
 import shutil
@@ -16,6 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from distributed import Security
 
 from dlcca.errors import ClusterError
 from dlcca.storage.lock import start_of
@@ -34,8 +37,6 @@ def keys_of_run(shared: Path) -> Iterator[Any]:
 
 def security(authority: str, certificate: str, key: str) -> Any:
     """A `distributed.Security` with one certificate for every role; each argument is a path, or the PEM text itself."""
-    from distributed import Security
-
     parts = {"cert": certificate, "key": key}
     roles = {f"tls_{role}_{part}": parts[part] for role in ("scheduler", "worker", "client") for part in parts}
     return Security(tls_ca_file=authority, require_encryption=True, **roles)
@@ -55,10 +56,6 @@ def make_keys(valid_days: float = VALID_DAYS) -> tuple[bytes, bytes, bytes]:
 
     The key of the authority is not kept: nothing else can be signed with it.
     """
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "dlcca authority of one run")])
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "dlcca run")])
@@ -98,8 +95,6 @@ def refuse_unusable(ca_file: str, cert_file: str, key_file: str) -> None:
     for name, file in (("ca_file", ca_file), ("cert_file", cert_file), ("key_file", key_file)):
         if not os.access(file, os.R_OK):
             raise ClusterError(f"{name} = {file} cannot be read; is it there, and yours?")
-    from cryptography import x509
-
     for name, file in (("ca_file", ca_file), ("cert_file", cert_file)):
         try:
             certificate = x509.load_pem_x509_certificate(Path(file).read_bytes())

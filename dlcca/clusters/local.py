@@ -1,7 +1,5 @@
 """Clients of a cluster of processes on this machine, and of a scheduler that is already running."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import logging
@@ -13,6 +11,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+import dask
+from distributed import Client, LocalCluster, Security
+from distributed.comm.core import connect
 
 from dlcca.clusters import keys
 from dlcca.clusters.dask_config import LOOPBACK, MALLOC, ONE_THREAD, PROFILE_INTERVAL, Say, await_workers
@@ -36,9 +38,6 @@ def local_client(
     folder on disk, from which they load pickles and modules, is one that only its owner can open.
     One thread of arithmetic for each worker, so that workers do not fight for the cores.
     """
-    import dask
-    from distributed import Client, LocalCluster
-
     count = workers or os.cpu_count() or 1
     environ = {"distributed.nanny.pre-spawn-environ": {**ONE_THREAD, **MALLOC}}
     parent = Path(scratch or dask.config.get("temporary-directory", None) or tempfile.gettempdir())
@@ -96,9 +95,6 @@ def existing_client(profile: Existing, say: Say) -> Iterator[Any]:
 
 
 def _connected(profile: Existing) -> Any:
-    from distributed import Client, Security
-    from distributed.comm.core import connect
-
     if profile.ca_file is None or profile.cert_file is None or profile.key_file is None:
         security = Security()  # certificates in the settings of Dask, if there are any
     else:

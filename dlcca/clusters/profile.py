@@ -4,8 +4,6 @@ The first key is ``kind``; it decides which others there are. A *worker* is one 
 jobs (of a queue), pods (of Kubernetes) or machines (of a cloud), each with ``cores`` workers.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import shutil
@@ -15,23 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.errors import SettingsError
-from dlcca.settings.schema import (
-    FLAG,
-    LINES,
-    POSITIVE,
-    Json,
-    Section,
-    choice,
-    count,
-    file_schema,
-    from_table,
-    json_schema,
-    number,
-    read_toml,
-    setting,
-    table,
-    text,
-)
+from dlcca.settings import schema
+from dlcca.settings.schema import FLAG, LINES, POSITIVE, Section, choice, count, number, setting, text
 from dlcca.storage.files import installed_folder, storage_errors
 
 #: Queues that are served through dask-jobqueue.
@@ -198,7 +181,7 @@ class Cloud(Elastic):
     region: str | None = setting(WORD)
     machine: str | None = setting(WORD)
     """Type of machine, by the provider's name; it must have the cores and the memory that are set."""
-    options: Mapping[str, Any] = setting(table("a table of the provider's options is needed."), dict)
+    options: Mapping[str, Any] = setting(schema.table("a table of the provider's options is needed."), dict)
     """Further options of the provider's class in dask-cloudprovider."""
 
 
@@ -214,7 +197,7 @@ KINDS: dict[str, type[Profile]] = {
 def read(path: str | Path) -> Profile:
     """The cluster file at ``path``, checked."""
     path = Path(path)
-    content = read_toml(path, f"the cluster file {path}")
+    content = schema.read_toml(path, f"the cluster file {path}")
     try:
         return of(content, folder=path.parent)
     except SettingsError as error:
@@ -227,7 +210,7 @@ def of(content: Mapping[str, Any], folder: Path | None = None) -> Profile:
     if kind is None:
         raise SettingsError(f"kind is missing; it is one of {', '.join(KINDS)}.")
     choice(*KINDS).check("kind", kind, " = ")
-    made = from_table(KINDS[kind], content, "", called=f"a key of a {kind} cluster")
+    made = schema.from_table(KINDS[kind], content, "", called=f"a key of a {kind} cluster")
     if folder is None or not isinstance(made, Existing):
         return made
     files = {key: content[key] for key in ("ca_file", "cert_file", "key_file") if key in content}
@@ -235,13 +218,13 @@ def of(content: Mapping[str, Any], folder: Path | None = None) -> Profile:
     return replace(made, **paths)
 
 
-def cluster_schema() -> Json:
+def cluster_schema() -> schema.Json:
     """The JSON Schema of cluster files: a table for each class of profiles, distinguished by its kinds."""
     tables = [
-        json_schema(made, kind={"enum": [kind for kind in KINDS if KINDS[kind] is made]})
+        schema.json_schema(made, kind={"enum": [kind for kind in KINDS if KINDS[kind] is made]})
         for made in dict.fromkeys(KINDS.values())
     ]
-    return file_schema("dlcca cluster file", {"type": "object", "oneOf": tables})
+    return schema.file_schema("dlcca cluster file", {"type": "object", "oneOf": tables})
 
 
 def included_folder() -> Path:

@@ -18,13 +18,11 @@ that are read are compared with the checksum in it. With a changed zarr.json, Za
 them as other numbers: it is compared with its checksum before an array is opened.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,10 +68,7 @@ class Blocks:
 
     def array(self, name: str) -> Any:
         """The Zarr array itself; a name that begins with / is one of the run's own arrays, not the stage's."""
-        import zarr
-
-        self._check_metadata(name)
-        return zarr.open_array(zarr_store(self.address), path=self.path(name), mode="r+", zarr_format=3)
+        return self._opened(name).array
 
     def _check_metadata(self, name: str) -> None:
         """An error if the zarr.json of an array is not the one that was written."""
@@ -105,7 +100,7 @@ class Blocks:
     def _record(self, block: int) -> str:
         return f"{self._home}/done/{block:05d}.json"
 
-    def prepare(self, arrays: Mapping[str, tuple[Any, ...]], *, says: str) -> Blocks:
+    def prepare(self, arrays: Mapping[str, tuple[Any, ...]], *, says: str) -> Self:
         """Make the arrays (shape, dtype, rows of a block), or find them; refuse leftovers of other settings.
 
         A fourth entry of an array, if there is one, holds further options of Zarr. ``says`` names the settings that
@@ -185,6 +180,8 @@ class Blocks:
         Parts may be generated while they are written, so that only one of them is in memory; so may the facts, which
         are read last.
         """
+        # A process that has only seen an earlier stage of this name does not know the chunks of this one.
+        self._known(fresh=self._generation not in self._known().get("generations", ()))
         checks = {}
         for array, (first, X) in parts.items() if isinstance(parts, Mapping) else parts:
             with storing(f"block {block} of {array!r} in stage {self.name!r} of {self.address}"):
@@ -200,7 +197,7 @@ class Blocks:
         """Remove all of the stage."""
         self._files.remove(self.folder)
 
-    def without(self, block: int) -> Blocks:
+    def without(self, block: int) -> Self:
         """The stage after the record of a block was removed, so that the caller may write the block again."""
         self._files.delete(self._record(block))
         return self.prepare({}, says="")
@@ -233,7 +230,8 @@ class Blocks:
             self._check_metadata(array)
             return writer(self.address, self.path(array))
 
-        return cache.get(("array", self.address, self.path(array), self.fingerprint), opened)
+        metadata = self._known().get("arrays", {}).get(array)
+        return cache.get(("array", self.address, self.path(array), self.fingerprint, metadata), opened)
 
     def facts(self, block: int) -> dict[str, Any]:
         """The facts of a finished block."""

@@ -5,8 +5,6 @@ fingerprint, number. All of it may be lost at any moment: `clear` empties it, an
 values are dropped when there are too many, or when they take too much memory.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping

@@ -5,8 +5,6 @@ copies the numbers to append the checksum, and uses another thread: for rows as 
 the time of an ingestion, and for small blocks most of the time of a read. Arrays of other layouts are left to Zarr.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -11,8 +11,6 @@
 It has its own header, so that a comparison can be added to a finished run, or replaced, without changing the run.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

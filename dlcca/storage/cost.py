@@ -3,8 +3,6 @@
 No fingerprint covers it: a cost may differ from run to run.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

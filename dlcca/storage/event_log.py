@@ -9,8 +9,6 @@ A thread replaces the file every few seconds while there are new events, so that
 killed run loses the events of its last seconds.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time
@@ -20,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 from dlcca.errors import DlccaError
 from dlcca.storage.files import files_at
@@ -93,7 +91,7 @@ class Recorder:
         self.note("report kept", file=REPORT, checksum=checksum(content))
 
     @contextmanager
-    def working(self) -> Iterator[Recorder]:
+    def working(self) -> Iterator[Self]:
         """Write events while the block lasts, and at its end whether it finished or failed."""
         token = _CURRENT.set(self)
         self._thread.start()

@@ -5,8 +5,6 @@ link, which fails if the name is taken; in object storage by a conditional put. 
 more than a lock may be old, so `Files.age_s` is the difference of two times that the storage itself has recorded.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re
@@ -14,6 +12,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import BufferedWriter
@@ -25,8 +24,8 @@ from dlcca.storage import retry
 from dlcca.storage.retry import IncompleteOperation, causes, error_code, failure_reason, with_retries
 
 T = TypeVar("T")
-#: Objects that are read together.
-AT_ONCE = 256
+#: Objects that are read at the same time.
+AT_ONCE = 32
 #: A storage that ignores conditions lets two writers succeed; after this long, the last one has overwritten the others.
 SETTLE_S = 2.0
 #: Where storages keep what distinguishes two versions of an object; the first that is there is used.
@@ -50,7 +49,7 @@ def canonical(address: str) -> str:
     return f"{'s3' if protocol == 's3a' else protocol}://{re.sub('/+', '/', rest).rstrip('/')}"
 
 
-def files_at(address: str) -> Files:
+def files_at(address: str) -> "Files":
     """The files at a path or at an address such as ``s3://bucket/prefix``."""
     return RemoteFiles(address) if is_remote(address) else LocalFiles(local_path(address))
 
@@ -191,8 +190,10 @@ class Files(Protocol):
         """The content of a file; None if it is not there."""
 
     def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
-        """The contents of those files that are there, by name."""
-        return {name: content for name in names if (content := self.get(name)) is not None}
+        """The contents of those files that are there, by name; many are read at the same time."""
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            found = zip(names, threads.map(self.get, names), strict=True)
+            return {name: content for name, content in found if content is not None}
 
     def names(self, folder: str) -> list[str]:
         """The names in a folder, sorted, without hidden files of a disk."""
@@ -355,20 +356,6 @@ class RemoteFiles(Files):
             return self._retried(name, "read", self.fs.cat_file)
         return None
 
-    def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
-        def together(_: str) -> dict[str, bytes]:
-            found = self.fs.cat([f"{self.root}/{name}" for name in some], on_error="return")
-            for content in found.values():
-                if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
-                    raise content
-            return {place: content for place, content in found.items() if isinstance(content, bytes)}
-
-        held: dict[str, bytes] = {}
-        for first in range(0, len(names), AT_ONCE):
-            some = names[first : first + AT_ONCE]
-            held |= self._retried(f"{some[0]} and others", "read", together)
-        return {place.removeprefix(f"{self.root}/"): content for place, content in held.items()}
-
     def names(self, folder: str) -> list[str]:
         with suppress(FileNotFoundError):
             found = self._retried(folder, "listed", self.fs.ls, detail=False, refresh=True)
@@ -393,16 +380,15 @@ class RemoteFiles(Files):
             self._retried(name, "removed", self.fs.rm_file)
 
     def remove(self, folder: str) -> None:
-        self._retried(folder, "removed", self._remove)
+        def removed(place: str) -> None:
+            if self.fs.exists(f"{place}/stage.json"):
+                self.fs.rm_file(f"{place}/stage.json")
+            if self.fs.find(place):
+                self.fs.rm(place, recursive=True)
+                if left := self.fs.find(place):  # some of many may have been refused, which s3fs does not report
+                    raise IncompleteOperation(f"{len(left)} objects are still there")
 
-    def _remove(self, place: str) -> None:
-        if self.fs.exists(f"{place}/stage.json"):
-            self.fs.rm_file(f"{place}/stage.json")
-        if not self.fs.find(place):
-            return
-        self.fs.rm(place, recursive=True)
-        if left := self.fs.find(place):  # a storage may refuse some of many objects, which s3fs does not report
-            raise IncompleteOperation(f"{len(left)} objects are still there")
+        self._retried(folder, "removed", removed)
 
     def _modified(self, name: str) -> float | None:
         with suppress(FileNotFoundError):

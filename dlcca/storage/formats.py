@@ -5,8 +5,6 @@ The header is the attributes of the Zarr group: format, version, facts, ``manife
 a header is not finished. The files `run`, `views`, `transformed`, `model` and `comparison` describe one format each.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ chunk looks the same, so missing chunks are accepted only if the user says so. A
 before a chunk is decoded: to decode a pickle is to run any code that its writer has put into it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -14,8 +14,6 @@ the storage, it counts as dead. It may still wake up, as a laptop that was close
 lock before it goes on, and stops if another process has taken over.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re
@@ -31,8 +29,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
+
 from dlcca.errors import DlccaError, StorageError, StoreInUse
-from dlcca.storage.files import Files, canonical, files_at, is_remote, local_path
+from dlcca.storage.files import canonical, files_at, is_remote, local_path
 from dlcca.storage.manifest import ZARR_JSON, group_json, sealed, unsealed
 
 FOLDER = "stages/lock"
@@ -69,8 +69,6 @@ def surroundings() -> tuple[str, str, str]:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
-        import psutil  # type: ignore[import-untyped]
-
         boot = f"{psutil.boot_time():.0f}"
     try:
         space = os.readlink("/proc/self/ns/pid")
@@ -88,9 +86,7 @@ def start_of(pid: int) -> str | None:
     except OSError as error:
         if isinstance(error, FileNotFoundError | ProcessLookupError) and Path("/proc/self/stat").exists():
             return None
-    import psutil  # the system has no /proc
-
-    try:
+    try:  # the system has no /proc
         process = psutil.Process(pid)
         return None if process.status() == psutil.STATUS_ZOMBIE else f"{process.create_time():.0f}"
     except psutil.NoSuchProcess:
@@ -199,10 +195,6 @@ class Lock:
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    @property
-    def _files(self) -> Files:
-        return files_at(self.owner.address)
-
     def keep(self) -> None:
         """Start the heartbeat."""
         self._thread = threading.Thread(target=self._heartbeat, name="dlcca-lock", daemon=True)
@@ -221,7 +213,7 @@ class Lock:
         if self._thread is not None:
             self._thread.join(timeout=5)
         with suppress(DlccaError, OSError):
-            self._files.delete(self.owner.name)
+            files_at(self.owner.address).delete(self.owner.name)
         if not is_remote(self.owner.address):
             with suppress(OSError):  # others are there
                 (local_path(self.owner.address) / FOLDER).rmdir()
@@ -231,18 +223,19 @@ class Lock:
             try:
                 self._look()
                 if self.lost is None:
-                    self._files.renew(self.owner.name, self.content)
+                    files_at(self.owner.address).renew(self.owner.name, self.content)
             except (DlccaError, OSError):
                 continue  # the storage does not answer: writers get the error, and here it is tried again
         if self._over.is_set():  # it may have been renewed after its removal
             with suppress(DlccaError, OSError):
-                self._files.delete(self.owner.name)
+                files_at(self.owner.address).delete(self.owner.name)
 
     def _look(self) -> None:
         """Whether this is still the lock; twice, because a competitor that finds the owner alive withdraws at once."""
         for again in (True, False):
             found = holder(self.owner.address)
-            if found is not None and found.number == self.owner.number and self._files.get(found.name) == self.content:
+            is_last = found is not None and found.number == self.owner.number
+            if is_last and files_at(self.owner.address).get(self.owner.name) == self.content:
                 self._seen_at = _clock()
                 return
             if again:

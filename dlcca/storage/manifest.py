@@ -18,8 +18,6 @@ another shape. So the zarr.json of a group is compared byte by byte with what Za
 checksum.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -27,6 +25,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,8 +51,6 @@ def checksum(content: bytes) -> str:
 
 def crc32c(X: NDArray) -> int:
     """CRC-32C of an array: processors have an instruction for it."""
-    import google_crc32c
-
     return int(google_crc32c.value(np.ascontiguousarray(X).reshape(-1).view(np.uint8))) if X.size else 0
 
 

@@ -10,8 +10,6 @@
                          recordings can be scaled from here
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path

@@ -10,8 +10,6 @@ records of their stages: a sealed ``stages/NAME/stage.json``. If an error came b
 store is recognized by its lock, its log, the folder of its first stage or a store inside it, if there is nothing else.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import re
@@ -20,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dlcca.errors import SettingsError, StorageError
@@ -67,13 +65,12 @@ class Found:
 _ANY = "dlcca"
 
 
+#: Files and stores, by paths or addresses.
+Places = Iterable[str | Path]
+
+
 def refuse_store(
-    address: str | Path,
-    form: Format,
-    *,
-    inputs: Iterable[str | Path] = (),
-    setting: str = "path",
-    replace: bool = False,
+    address: str | Path, form: Format, *, inputs: Places = (), setting: str = "path", replace: bool = False
 ) -> None:
     """An error unless a store of this format may be written at an address.
 
@@ -95,18 +92,16 @@ def refuse_store(
     if not found.is_free and not usable:
         noun = f"no {form.noun}" if form.noun.startswith("store") else f"not a dlcca {form.noun}"
         raise _occupied(address, noun, found.description, setting)
-    _refuse_overlap(address, inputs, setting)
     owner, _, name = address.rstrip("/").rpartition("/")  # views of recordings may be a part of another store
-    _refuse_inside(address, setting, within=owner if form.name == "dlcca-views" and name == RECORDINGS else "")
+    _refuse_around(address, inputs, setting, owner if form.name == "dlcca-views" and name == RECORDINGS else "")
 
 
-def refuse_new(address: str | Path, *, inputs: Iterable[str | Path] = (), setting: str = "path") -> None:
+def refuse_new(address: str | Path, *, inputs: Places = (), setting: str = "path") -> None:
     """An error if anything is at an address, but for an empty folder."""
     found = find(address)
     if not found.is_free:
         raise StorageError(f"{address} exists: it is {found.description}. Give another {setting}, or move it away.")
-    _refuse_overlap(str(address), inputs, setting)
-    _refuse_inside(address, setting)
+    _refuse_around(str(address), inputs, setting)
 
 
 @contextmanager
@@ -154,26 +149,20 @@ def refuse_folder(
         raise StorageError(f"{place} cannot be made: it is {found.description}. Give another {setting}.")
     if not found.is_free and is_ours is not None and not is_ours(place):
         raise _occupied(place, f"not {noun}", found.description, setting)
-    _refuse_inside(place, setting)
+    _refuse_around(str(place), (), setting)
 
 
 def refuse_file(
-    path: str | Path,
-    is_ours: Callable[[Path], bool],
-    noun: str,
-    *,
-    inputs: Iterable[str | Path] = (),
-    setting: str = "--out",
+    path: str | Path, is_ours: Callable[[Path], bool], noun: str, *, inputs: Places = (), setting: str = "--out"
 ) -> None:
     """An error unless a file may be written at a path: one that is there must be an earlier output of this kind."""
     place = Path(path)
-    _refuse_overlap(str(place), inputs, setting)
+    _refuse_around(str(place), inputs, setting)
     if os.path.lexists(place):
         if place.is_dir():
             raise StorageError(f"{place} is a folder; give the name of a file ({setting}).")
         if not place.is_file() or not is_ours(place):
             raise _occupied(place, f"not {noun}", find(place).description, setting)
-    _refuse_inside(place, setting)
 
 
 def find(address: str | Path) -> Found:
@@ -288,8 +277,11 @@ def _listed(names: list[str], most: int = 4) -> str:
     return (", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")) or "nothing"
 
 
-def _refuse_overlap(address: str, inputs: Iterable[str | Path], setting: str) -> None:
-    """An error if a place is, contains or lies inside one of the inputs."""
+def _refuse_around(address: str, inputs: Places, setting: str, within: str = "") -> None:
+    """An error if a place is, contains or lies inside an input, or lies inside a Zarr array or a store of ours.
+
+    It may lie inside the store ``within``, and in a Zarr group of the user's: stores are groups too.
+    """
     for said in map(str, inputs):
         is_pattern = "://" not in said and glob.has_magic(said) and not os.path.exists(said)
         for file in sorted(glob.glob(said)) if is_pattern else [said]:
@@ -298,6 +290,18 @@ def _refuse_overlap(address: str, inputs: Iterable[str | Path], setting: str) ->
                 if holds:
                     hint = f"Give another {setting}, apart from the input."
                     raise SettingsError(f"{address} {relation} the input {file}. {hint}")
+    for parent in _parents(address):
+        files, what = files_at(parent), ""
+        with suppress(StorageError):  # a folder that may not be read
+            header = files.get(ZARR_JSON)
+            if node_in(header).get("node_type") == "array":
+                what = f"{_ZARR} array"
+            elif format := _format_in(header):
+                what = "" if within and _is_same(parent, within) else f"a store of the format {format!r}"
+            elif files.get(".zarray") is not None:
+                what = f"{_ZARR} array of version 2"
+        if what:
+            raise StorageError(f"{address} lies inside {parent}, which is {what}. Give another {setting}.")
 
 
 def _is_same(one: str, other: str) -> bool:
@@ -313,33 +317,10 @@ def _is_within(inner: str, outer: str) -> bool:
     return any(_is_same(parent, outer) for parent in _parents(inner))
 
 
-def _refuse_inside(place: str | Path, setting: str, within: str = "") -> None:
-    """An error if a place lies inside a Zarr array or a store other than ``within``.
-
-    A Zarr group of the user's may hold stores: they are groups too.
-    """
-    for parent in _parents(str(place)):
-        files, what = files_at(parent), ""
-        with suppress(StorageError):  # a folder that may not be read
-            header = files.get(ZARR_JSON)
-            if node_in(header).get("node_type") == "array":
-                what = f"{_ZARR} array"
-            elif format := _format_in(header):
-                what = "" if within and _is_same(parent, within) else f"a store of the format {format!r}"
-            elif files.get(".zarray") is not None:
-                what = f"{_ZARR} array of version 2"
-        if what:
-            raise StorageError(f"{place} lies inside {parent}, which is {what}. Give another {setting}.")
-
-
 def _parents(address: str) -> list[str]:
     """The folders around a place, or the prefixes around one in object storage."""
-    address = canonical(address)
-    if not is_remote(address):
-        return [str(parent) for parent in Path(address).parents]
-    protocol, _, rest = address.partition("://")
-    parts = rest.split("/")
-    return [f"{protocol}://{'/'.join(parts[:count])}" for count in range(len(parts) - 1, 0, -1)]
+    protocol, separator, path = canonical(address).rpartition("://")
+    return [f"{protocol}{separator}{parent}" for parent in PurePosixPath(path).parents if str(parent) != "."]
 
 
 def starts_with(path: Path, size: int) -> bytes:

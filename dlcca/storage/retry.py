@@ -12,8 +12,6 @@ The bound is the environment variable ``DLCCA_STORAGE_RETRY_S``. Until a storage
 was given up, the bound is at most `FIRST_RETRY_S`: the address may be wrong.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

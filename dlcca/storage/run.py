@@ -17,8 +17,6 @@
         └── ...          of each landmark, where it is known: see `LOCAL`
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field

@@ -13,8 +13,6 @@
 A published day has one more array.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from dlcca.errors import StoreFileError

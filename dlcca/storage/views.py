@@ -22,9 +22,7 @@ Features are written in the one pass over the recordings, before their scale is 
 (r, d) of features.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
@@ -36,9 +34,8 @@ from numpy.typing import NDArray
 from dlcca.errors import StoreFileError
 from dlcca.model import Recordings
 from dlcca.storage.blocks import Blocks
-from dlcca.storage.files import files_at, zarr_store
-from dlcca.storage.formats import Format, header_of, is_form, read_array
-from dlcca.storage.manifest import ZARR_JSON, attributes_in, known_stage
+from dlcca.storage.formats import Format, header_of, is_form, open_sealed, read_array
+from dlcca.storage.manifest import known_stage
 
 #: What a model keeps of the description of each view.
 KEPT_OF_VIEWS = ("channels", "units", "rates", "feature_names", "recipe")
@@ -96,50 +93,33 @@ is_views, describe = partial(is_form, form=FORM), partial(header_of, form=FORM)
 
 
 def read_arrays(address: str, names: Sequence[str]) -> list[NDArray]:
-    """Small arrays of a store of views, compared with the checksums in its header or in the records of its stages."""
-    import zarr
-
-    group: Any = zarr.open_group(zarr_store(address), mode="r")
-    digests, stages = _digests(address), _stages_of(address)
-
-    def read(name: str) -> NDArray:
-        if name in digests:
-            return read_array(group, name, digests[name], address, FORM)
-        if f"/{name}" in stages:
-            return stages[f"/{name}"].read(f"/{name}", 0)
-        try:
-            return np.asarray(group[name][...])
-        except KeyError as error:
-            raise StoreFileError(f"{address} lacks {error}. Restore it, or {FORM.renew}.") from error
-
-    return [read(name) for name in names]
+    """Small arrays of a finished store of views, compared with the checksums in its header or of its stages."""
+    readers = _readers(address)
+    if lacking := [name for name in names if name not in readers]:
+        raise StoreFileError(f"{address} lacks {lacking[0]!r}. Restore it, or {FORM.renew}.")
+    return [readers[name]() for name in names]
 
 
-def _digests(address: str) -> dict[str, str]:
-    """The manifest in the header, if there is one."""
-    return attributes_in(files_at(address).get(ZARR_JSON)).get("manifest", {})
-
-
-def _stages_of(address: str) -> dict[str, Blocks]:
-    """The stage that has written each array."""
-    found: dict[str, Blocks] = {}
+def _readers(address: str) -> dict[str, Callable[[], NDArray]]:
+    """How each small array is read: by the digest in the header, or by the record of the stage that has written it."""
+    group, header = open_sealed(address, FORM)
+    readers: dict[str, Callable[[], NDArray]] = {}
     for name in _WHOLE:
-        known = known_stage(address, name)
-        if known is not None:
+        if (known := known_stage(address, name)) is not None:
             stage = Blocks(address, name, known["fingerprint"], known["n_blocks"])
-            found |= dict.fromkeys(stage.parts(0), stage) if not stage.missing() else {}
-    return found
+            readers |= {array.removeprefix("/"): partial(stage.read, array, 0) for array in stage.parts(0)}
+    for name, made in header.get("manifest", {}).items():
+        readers[name] = partial(read_array, group, name, made, address, FORM)
+    return readers
 
 
 def recordings_of(address: str) -> Recordings:
     """How the views of a store were made: what a model keeps of them."""
     header = describe(address)
     views = {name: {key: view[key] for key in KEPT_OF_VIEWS} for name, view in header["views"].items()}
-    known = {*_digests(address), *(array.removeprefix("/") for array in _stages_of(address))}
-    names = [array for name in views for array in sorted(known) if array.startswith(f"scaling/{name}/")]
-    arrays = read_arrays(address, names)
+    names = [array for name in views for array in sorted(_readers(address)) if array.startswith(f"scaling/{name}/")]
     facts = {"window_s": header["window_s"], "step_s": header["step_s"], "views": views}
-    return Recordings(facts, dict(zip(names, arrays, strict=True)))
+    return Recordings(facts, dict(zip(names, read_arrays(address, names), strict=True)))
 
 
 def read_clock(address: str) -> Clock:

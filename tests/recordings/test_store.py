@@ -9,10 +9,10 @@ import zarr
 from typer.testing import CliRunner
 
 from dlcca.cli import app
-from dlcca.errors import DataError, StoreFileError
+from dlcca.errors import DamagedBlock, DataError, StoreFileError
 from dlcca.fitting.job import Source
 from dlcca.recordings import ingest
-from dlcca.storage.views import recordings_of
+from dlcca.storage.views import read_clock, recordings_of
 from tests.recordings.fakes import ArraySignal, noise, open_fake, recipe, write
 from tests.recordings.fakes import ingested as made_of
 
@@ -71,6 +71,14 @@ def test_a_chunk_that_is_missing_does_not_pass_for_zeros(store):
     source.read(slice(0, 20))
     with pytest.raises(StoreFileError, match=r"windows 35 to 41 of .* are missing"):
         source.read(slice(0, 60))
+
+
+def test_a_clock_whose_checksums_are_lost_is_not_read_unchecked(store):
+    place, _ = store
+    (place / "stages" / "clock" / "done" / "00000.json").unlink()
+    for read in (read_clock, recordings_of):
+        with pytest.raises(DamagedBlock, match="block 0 of stage 'clock'"):
+            read(str(place))
 
 
 def test_views_that_are_not_finished_are_not_read(store):

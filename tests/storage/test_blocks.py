@@ -4,12 +4,14 @@ import contextlib
 import json
 import os
 import pickle
+import shutil
 import subprocess
 
 import numpy as np
 import pytest
 
 from dlcca.errors import DamagedBlock, StaleStage, StorageError
+from dlcca.storage import cache, lock
 from dlcca.storage.blocks import Blocks
 from dlcca.storage.files import files_at, is_remote
 
@@ -194,6 +196,25 @@ def test_a_stage_interrupted_while_it_was_made_starts_afresh(finished, place):
     assert again.missing() == [0, 1, 2]
     assert again.array("plain").shape == (10, 5)
     assert not (place / "stages/metric/deep").exists()
+
+
+@pytest.mark.parametrize("where", ["client", "worker"])
+def test_a_stage_that_is_made_anew_with_other_chunks_is_written_in_these(place, where):
+    X = np.arange(1.0, 17.0).reshape(8, 2)
+    with lock.held(str(place), "a run"):
+        earlier = Blocks(str(place), "metric", "f", 2).prepare({"plain": (X.shape, "float64", 4)}, says=SAYS)
+        earlier.write(0, {"plain": (0, X[:4])}, {})
+        known = cache.find(earlier._key)
+    shutil.rmtree(place)
+    with lock.held(str(place), "a run"):
+        again = Blocks(str(place), "metric", "f", 4).prepare({"plain": (X.shape, "float64", 2)}, says=SAYS)
+        if where == "worker":
+            cache.put(again._key, known)  # it has only seen the earlier one
+        for block in range(4):
+            again.write(block, {"plain": (2 * block, X[2 * block : 2 * block + 2])}, {})
+    cache.clear()  # as another process, which reads
+    assert again.check(whole=True) == []
+    np.testing.assert_array_equal(again.read_all("plain"), X)
 
 
 def test_a_stage_whose_removal_was_interrupted_starts_afresh(finished, place, monkeypatch):
