@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -379,11 +380,9 @@ class VideoSource(ProcessLocal, Source):
             list(self.frames.between(0, 1))
             if not index.seekable or self._decodes(index.n - 1):
                 return
-            low, high = 0, len(index.keys) - 1  # sizes change at key frames: find the first that is not as it was
-            while low < high:
-                middle = (low + high) // 2
-                low, high = (middle + 1, high) if self._decodes(int(index.keys[middle])) else (low, middle)
-            for i in (int(index.keys[low]), index.n - 1):
+            *earlier, last = index.keys.tolist()  # sizes change at key frames: find the first that is not as it was
+            number = bisect_left(earlier, True, key=lambda key: not self._decodes(key))
+            for i in ([*earlier, last][number], index.n - 1):
                 list(self.frames.between(i, i + 1))
 
     def _decodes(self, i: int) -> bool:

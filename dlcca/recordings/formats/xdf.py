@@ -63,9 +63,7 @@ class Stream:
 
     info: ElementTree.Element
     clock: list[tuple[float, float]] = field(default_factory=list)  # (time, what to add to it)
-    places: list[int] = field(default_factory=list)  # of the first sample of each chunk, in bytes
-    lengths: list[int] = field(default_factory=list)  # of its samples, in bytes
-    counts: list[int] = field(default_factory=list)  # of its samples
+    chunks: list[tuple[int, int, int]] = field(default_factory=list)  # place and length in bytes, samples
     pieces: list[Piece] = field(default_factory=list)
     texts: list[tuple[float, str]] = field(default_factory=list)  # of markers
     declared: int | None = None  # samples, as the footer says
@@ -78,6 +76,11 @@ class Stream:
 
     def text(self, name: str) -> str:
         return (self.info.findtext(name) or "").strip()
+
+    @property
+    def n(self) -> int:
+        """Samples that were found."""
+        return sum(piece.n for piece in self.pieces)
 
     @property
     def is_markers(self) -> bool:
@@ -171,9 +174,7 @@ def _take_samples(stream: Stream, place: int, body: bytes) -> None:
         stream.texts += zip(times.tolist(), map(str, values[:, 0]), strict=True)
     _add_times(stream, times)
     stream.last = float(times[-1])
-    stream.places.append(place + at)
-    stream.lengths.append(len(body) - at)
-    stream.counts.append(count)
+    stream.chunks.append((place + at, len(body) - at, count))
 
 
 def _texts(body: bytes, at: int, count: int, n_channels: int) -> tuple[NDArray[np.float64], NDArray]:
@@ -291,20 +292,19 @@ class XdfSource(Source):
     def __init__(self, path: str, stream: Stream) -> None:
         self.path, self.format = path, FORMAT
         self.stored_as, self.n_channels = stream.format, stream.n_channels
-        self.places, self.lengths = stream.places, stream.lengths
-        self.edges = np.cumsum([0, *stream.counts])  # first samples of the chunks, and the end
+        self.chunks = stream.chunks
+        self.edges = np.cumsum([0, *(count for *_, count in self.chunks)])  # their first samples, and the end
 
     def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float64]:
         out = np.empty((last - first, len(columns)))
         begin = int(np.searchsorted(self.edges, first, "right")) - 1
         end = int(np.searchsorted(self.edges, last, "left"))
         with builtins.open(self.path, "rb") as file:
-            for chunk in range(begin, end):
-                file.seek(self.places[chunk])
-                data = file.read(self.lengths[chunk])
-                if len(data) < self.lengths[chunk]:
+            for edge, (place, length, count) in zip(self.edges[begin:end], self.chunks[begin:end], strict=True):
+                file.seek(place)
+                data = file.read(length)
+                if len(data) < length:
                     raise DataError(f"{self.path!r} has become shorter since it was opened: open it again.")
-                edge, count = int(self.edges[chunk]), int(self.edges[chunk + 1] - self.edges[chunk])
                 values = parse(data, count, self.n_channels, self.stored_as)[1]
                 low, high = max(first, edge), min(last, edge + count)
                 out[low - first : high - first] = values[low - edge : high - edge, columns]
@@ -321,17 +321,16 @@ def _why_not(stream: Stream) -> str:
         return f"it declares {stream.n_channels} channels"
     if not 0 < stream.rate < np.inf:
         return f"its rate is {stream.rate:g}, so its samples came unevenly; resample it to an even rate to use it"
-    if not sum(stream.counts):
+    if not stream.n:
         return "it has no samples"
     return ""
 
 
 def _doubts(path: str, stream: Stream, truncated: Truncated) -> list[str]:
     """Refuse a stream whose count or clock cannot be true; note what is odd about it."""
-    n = sum(stream.counts)
-    if stream.declared not in (None, n):
-        found = f"holds {n} samples of stream {stream.name!r}, and its footer declares {stream.declared}"
-        return check_complete(path, truncated, found, f"the {n} samples")
+    if stream.declared not in (None, stream.n):
+        found = f"holds {stream.n} samples of stream {stream.name!r}, and its footer declares {stream.declared}"
+        return check_complete(path, truncated, found, f"the {stream.n} samples")
     for before, after in pairwise(stream.pieces):
         if after.origin < before.origin + 0.5 * (before.n - 1) * stream.step:
             raise DataError(
