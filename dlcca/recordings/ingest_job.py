@@ -30,6 +30,8 @@ from dlcca.storage.blocks import Blocks
 #: (the C library returns allocations above 32 MiB to the system each time).
 BLOCK_BYTES = 16 << 20
 MOST_WINDOWS = 65_536
+#: A covariance of more features than this, for a PCA, does not fit a small worker.
+MOST_FEATURES = 4096
 #: More windows than this are a mistake: two files of different years.
 MOST_ON_CLOCK = 2_000_000_000
 
@@ -196,6 +198,11 @@ def _windowed(v: int, view: View, window_s: float) -> WindowedView:
     if recipe.pca_components > d:
         raise SettingsError(
             f"{where}: pca_components = {recipe.pca_components}, but it has {d} features; at most {d} are possible."
+        )
+    if recipe.pca_components and d > MOST_FEATURES:
+        raise DataError(
+            f"view {view.name!r} has {d} features; a PCA is for at most {MOST_FEATURES}. Choose a shorter window, fewer "
+            "channels or other features."
         )
     drafts = f"/views/{view.name}" if is_scaled_when_read else f"draft_{v}"
     return WindowedView(view.name, recipe, tuple(tracks), d, stored_as, is_scaled_when_read, drafts)
