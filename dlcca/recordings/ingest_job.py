@@ -201,8 +201,8 @@ def _windowed(v: int, view: View, window_s: float) -> WindowedView:
         )
     if recipe.pca_components and d > MOST_FEATURES:
         raise DataError(
-            f"view {view.name!r} has {d} features; a PCA is for at most {MOST_FEATURES}. Choose a shorter window, fewer "
-            "channels or other features."
+            f"{where} has {d} features; a PCA is for at most {MOST_FEATURES}. Choose a shorter window, fewer channels "
+            "or other features."
         )
     drafts = f"/views/{view.name}" if is_scaled_when_read else f"draft_{v}"
     return WindowedView(view.name, recipe, tuple(tracks), d, stored_as, is_scaled_when_read, drafts)

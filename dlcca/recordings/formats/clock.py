@@ -71,9 +71,7 @@ class TimeColumn:
 
     def sampling(self, clock: Clock, blocks: Iterable[NDArray[Any]]) -> Sampling:
         """Rate, breaks and start, from all values in portions."""
-        for values in blocks:
-            clock.feed(self.seconds(values))
-        found = clock.sampling()
+        found = clock.sampling(map(self.seconds, blocks))
         return replace(found, start=self.start, notes=(*self.notes, *found.notes))
 
 
@@ -126,8 +124,10 @@ class Clock:
         self._last = float(times[-1])
         self.n += len(times)
 
-    def sampling(self) -> Sampling:
-        """One rate for all stretches, or a refusal if no even clock fits the times."""
+    def sampling(self, blocks: Iterable[NDArray[np.float64]] = ()) -> Sampling:
+        """One rate for all stretches, or a refusal if no even clock fits the times: those fed, and more in portions."""
+        for times in blocks:
+            self.feed(times)
         ends = [*self._ends, (self.n - 1, self._last)]
         stretches = [(a, t, b, u) for (a, t), (b, u) in zip(self._starts, ends, strict=True)]
         if len(stretches) > max(3, self.n // 20):

@@ -293,30 +293,32 @@ class EdfSource(Source):
             return self._read_channels(first, last, columns, dtype)
         record, end = first // self.samples, -(-last // self.samples)
         out: NDArray = np.empty(((end - record), self.samples, len(columns)), dtype)
-        step = max(1, _SLAB // record_bytes)
+        width, step = self.samples * self.header.sample_bytes, max(1, _SLAB // record_bytes)
+        # Columns that lie side by side in a record are read together.
+        edges = [i for i, (a, b) in enumerate(pairwise(self._offsets[c] for c in columns), 1) if b != a + width]
         for a in range(record, end, step):
             b = min(a + step, end)
             records = self._load(a * record_bytes, (b - a) * record_bytes).reshape(b - a, -1)
-            self._put(out[a - record : b - record], records, columns)
+            for at, stop in pairwise([0, *edges, len(columns)]):
+                begin = self._offsets[columns[at]]
+                data = records[:, begin : begin + (stop - at) * width]
+                self._convert(data, columns[at:stop], out[a - record : b - record, :, at:stop])
         skip = first - record * self.samples
         return out.reshape(-1, len(columns))[skip : skip + last - first]
 
-    def _put(self, out: NDArray, records: NDArray[np.uint8], columns: Sequence[int]) -> None:
-        """Fill out (records, samples, columns) from the bytes of as many records; floats in the unit of a channel."""
-        width = self.samples * self.header.sample_bytes
-        # Columns that lie side by side in a record are read together.
-        edges = [i for i, (a, b) in enumerate(pairwise(self._offsets[c] for c in columns), 1) if b != a + width]
-        for at, stop in pairwise([0, *edges, len(columns)]):
-            run = columns[at:stop]
-            begin = self._offsets[run[0]]
-            digital = self._integers(records[:, begin : begin + len(run) * width])
-            places = out[:, :, at:stop]
-            by_sample = digital.reshape(len(records), len(run), self.samples).swapaxes(1, 2)
-            if out.dtype.kind == "i":
-                places[...] = by_sample
-                continue
-            np.multiply(by_sample, self._gain[run].astype(out.dtype), out=places, dtype=out.dtype, casting="same_kind")
-            places += self._bias[run].astype(out.dtype)
+    def _convert(self, data: NDArray[np.uint8], columns: Sequence[int], out: NDArray) -> None:
+        """Fill out (records, samples, columns) from bytes (records, bytes) that have these columns side by side.
+
+        Floats are in the unit of each channel.
+        """
+        is_short = self.header.sample_bytes == 2
+        numbers = np.ascontiguousarray(data).view("<i2") if is_short else int24(data.reshape(len(data), -1, 3))
+        by_sample = numbers.reshape(len(data), len(columns), -1).swapaxes(1, 2)
+        if out.dtype.kind == "i":
+            out[...] = by_sample
+            return
+        np.multiply(by_sample, self._gain[columns].astype(out.dtype), out=out, dtype=out.dtype, casting="same_kind")
+        out += self._bias[columns].astype(out.dtype)
 
     def _read_channels(self, first: int, last: int, columns: Sequence[int], dtype: type) -> NDArray:
         """The same from records so long that only the part of each channel is read that is needed."""
@@ -327,9 +329,8 @@ class EdfSource(Source):
             a, b = max(first, start), min(last, start + self.samples)
             for place, column in enumerate(columns):
                 offset = record * self.header.record_bytes + self._offsets[column] + (a - start) * width
-                digital = self._integers(self._load(offset, (b - a) * width)[None])[0]
-                values = digital if out.dtype.kind == "i" else digital * self._gain[column] + self._bias[column]
-                out[a - first : b - first, place] = values
+                data = self._load(offset, (b - a) * width)
+                self._convert(data[None], [column], out[None, a - first : b - first, place : place + 1])
         return out
 
     def _load(self, offset: int, count: int) -> NDArray[np.uint8]:
@@ -338,12 +339,6 @@ class EdfSource(Source):
         if len(data) < count:
             raise DataError(f"{self.path!r} has become shorter since it was opened: open it again.")
         return data
-
-    def _integers(self, data: NDArray[np.uint8]) -> NDArray[np.integer]:
-        """(rows, bytes) of little-endian integers of 2 or 3 bytes as (rows, samples)."""
-        if self.header.sample_bytes == 2:
-            return np.ascontiguousarray(data).view("<i2")
-        return int24(data.reshape(len(data), -1, 3))
 
 
 def _records_present(path: str, header: Header, truncated: Truncated) -> tuple[int, list[str]]:

@@ -98,10 +98,9 @@ def _signals(series: Any) -> tuple[SourceSignal, ...]:
     if series.rate is not None:
         sampling = Sampling.even(float(series.rate), len(data), float(series.starting_time or 0))
     else:
-        clock = Clock("its clock", row="sample")
-        for first in range(0, len(series.timestamps), _TIMES):
-            clock.feed(np.asarray(series.timestamps[first : first + _TIMES], float))
-        sampling = clock.sampling()
+        starts = range(0, len(series.timestamps), _TIMES)
+        blocks = (np.asarray(series.timestamps[first : first + _TIMES], float) for first in starts)
+        sampling = Clock("its clock", row="sample").sampling(blocks)
     channels = _channels(series)
     gain = float(series.conversion) * np.array(scale[2:] or np.ones(len(channels)))
     opened = Opened(opened_dataset, str(data.file.filename), str(data.name))

@@ -309,8 +309,7 @@ def open(
     source = VideoSource(path, index, shrinking, projection, seed)
     if index.pts is not None and index.n > 2 and wanted.rate is None:
         clock = Clock(f"the times of the frames of {path!r}", nominal=index.rates, row="frame", base=0)
-        clock.feed((index.pts - index.pts[0]) * index.tick_s)
-        sampling = clock.sampling()
+        sampling = clock.sampling([(index.pts - index.pts[0]) * index.tick_s])
     else:
         named = wanted.rate or next(iter(index.rates), None)
         if named is None:
