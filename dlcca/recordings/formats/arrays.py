@@ -25,7 +25,7 @@ from dlcca.recordings.formats.recording import Channel, Digital, ProcessLocal, R
 class Scaling:
     """How stored numbers become physical ones, as CF conventions and xarray write it."""
 
-    factor: float = 1.0
+    factor: float | NDArray[np.float64] = 1.0  # of all channels, or of each (c,)
     offset: float = 0.0
     missing: float | None = None  # the stored number that stands for none
 
@@ -37,11 +37,12 @@ class Scaling:
         missing = None if missing is None or np.isnan(missing) else missing
         return cls(1.0 if factor is None else factor, offset or 0.0, missing)
 
-    def of(self, stored: NDArray[Any]) -> NDArray[Any]:
-        """NaN where a number is missing, else factor * stored + offset."""
-        if self == Scaling():
+    def of(self, stored: NDArray[Any], columns: Sequence[int]) -> NDArray[Any]:
+        """Of stored numbers of some channels: NaN where one is missing, else factor * stored + offset."""
+        factor = self.factor[columns] if isinstance(self.factor, np.ndarray) else self.factor
+        if np.all(factor == 1) and self.offset == 0 and self.missing is None:
             return stored
-        values = stored.astype(np.float64) * self.factor + self.offset
+        values = stored.astype(np.float64) * factor + self.offset
         return values if self.missing is None else np.where(stored == self.missing, np.nan, values)
 
 
@@ -77,7 +78,7 @@ class ArraySource(Source):
 
     def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
         """As float32 where it holds the samples exactly (float32, float16, 8 and 16 bits), else as float64."""
-        values = self.scaling.of(self.stored(first, last, columns))
+        values = self.scaling.of(self.stored(first, last, columns), columns)
         return np.require(values, np.result_type(values.dtype, np.float32), "W")  # not a part of the mapped file
 
     @property
