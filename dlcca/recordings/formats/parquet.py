@@ -82,9 +82,8 @@ def _numbers(column: Any) -> NDArray[Any]:
     """A column as numbers, with NaN where it holds none."""
     import pyarrow as pa
 
-    if pa.types.is_boolean(column.type) or pa.types.is_decimal(column.type) or column.null_count:
-        wide = pa.types.is_float32(column.type) or pa.types.is_float16(column.type)
-        column = column.cast(pa.float32() if wide else pa.float64())
+    if pa.types.is_boolean(column.type) or pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
     return column.to_numpy()
 
 

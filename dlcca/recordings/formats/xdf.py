@@ -103,7 +103,7 @@ def walk(path: str, truncated: Truncated) -> tuple[ElementTree.Element | None, l
                     header = _xml(content)
                 elif tag in (STREAM_HEADER, SAMPLES, CLOCK_OFFSET, STREAM_FOOTER):
                     _take(streams, tag, place + 4, content)
-            except (struct.error, ElementTree.ParseError, ValueError, KeyError) as error:
+            except (struct.error, ElementTree.ParseError, ValueError, LookupError) as error:
                 found = f"has a chunk at byte {begin} of {size} that is broken or cut off ({error})"
                 return header, list(streams.values()), check_complete(path, truncated, found, "the chunks before it")
     return header, list(streams.values()), []
