@@ -17,7 +17,7 @@ TRUNCATED: tuple[Truncated, ...] = get_args(Truncated)
 
 
 class Damaged(DataError):
-    """What is wrong with a file, in words that follow its path: `open_recording` puts the path before them."""
+    """What is wrong with a file, in words that follow its path: `refusing` puts the path before them."""
 
 
 def check_file(path: str, format: str) -> int:
@@ -68,6 +68,8 @@ def refusing(path: str, format: str) -> Iterator[None]:
     """Turn whatever a library raises about a file into a `DataError` that names the file."""
     try:
         yield
+    except Damaged as error:
+        raise DataError(f"{path!r} {error}. Copy or export it again.") from error
     except DlccaError:
         raise
     except Exception as error:  # libraries of formats raise all kinds: struct.error, KeyError, AssertionError, ...

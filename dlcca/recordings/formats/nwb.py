@@ -16,7 +16,7 @@ import numpy as np
 
 from dlcca.errors import DataError
 from dlcca.recordings.formats.arrays import ArraySource, Opened, Scaling
-from dlcca.recordings.formats.checks import optional, refusing
+from dlcca.recordings.formats.checks import optional
 from dlcca.recordings.formats.clock import Clock
 from dlcca.recordings.formats.hdf5 import opened_dataset
 from dlcca.recordings.formats.metadata import distinct, kind_of, text_of
@@ -33,7 +33,7 @@ def open(path: str) -> Recording:
     # Its first import would write a pickle next to the package, which another process may read half-written.
     os.environ.setdefault("PYNWB_NO_CACHE_DIR", "1")
     pynwb = optional("pynwb", "nwb", FORMAT)
-    with refusing(path, FORMAT), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about versions of the standard and fields left out: the file is as it is
         with pynwb.NWBHDF5IO(path, mode="r", load_namespaces=True) as io:
             return _recording(path, io.read(), pynwb)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.checks import optional, refusing
+from dlcca.recordings.formats.checks import optional
 from dlcca.recordings.formats.clock import TimeColumn
 from dlcca.recordings.formats.metadata import Metadata, declared, from_options, text_of
 from dlcca.recordings.formats.recording import Recording
@@ -42,8 +42,7 @@ def open(
     """
     pq = optional("pyarrow.parquet", "parquet", FORMAT)
     requested = from_options(rate=rate, start=start, names=names, unit=unit)
-    with refusing(path, FORMAT):
-        file = pq.ParquetFile(path)
+    file = pq.ParquetFile(path)
     schema, n = file.schema_arrow, file.metadata.num_rows
     if not n:
         raise DataError(f"{path!r} has columns and no rows.")
@@ -67,11 +66,10 @@ class ParquetTable(Table):
         return np.stack(columns, axis=1, dtype=np.result_type(np.float32, *columns))
 
     def times(self, time: Column, channels: Sequence[Column], seconds: TimeColumn) -> Iterator[NDArray[Any]]:
-        with refusing(self.path, FORMAT):
-            for batch in self._file.iter_batches(batch_size=1 << 18, columns=[self.names[time.place]]):
-                values = batch.column(0)
-                seconds.zoned = getattr(values.type, "tz", None) is not None
-                yield values.to_numpy(zero_copy_only=False)
+        for batch in self._file.iter_batches(batch_size=1 << 18, columns=[self.names[time.place]]):
+            values = batch.column(0)
+            seconds.zoned = getattr(values.type, "tz", None) is not None
+            yield values.to_numpy(zero_copy_only=False)
 
     @cached_property
     def _file(self) -> Any:

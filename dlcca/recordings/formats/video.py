@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.formats.checks import Truncated, check_complete, optional, refusing
+from dlcca.recordings.formats.checks import Truncated, check_complete, optional
 from dlcca.recordings.formats.clock import Clock
 from dlcca.recordings.formats.metadata import from_options, moment
 from dlcca.recordings.formats.recording import Channel, ProcessLocal, Recording, Sampling, Source
@@ -288,8 +288,7 @@ def open(
         raise SettingsError(f"roi = {roi!r} is not four whole numbers: top, bottom, left, right.")
     wanted = from_options(rate=rate, start=start)
     optional("av", "video", FORMAT)
-    with refusing(path, FORMAT):
-        index = index_frames(path)
+    index = index_frames(path)
     if not (index.n and index.width and index.height):
         raise DataError(f"{path!r} holds no frames that can be decoded.")
     notes: list[str] = []
@@ -375,18 +374,16 @@ class VideoSource(ProcessLocal, Source):
     def check_ends(self) -> None:
         """Decode the first and the last frame: a video that changes its size, or breaks off, is refused before work."""
         index = self.frames.index
-        with refusing(self.path, FORMAT):
-            list(self.frames.between(0, 1))
-            if not index.seekable or self._decodes(index.n - 1):
-                return
-            *earlier, last = index.keys.tolist()  # sizes change at key frames: find the first that is not as it was
-            number = bisect_left(earlier, True, key=lambda key: not self._decodes(key))
-            for i in ([*earlier, last][number], index.n - 1):
-                list(self.frames.between(i, i + 1))
+        list(self.frames.between(0, 1))
+        if not index.seekable or self._decodes(index.n - 1):
+            return
+        *earlier, last = index.keys.tolist()  # sizes change at key frames: find the first that is not as it was
+        number = bisect_left(earlier, True, key=lambda key: not self._decodes(key))
+        for i in ([*earlier, last][number], index.n - 1):
+            list(self.frames.between(i, i + 1))
 
     def _decodes(self, i: int) -> bool:
         try:
-            with refusing(self.path, FORMAT):
-                return bool(list(self.frames.between(i, i + 1)))
-        except DataError:
+            return bool(list(self.frames.between(i, i + 1)))
+        except Exception:  # whatever FFmpeg finds wrong with it
             return False

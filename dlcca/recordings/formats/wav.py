@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DataError
 from dlcca.recordings.formats.arrays import ArraySource, Opened, Scaling
-from dlcca.recordings.formats.checks import Damaged, Truncated, check_beginning, check_complete, refusing
+from dlcca.recordings.formats.checks import Damaged, Truncated, check_beginning, check_complete
 from dlcca.recordings.formats.metadata import channels_of, from_options, moment
 from dlcca.recordings.formats.recording import Recording, Sampling, int24
 
@@ -50,9 +50,8 @@ def open(
     """
     facts = from_options(start=start, names=names, unit=unit)
     size = os.path.getsize(path)
-    with refusing(path, FORMAT):
-        chunks, offset, length = _read_header(path, size)
-        coding, bits, width, rate = _coding(path, chunks.get(b"fmt ", b""))
+    chunks, offset, length = _read_header(path, size)
+    coding, bits, width, rate = _coding(path, chunks.get(b"fmt ", b""))
     there, frame, dtype = max(0, size - offset), width * bits // 8, _DTYPES[coding, bits]
     n = min(there if length is None else length, there) // frame
     notes = ["the header does not say how long it is: read to the end of the file"] if length is None else []

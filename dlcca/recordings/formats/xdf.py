@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.checks import Truncated, check_beginning, check_complete, refusing
+from dlcca.recordings.formats.checks import Truncated, check_beginning, check_complete
 from dlcca.recordings.formats.metadata import distinct, kind_of, moment
 from dlcca.recordings.formats.recording import Annotation, Channel, Recording, Source, SourceSignal
 
@@ -244,14 +244,7 @@ def open(path: str, *, truncated: Truncated = "refuse") -> Recording:
 
     With ``truncated="keep"``, what comes before the first broken chunk is read.
     """
-    with refusing(path, FORMAT):
-        header, streams, notes = walk(path, truncated)
-        return _recording(path, header, streams, notes, truncated)
-
-
-def _recording(
-    path: str, header: ElementTree.Element | None, streams: list[Stream], notes: list[str], truncated: Truncated
-) -> Recording:
+    header, streams, notes = walk(path, truncated)
     if not streams:
         raise DataError(f"{path!r} holds no stream: record it again.")
     for stream in streams:
