@@ -12,14 +12,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from dlcca.errors import DataError, SettingsError, suggest
-from dlcca.recordings.formats.metadata import grouped
+from dlcca.recordings.formats.metadata import grouped, in_utc
 from dlcca.recordings.formats.recording import Channel, Recording
 from dlcca.recordings.formats.registry import open_recording
 from dlcca.settings.recipe import ViewRecipe
@@ -141,8 +141,7 @@ def lay_out(recipes: Mapping[str, ViewRecipe], opener: Opener | None = None) -> 
         for name, recipe in recipes.items()
     }
     given = {file: file.recording.start for group in files.values() for file in group}
-    # A time without a zone is taken to be UTC, as most formats write it.
-    dated = {file: start if start.tzinfo else start.replace(tzinfo=UTC) for file, start in given.items() if start}
+    dated = {file: in_utc(start) for file, start in given.items() if start}
     starts = _one_after_another(files, recipes, _starts(files, dated, notes), notes)
     views = []
     for name, recipe in recipes.items():

@@ -216,10 +216,11 @@ class ArrayFile:
         self.notes += filter(None, map(self.check, chosen))
         # The recording starts with the earliest array; signals of the others start so much later.
         dated = [begun for _, begun in made if begun is not None]
-        start = min(dated, key=lambda begun: metadata.moments_apart(begun, dated[0]), default=None)
+        start = min(dated, key=metadata.in_utc, default=None)
         for signals, begun in made:
-            for signal in signals:
-                signal.start_s += 0.0 if begun is None or start is None else metadata.moments_apart(begun, start)
+            if begun is not None and start is not None:
+                for signal in signals:
+                    signal.start_s += (metadata.in_utc(begun) - metadata.in_utc(start)).total_seconds()
         every = tuple(signal for signals, _ in made for signal in signals)
         return Recording(self.path, self.format, every, start, notes=tuple(self.notes))
 

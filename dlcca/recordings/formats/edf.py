@@ -266,8 +266,6 @@ def open(path: str, *, truncated: Truncated = "refuse") -> Recording:
 class EdfSource(Source):
     """Channels of one rate. Holds no open file: may be pickled, and read from many threads."""
 
-    is_library = False
-
     def __init__(self, path: str, header: Header, entries: Sequence[Entry]) -> None:
         self.path, self.format, self.header = path, header.format, header
         self.samples = entries[0].samples  # of a channel in a record

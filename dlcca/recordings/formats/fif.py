@@ -42,7 +42,6 @@ class RawSource(Source):
     path: str
     format: str
     unit_size: NDArray[np.float64] | None = None  # of the unit of each channel, in MNE's
-    is_library = False
 
     def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float64]:
         data = self.raw[columns, first:last][0]

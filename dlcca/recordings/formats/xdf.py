@@ -15,7 +15,6 @@ import struct
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC
 from itertools import pairwise
 from operator import itemgetter
 from typing import BinaryIO
@@ -272,15 +271,12 @@ def open(path: str, *, truncated: Truncated = "refuse") -> Recording:
     for signal in signals:
         signal.start_s -= begun
     when = None if header is None else moment(header.findtext("datetime"))
-    when = when.astimezone(UTC) if when and when.tzinfo else when
     annotations = tuple(Annotation(time - begun, 0.0, text) for time, text in marks)
     return Recording(path, FORMAT, tuple(signals), when, annotations, (*notes, *renamed))
 
 
 class XdfSource(Source):
     """The samples of one stream. Holds no open file: may be pickled, and read from many threads."""
-
-    is_library = False
 
     def __init__(self, path: str, stream: Stream) -> None:
         self.path, self.format = path, FORMAT
