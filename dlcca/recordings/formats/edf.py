@@ -65,17 +65,37 @@ class Entry:
         return gain, self.physical[0] - gain * self.digital[0]
 
 
-@dataclass(frozen=True)
 class Header:
-    """What the header says about the records behind it."""
+    """What the header says about the records behind it; refused where its fields contradict each other."""
 
-    format: str  # "EDF" or "BDF"
-    sample_bytes: int
-    variant: str  # "EDF+C", "EDF+D", "24BIT", ... or empty
-    start: datetime | None
-    n_records: int  # -1 while the recording runs
-    record_s: float
-    entries: tuple[Entry, ...]
+    def __init__(self, path: str) -> None:
+        with builtins.open(path, "rb") as file:
+            fixed = file.read(_FIXED)
+            check_beginning(path, fixed[:8], "EDF or BDF", *MAGIC)
+            if len(fixed) < _FIXED:
+                raise Damaged(f"ends inside its header, after {len(fixed)} bytes")
+            count = _whole(fixed, "number of signals", 252, 4)
+            if count < 1:
+                raise Damaged(f"declares {count} signals, and at least 1 is needed")
+            size, declared = _FIXED * (1 + count), _whole(fixed, "length of the header", 184, 8)
+            if declared != size:
+                raise Damaged(f"declares a header of {declared} bytes, but one of {count} signals has {size}")
+            rest = file.read(size - _FIXED)
+        if len(rest) < size - _FIXED:
+            raise Damaged(f"ends inside its header, after {_FIXED + len(rest)} of {size} bytes")
+        self.format, self.sample_bytes = MAGIC[fixed[:8]]
+        self.variant = _text(fixed, 192, 44)  # "EDF+C", "EDF+D", "24BIT", ... or empty
+        self.start = _start(fixed)
+        self.n_records = _whole(fixed, "number of records", 236, 8)  # -1 while the recording runs
+        self.record_s = _number(fixed, "length of a record in seconds", 244, 8)
+        self.entries = tuple(_entries(rest, count, self.sample_bytes))
+        if self.n_records < -1:
+            raise Damaged(f"declares {self.n_records} records: 0 or more are needed, or -1 for not known")
+        if self.ordinary and not 0 < self.record_s < math.inf:
+            raise Damaged(
+                f"declares records of {self.record_s:g} s, so its channels have no rate: more than 0 s is needed where "
+                "there are signals"
+            )
 
     @property
     def bytes(self) -> int:
@@ -93,42 +113,6 @@ class Header:
     def ordinary(self) -> list[Entry]:
         """The signals that are not annotations."""
         return [entry for entry in self.entries if not entry.is_annotations]
-
-
-def read_header(path: str) -> Header:
-    """The header of a file, refused where its fields contradict each other."""
-    with builtins.open(path, "rb") as file:
-        fixed = file.read(_FIXED)
-        check_beginning(path, fixed[:8], "EDF or BDF", *MAGIC)
-        if len(fixed) < _FIXED:
-            raise Damaged(f"ends inside its header, after {len(fixed)} bytes")
-        count = _whole(fixed, "number of signals", 252, 4)
-        if count < 1:
-            raise Damaged(f"declares {count} signals, and at least 1 is needed")
-        size, declared = _FIXED * (1 + count), _whole(fixed, "length of the header", 184, 8)
-        if declared != size:
-            raise Damaged(f"declares a header of {declared} bytes, but one of {count} signals has {size}")
-        rest = file.read(size - _FIXED)
-    if len(rest) < size - _FIXED:
-        raise Damaged(f"ends inside its header, after {_FIXED + len(rest)} of {size} bytes")
-    format, sample_bytes = MAGIC[fixed[:8]]
-    header = Header(
-        format,
-        sample_bytes,
-        variant=_text(fixed, 192, 44),
-        start=_start(fixed),
-        n_records=_whole(fixed, "number of records", 236, 8),
-        record_s=_number(fixed, "length of a record in seconds", 244, 8),
-        entries=tuple(_entries(rest, count, sample_bytes)),
-    )
-    if header.n_records < -1:
-        raise Damaged(f"declares {header.n_records} records: 0 or more are needed, or -1 for not known")
-    if header.ordinary and not 0 < header.record_s < math.inf:
-        raise Damaged(
-            f"declares records of {header.record_s:g} s, so its channels have no rate: more than 0 s is needed where "
-            "there are signals"
-        )
-    return header
 
 
 def _text(data: bytes, start: int, width: int) -> str:
@@ -234,7 +218,7 @@ def open(path: str, *, truncated: Truncated = "refuse") -> Recording:
 
     With ``truncated="keep"``, the whole records that are there are read when the header declares another number.
     """
-    header = read_header(path)
+    header = Header(path)
     n_records, notes = _records_present(path, header, truncated)
     if n_records == 0:
         raise Damaged("holds a header and not one whole record behind it")
