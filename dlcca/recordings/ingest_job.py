@@ -21,7 +21,7 @@ from dlcca.engine.stage import fingerprint
 from dlcca.errors import DataError, SettingsError
 from dlcca.recordings.features import FEATURES, Feature
 from dlcca.recordings.formats.recording import Digital
-from dlcca.recordings.timeline import Opener, Piece, Timeline, Track, View, lay_out
+from dlcca.recordings.timeline import Opener, Piece, Timeline, Track, View
 from dlcca.recordings.windows import positions, rates_of, samples_of, spans_of, window_and_step
 from dlcca.settings.recipe import ViewRecipe
 from dlcca.storage.blocks import Blocks
@@ -141,7 +141,7 @@ def prepared(
     ``lenient`` ignores channels that are flat or saturated throughout; ``scaling`` has the arrays ("scaling/NAME/...")
     of a model, used instead of the scaling of these recordings.
     """
-    line = lay_out(recipes, opener)
+    line = Timeline(recipes, opener)
     window_s, step_s = window_and_step(line.views)
     end, fastest = max(view.span[1] for view in line.views), max(rates_of(line.views))
     n = int((end - window_s + 0.5 / fastest) / step_s) + 1 if end - window_s + 0.5 / fastest >= 0 else 0

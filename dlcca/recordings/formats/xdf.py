@@ -56,19 +56,18 @@ class Piece:
         return float(self.origin + st - slope * si), float(slope)
 
 
-@dataclass
 class Stream:
     """One stream: its header, where its samples are, and when they were taken."""
 
-    info: ElementTree.Element
-    clock: list[tuple[float, float]] = field(default_factory=list)  # (time, what to add to it)
-    chunks: list[tuple[int, int, int]] = field(default_factory=list)  # place and length in bytes, samples
-    pieces: list[Piece] = field(default_factory=list)
-    texts: list[tuple[float, str]] = field(default_factory=list)  # of markers
     declared: int | None = None  # samples, as the footer says
-    last: float = 0.0
+    last = 0.0
 
-    def __post_init__(self) -> None:
+    def __init__(self, info: ElementTree.Element) -> None:
+        self.info = info
+        self.clock: list[tuple[float, float]] = []  # (time, what to add to it)
+        self.chunks: list[tuple[int, int, int]] = []  # place and length in bytes, samples
+        self.pieces: list[Piece] = []
+        self.texts: list[tuple[float, str]] = []  # of markers
         self.name, self.format = self.text("name") or "stream", self.text("channel_format")
         self.rate, self.n_channels = float(self.text("nominal_srate") or 0), int(self.text("channel_count") or 0)
         self.step = 1 / self.rate if self.rate > 0 else 0.0
