@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError, suggest
-from dlcca.recordings.formats import metadata
+from dlcca.recordings.formats import metadata, recording
 from dlcca.recordings.formats.clock import TIME_NAMES, Clock, TimeColumn, time_unit
 from dlcca.recordings.formats.metadata import Metadata, declared, from_options, plain_key, text_of
 from dlcca.recordings.formats.recording import Channel, Digital, ProcessLocal, Recording, Sampling, Source, SourceSignal
@@ -28,6 +28,7 @@ class Scaling:
     factor: float | NDArray[np.float64] = 1.0  # of all channels, or of each (c,)
     offset: float = 0.0
     missing: float | None = None  # the stored number that stands for none
+    dtype: type[np.floating] = np.float64  # in which it is computed
 
     @classmethod
     def declared(cls, attributes: Mapping[str, Any]) -> Scaling:
@@ -42,7 +43,7 @@ class Scaling:
         factor = self.factor[columns] if isinstance(self.factor, np.ndarray) else self.factor
         if np.all(factor == 1) and self.offset == 0 and self.missing is None:
             return stored
-        values = stored.astype(np.float64) * factor + self.offset
+        values = stored.astype(self.dtype) * factor + self.offset
         return values if self.missing is None else np.where(stored == self.missing, np.nan, values)
 
 
@@ -103,7 +104,10 @@ class ArraySource(Source):
         span = slice(low, int(chosen.max()) + 1)
         part = np.asarray(array[span, first:last]).T if self.time_axis == 1 else np.asarray(array[first:last, span])
         in_order = len(chosen) == part.shape[1] and (np.diff(chosen) == 1).all()
-        return part if in_order else part[:, chosen - low]
+        part = part if in_order else part[:, chosen - low]
+        if part.dtype != "V3":
+            return part
+        return recording.int24(np.ascontiguousarray(part).view(np.uint8).reshape(*part.shape, 3))
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,14 @@ import os
 import struct
 from collections.abc import Sequence
 from datetime import date, datetime
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dlcca.errors import DataError
 from dlcca.recordings.formats.arrays import ArraySource, Opened, Scaling
 from dlcca.recordings.formats.checks import Damaged, Truncated, check_beginning, check_complete
 from dlcca.recordings.formats.metadata import channels_of, from_options, moment
-from dlcca.recordings.formats.recording import Recording, Sampling, int24
+from dlcca.recordings.formats.recording import Recording, Sampling
 
 FORMAT = "WAV"
 
@@ -61,27 +59,14 @@ def open(
     channels = channels_of(repr(path), width, facts.names or tuple(map(str, range(width))), facts.units)
     opened = Opened(np.memmap, path, dtype, "r", offset, (n, width)) if n else Opened(np.zeros, (n, width), dtype)
     full = 1.0 if integers or coding == _FLOAT else 2.0 ** (1 - bits)
-    scaling = Scaling(full, -128 * full if bits == 8 else 0.0)  # 8 bits are stored without a sign
-    source = WavSource(path, FORMAT, opened, width, scaling=scaling)
+    # 8 bits are stored without a sign; up to 24 bits, float32 holds a fraction of full scale exactly.
+    scaling = Scaling(full, -128 * full if bits == 8 else 0.0, dtype=np.float32 if bits < 32 else np.float64)
+    source = ArraySource(path, FORMAT, opened, width, scaling=scaling)
     # When a Broadcast WAV was begun: date and time are texts of 10 and 8 letters.
     text = chunks.get(b"bext", b"")[320:338].decode("ascii", "replace")
     begun = moment(f"{text[:10].replace(':', '-')}T{text[10:].replace('-', ':')}")
     signals = Sampling.even(rate, n).signals(source, channels)
     return Recording(path, FORMAT, signals, facts.start or begun, notes=tuple(notes))
-
-
-class WavSource(ArraySource):
-    """Integers of three bytes are unpacked; up to 24 bits values are float32, which holds them exactly."""
-
-    def stored(self, first: int, last: int, columns: Sequence[int]) -> NDArray[Any]:
-        stored = super().stored(first, last, columns)
-        if stored.dtype.kind != "V":
-            return stored
-        return int24(np.ascontiguousarray(stored).view(np.uint8).reshape(*stored.shape, 3))
-
-    def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
-        values = super().read(first, last, columns)
-        return values.astype(np.float32, copy=False) if self.opened.array().itemsize < 4 else values
 
 
 def _read_header(path: str, size: int) -> tuple[dict[bytes, bytes], int, int | None]:
