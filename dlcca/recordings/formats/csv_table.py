@@ -282,7 +282,7 @@ def _columns(
         sample = list(islice(rows, _SAMPLE_ROWS))
     columns, notes = [], []
     for place, header in enumerate(dialect.header):
-        column = Column.of(place, header)
+        column = Column(place, header)
         found = [row[place] for row in sample if place < len(row) and row[place].strip() not in MISSING]
         if not header.strip() and not found:
             continue  # a delimiter at the end of every line
@@ -291,7 +291,7 @@ def _columns(
         elif not found or any(number(text, dialect.decimal) is not None for text in found):
             columns.append(column)
         elif any(stamp_of(text, time_format) is not None for text in found):
-            columns.append(replace(column, is_time=True))
+            columns.append(Column(place, header, is_time=True))
         elif column.name == time_column:
             needed = "ISO 8601 (give time_format)" if time_format is None else f"time_format = {time_format!r}"
             raise SettingsError(f"{path!r}: time column {column.name!r} holds {found[0]!r}, which is not {needed}.")

@@ -15,7 +15,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -37,16 +37,25 @@ _RECORDS = 1024  # of which annotations are read at a time, for a memory that do
 _SLAB = 1 << 21  # bytes read at a time: enough for the disk, and few enough to stay in the cache until scaled
 
 
-@dataclass(frozen=True)
 class Entry:
-    """One signal as the header declares it."""
+    """One signal as the header declares it: number i of so many, after ``offset`` bytes of a record."""
 
-    label: str
-    unit: str
-    physical: tuple[float, float]  # the values of the two digital ones
-    digital: tuple[float, float]
-    samples: int  # in a record
-    offset: int  # of its first sample in a record, in bytes
+    def __init__(self, data: bytes, i: int, count: int, offset: int) -> None:
+        # Each field is stored for all signals before the next field begins.
+        low, high, first, last = (
+            _number(data, f"{name} of signal {i + 1}", start * count + 8 * i, 8) for name, start in _RANGES.items()
+        )
+        self.physical, self.digital = (low, high), (first, last)  # values, and the digital ones that stand for them
+        self.label, self.unit = _text(data, 16 * i, 16), _text(data, 96 * count + 8 * i, 8)
+        self.samples = _whole(data, f"samples in a record of signal {i + 1}", 216 * count + 8 * i, 8)
+        self.offset = offset
+        if self.samples < 1:
+            raise Damaged(f"declares {self.samples} samples in a record of signal {i + 1}, and at least 1 is needed")
+        if not self.is_annotations and not (np.isfinite([low, high, first, last]).all() and first != last):
+            raise Damaged(
+                f"declares that digital {first:g} to {last:g} stand for {low:g} to {high:g} {self.unit} in signal "
+                f"{i + 1} ({self.label!r}): that gives no finite scale"
+            )
 
     @property
     def is_annotations(self) -> bool:
@@ -88,7 +97,11 @@ class Header:
         self.start = _start(fixed)
         self.n_records = _whole(fixed, "number of records", 236, 8)  # -1 while the recording runs
         self.record_s = _number(fixed, "length of a record in seconds", 244, 8)
-        self.entries = tuple(_entries(rest, count, self.sample_bytes))
+        self.entries: list[Entry] = []
+        offset = 0
+        for i in range(count):
+            self.entries.append(Entry(rest, i, count, offset))
+            offset += self.sample_bytes * self.entries[-1].samples
         if self.n_records < -1:
             raise Damaged(f"declares {self.n_records} records: 0 or more are needed, or -1 for not known")
         if self.ordinary and not 0 < self.record_s < math.inf:
@@ -132,27 +145,6 @@ def _whole(data: bytes, name: str, start: int, width: int) -> int:
     if not value.is_integer():
         raise Damaged(f"gives {_text(data, start, width)!r} as its {name}, and a whole number is needed")
     return int(value)
-
-
-def _entries(data: bytes, count: int, sample_bytes: int) -> Iterator[Entry]:
-    """The signals: each of their fields is stored for all of them before the next field begins."""
-    offset = 0
-    for i in range(count):
-        low, high, first, last = (
-            _number(data, f"{name} of signal {i + 1}", start * count + 8 * i, 8) for name, start in _RANGES.items()
-        )
-        samples = _whole(data, f"samples in a record of signal {i + 1}", 216 * count + 8 * i, 8)
-        unit = _text(data, 96 * count + 8 * i, 8)
-        entry = Entry(_text(data, 16 * i, 16), unit, (low, high), (first, last), samples, offset)
-        if samples < 1:
-            raise Damaged(f"declares {samples} samples in a record of signal {i + 1}, and at least 1 is needed")
-        if not entry.is_annotations and not (np.isfinite([low, high, first, last]).all() and first != last):
-            raise Damaged(
-                f"declares that digital {first:g} to {last:g} stand for {low:g} to {high:g} {unit} in signal {i + 1} "
-                f"({entry.label!r}): that gives no finite scale"
-            )
-        yield entry
-        offset += sample_bytes * samples
 
 
 def _start(fixed: bytes) -> datetime | None:

@@ -94,7 +94,7 @@ def _columns(schema: Any, time_column: str | bool | None) -> tuple[list[Column],
     for place, field in enumerate(schema):
         known = declared({text_of(k): text_of(v) for k, v in (field.metadata or {}).items()}, f"column {field.name!r}")
         is_time = types.is_timestamp(field.type) or types.is_duration(field.type)
-        column = Column.of(place, field.name, known.units[0] if known.units else "", is_time=is_time)
+        column = Column(place, field.name, known.units[0] if known.units else "", is_time=is_time)
         if is_time:
             columns.append(column)
         elif any(fits(field.type) for fits in is_number):
