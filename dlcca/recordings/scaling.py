@@ -47,15 +47,11 @@ def summary_of_block(track: WindowedTrack, good: Sequence[NDArray], blocks: int,
         else:
             values, counts = ranks or ranks_of(good[0], track.digital, blocks)
         return {"values": packed(values), "counts": packed(counts)}
-    batch, parts = max(1, BATCH_BYTES // (4 * len(track.channels))), []
-    for some in (X[i : i + batch] for X in good for i in range(0, len(X), batch)):
-        values = values_of(some, track.digital)
-        finite = values[np.isfinite(values).all(axis=1)]
-        if len(finite):
-            parts.append(Moments.of(finite))
-    if not parts:
+    batch = max(1, BATCH_BYTES // (4 * len(track.channels)))
+    values = (values_of(X[i : i + batch], track.digital) for X in good for i in range(0, len(X), batch))
+    moments = combined([Moments.of(some[np.isfinite(some).all(axis=1)]) for some in values])
+    if not moments.count:
         return {}
-    moments = combined(parts)
     return {"rows": moments.count, "moments": packed(np.stack([moments.mean, moments.squares]))}
 
 

@@ -14,7 +14,7 @@ import os
 import struct
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 from operator import itemgetter
 from typing import BinaryIO
@@ -33,14 +33,12 @@ FILE_HEADER, STREAM_HEADER, SAMPLES, CLOCK_OFFSET, BOUNDARY, STREAM_FOOTER = ran
 NUMBERS = {"int8": "<i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "float32": "<f4", "double64": "<f8"}
 
 
-@dataclass
 class Piece:
     """The times of consecutive samples without a break, as the sums from which a line is fitted."""
 
-    first: int  # sample
-    origin: float  # time of its first sample
-    n: int = 0
-    sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(4))  # of i, t, i i, i t
+    def __init__(self, first: int, origin: float) -> None:
+        self.first, self.origin, self.n = first, origin, 0  # its first sample and the time of it, and how many
+        self.sums = np.zeros(4)  # of i, t, i i, i t
 
     def add(self, times: NDArray[np.float64]) -> None:
         i = np.arange(self.n, self.n + len(times), dtype=float)
