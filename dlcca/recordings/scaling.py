@@ -48,8 +48,8 @@ def summary_of_block(track: WindowedTrack, good: Sequence[NDArray], blocks: int,
             values, counts = ranks or ranks_of(good[0], track.digital, blocks)
         return {"values": packed(values), "counts": packed(counts)}
     batch = max(1, BATCH_BYTES // (4 * len(track.channels)))
-    values = (values_of(X[i : i + batch], track.digital) for X in good for i in range(0, len(X), batch))
-    moments = combined([Moments.of(some[np.isfinite(some).all(axis=1)]) for some in values])
+    batches = (values_of(X[i : i + batch], track.digital) for X in good for i in range(0, len(X), batch))
+    moments = combined([Moments.of(some[np.isfinite(some).all(axis=1)]) for some in batches])
     if not moments.count:
         return {}
     return {"rows": moments.count, "moments": packed(np.stack([moments.mean, moments.squares]))}
