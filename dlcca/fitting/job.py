@@ -24,7 +24,7 @@ from dlcca.numerics import windows
 from dlcca.numerics.coordinates import COORDINATES, Diffusion
 from dlcca.numerics.fusion import FUSIONS, Fusion
 from dlcca.recordings import input_integrity as inputs
-from dlcca.recordings.view_array import ViewArray, is_view, view_array
+from dlcca.recordings.view_array import ViewArray, is_view
 from dlcca.settings.auto import Choices, choose
 from dlcca.settings.fit import Settings
 from dlcca.storage import cache
@@ -76,7 +76,7 @@ class Source:
                 f"view {self.name!r}: no Zarr array can be opened at {where}: {reason or error}"
             ) from error
         refuse_objects(array.metadata.to_dict(), f"view {self.name!r} ({self.address})")
-        return view_array(array, self.place) if is_view(array) else array
+        return ViewArray(array, self.place) if is_view(array) else array
 
     def read(self, rows: Any) -> NDArray:
         """Some rows: a slice, or row numbers in rising order, each once."""

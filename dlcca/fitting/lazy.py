@@ -22,7 +22,7 @@ from dlcca.fitting.in_memory import Fit, fit_of
 from dlcca.fitting.job import Job, Source, settled
 from dlcca.fitting.refit import Known, settings_together
 from dlcca.model import Model
-from dlcca.recordings.view_array import ViewArray, is_view, view_array
+from dlcca.recordings.view_array import ViewArray, is_view
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings
 from dlcca.settings.recipe import MISSING_CHUNKS
@@ -239,7 +239,7 @@ def _dask(X: Any, name: str) -> Any:
     if _package(X) == "dask":
         return da.map_blocks(_unmasked, X, view=name, dtype=X.dtype, meta=np.empty((0,) * X.ndim, X.dtype))
     if _package(X) == "zarr" and is_view(X):
-        X = view_array(X, str(X.store_path))
+        X = ViewArray(X, str(X.store_path))
     elif hasattr(X, "store_path"):
         refuse_objects(X.metadata.to_dict(), f"the array {X.store_path}")
     rows = _Rows(_on_disk(name, X), X.shape, X.dtype, X.ndim) if _is_in(X, "LocalStore") else X

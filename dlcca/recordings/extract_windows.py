@@ -7,8 +7,7 @@ stores as integers are read as integers, and raw ones are written as such.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from dlcca.recordings.formats.metadata import grouped
 from dlcca.recordings.formats.recording import Signal
 from dlcca.recordings.ingest_job import IngestJob, WindowedTrack, packed
 from dlcca.recordings.scaling import Ranks, ranks_of, summary_of_block
-from dlcca.recordings.timeline import Piece
 from dlcca.storage.blocks import Blocks
 from dlcca.storage.views import Reason, array_of_view, blank
 
@@ -61,7 +59,7 @@ def confirm(job: IngestJob, *, begin: bool = False) -> None:
 def compute(job: IngestJob, stage: Blocks, block: int) -> None:
     """Read, compute and write one block of windows."""
     first, last = job.bounds(block)
-    parts = {track.key: list(parts_of(job, track, first, last)) for track in job.tracks}
+    parts = {track.key: parts_of(job, track, first, last) for track in job.tracks}
     signals = grouped((part for of_track in parts.values() for part in of_track), lambda part: part.signal)
     samples = {of_signal[0].signal: Samples(job, of_signal) for of_signal in signals}
     reason, pieces = validity.marked(job, first, last), []
@@ -154,39 +152,31 @@ def _features(job: IngestJob, read: Samples | None, part: Part, X: NDArray) -> N
 # Reading.
 
 
-@dataclass(frozen=True, eq=False)
 class Part:
-    """One piece of a track in a block: its windows, and the samples that they are made of."""
+    """One piece of a track in a block (windows first to last): its windows, and the samples that they are made of."""
 
-    track: WindowedTrack
-    number: int  # of the piece
-    piece: Piece
-    signal: Hashable  # what is read together, for all tracks
-    rows: slice  # where its windows are among those of the block
-    windows: NDArray[np.int64]  # (w,), consecutive
-    spans: NDArray[np.int64]  # (w, 2) samples of the piece: from, to
-    own: tuple[int, int]  # samples that belong to this block and to no other: from, to
-    low: int  # samples that are read: from, to
-    high: int
-
-
-def parts_of(job: IngestJob, track: WindowedTrack, first: int, last: int) -> Iterator[Part]:
-    """The pieces of a track that have samples of the windows first to last (not included)."""
-    begin, end = first * job.step_s, max((last - 1) * job.step_s + job.window_s, last * job.step_s)
-    for number, piece in enumerate(track.pieces):
-        if not (piece.start_s < end + piece.period_s and piece.end_s > begin - piece.period_s):
-            continue
-        here, spans = job.spans(track, number, first, last)
+    def __init__(self, job: IngestJob, track: WindowedTrack, number: int, first: int, last: int) -> None:
+        self.track, self.number, self.piece = track, number, track.pieces[number]
+        piece = self.piece
+        self.signal: Hashable = piece.file, piece.signal, track.digital is not None  # what is read together
+        self.windows, self.spans = job.spans(track, number, first, last)  # (w,), and their samples (w, 2): from, to
+        row = int(self.windows[0]) - first if len(self.windows) else 0
+        self.rows = slice(row, row + len(self.windows))  # where its windows are among those of the block
         limits = np.array([first, last])
         at = windows.positions(limits, job.step_s, [0], track.rate, piece.start_s, piece.period_s)[:, 0]
         begins, after = windows.nearest(at).clip(0, piece.n).tolist()  # here, and in the next block
-        own = 0 if first == 0 else begins, piece.n if last == job.n else after
-        low, high = min([own[0], *spans[:1, 0].tolist()]), max([own[1], *spans[-1:, 1].tolist()])
-        if high > low:
-            signal = piece.file, piece.signal, track.digital is not None
-            row = int(here[0]) - first if len(here) else 0
-            rows = slice(row, row + len(here))
-            yield Part(track, number, piece, signal, rows, here, spans, own, low, high)
+        # Samples that belong to this block and to no other, and those that are read: from, to.
+        self.own = 0 if first == 0 else begins, piece.n if last == job.n else after
+        self.low = min([self.own[0], *self.spans[:1, 0].tolist()])
+        self.high = max([self.own[1], *self.spans[-1:, 1].tolist()])
+
+
+def parts_of(job: IngestJob, track: WindowedTrack, first: int, last: int) -> list[Part]:
+    """The pieces of a track that have samples of the windows first to last (not included)."""
+    begin, end = first * job.step_s, max((last - 1) * job.step_s + job.window_s, last * job.step_s)
+    here = [p.start_s < end + p.period_s and p.end_s > begin - p.period_s for p in track.pieces]
+    parts = [Part(job, track, number, first, last) for number in np.flatnonzero(here).tolist()]
+    return [part for part in parts if part.high > part.low]
 
 
 class Samples:

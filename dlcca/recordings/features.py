@@ -103,28 +103,19 @@ class RawSamples(Feature):
     rate: float
 
     @classmethod
-    def all_of(cls, samples: int, rate: float) -> RawSamples:
-        """Raw windows."""
-        return cls(range(samples), rate)
-
-    @classmethod
-    def delayed(cls, samples: int, rate: float, lag: int, count: int | None = None) -> RawSamples:
+    def delayed(cls, recipe: FeatureRecipe, samples: int, rate: float) -> RawSamples:
         """The last sample of a window, and those 1, 2, ..., count - 1 lags before it; by default all that fit."""
-        most = (samples - 1) // lag + 1 if lag > 0 else 0
-        count = most if count is None else count
-        if not 1 <= count <= most:
+        lag = 1 if recipe.delay_s is None else round(recipe.delay_s * rate)
+        if lag < 1:
+            raise ValueError(f"delay_s = {recipe.delay_s:g} is less than half a sample of {rate:g} Hz")
+        most = (samples - 1) // lag + 1
+        count = recipe.n_delays or most
+        if count > most:
             raise ValueError(
                 f"n_delays = {count} with delay_s = {lag / rate:g} reach back {(count - 1) * lag / rate:g} s, beyond "
                 f"the window of {samples / rate:g} s; lengthen window_s, or use at most {most} delays"
             )
         return cls(range(samples - 1, samples - 1 - lag * count, -lag), rate)
-
-    @classmethod
-    def delays(cls, recipe: FeatureRecipe, samples: int, rate: float) -> RawSamples:
-        lag = 1 if recipe.delay_s is None else round(recipe.delay_s * rate)
-        if lag < 1:
-            raise ValueError(f"delay_s = {recipe.delay_s:g} is less than half a sample of {rate:g} Hz")
-        return cls.delayed(samples, rate, lag, recipe.n_delays)
 
     def unscaled(self, X: NDArray, gain: NDArray | None = None) -> NDArray:
         """(w, s, c) -> (w, places * c), in the dtype of X; a view of X where possible."""
@@ -316,8 +307,8 @@ class Covariances(Feature):
 
 #: Kind of features in a recipe -> the feature of windows of so many samples, or a ValueError.
 FEATURES: dict[str, Callable[[FeatureRecipe, int, float], Feature]] = {
-    "raw": lambda recipe, samples, rate: RawSamples.all_of(samples, rate),
-    "delay": RawSamples.delays,
+    "raw": lambda recipe, samples, rate: RawSamples(range(samples), rate),
+    "delay": RawSamples.delayed,
     "bandpower": BandPower.from_recipe,
     "spectrogram": Spectrogram.from_recipe,
     "covariance": lambda recipe, samples, rate: Covariances(recipe.ridge),

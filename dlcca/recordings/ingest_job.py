@@ -21,7 +21,7 @@ from dlcca.engine.stage import fingerprint
 from dlcca.errors import DataError, SettingsError
 from dlcca.recordings.features import FEATURES, Feature
 from dlcca.recordings.formats.recording import Digital
-from dlcca.recordings.timeline import Opener, Piece, Timeline, Track, View, lay_out
+from dlcca.recordings.timeline import Opener, Piece, Timeline, Track, View
 from dlcca.recordings.windows import positions, rates_of, samples_of, spans_of, window_and_step
 from dlcca.settings.recipe import ViewRecipe
 from dlcca.storage.blocks import Blocks
@@ -30,6 +30,8 @@ from dlcca.storage.blocks import Blocks
 #: (the C library returns allocations above 32 MiB to the system each time).
 BLOCK_BYTES = 16 << 20
 MOST_WINDOWS = 65_536
+#: A covariance of more features than this, for a PCA, does not fit a small worker.
+MOST_FEATURES = 4096
 #: More windows than this are a mistake: two files of different years.
 MOST_ON_CLOCK = 2_000_000_000
 
@@ -139,7 +141,7 @@ def prepared(
     ``lenient`` ignores channels that are flat or saturated throughout; ``scaling`` has the arrays ("scaling/NAME/...")
     of a model, used instead of the scaling of these recordings.
     """
-    line = lay_out(recipes, opener)
+    line = Timeline(recipes, opener)
     window_s, step_s = window_and_step(line.views)
     end, fastest = max(view.span[1] for view in line.views), max(rates_of(line.views))
     n = int((end - window_s + 0.5 / fastest) / step_s) + 1 if end - window_s + 0.5 / fastest >= 0 else 0
@@ -196,6 +198,11 @@ def _windowed(v: int, view: View, window_s: float) -> WindowedView:
     if recipe.pca_components > d:
         raise SettingsError(
             f"{where}: pca_components = {recipe.pca_components}, but it has {d} features; at most {d} are possible."
+        )
+    if recipe.pca_components and d > MOST_FEATURES:
+        raise DataError(
+            f"{where} has {d} features; a PCA is for at most {MOST_FEATURES}. Choose a shorter window, fewer channels "
+            "or other features."
         )
     drafts = f"/views/{view.name}" if is_scaled_when_read else f"draft_{v}"
     return WindowedView(view.name, recipe, tuple(tracks), d, stored_as, is_scaled_when_read, drafts)

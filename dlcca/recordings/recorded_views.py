@@ -21,7 +21,7 @@ from dlcca.recordings import ingest, new_recordings
 from dlcca.recordings.formats import fif
 from dlcca.recordings.formats.recording import Recording
 from dlcca.recordings.timeline import File, found
-from dlcca.recordings.view_array import view_array
+from dlcca.recordings.view_array import ViewArray
 from dlcca.settings.recipe import ViewRecipe
 from dlcca.storage import places
 from dlcca.storage import views as store
@@ -79,7 +79,7 @@ def open_views(address: str | Path) -> RecordedViews:
     header = store.describe(place)
     group: Any = zarr.open_group(zarr_store(place), mode="r")
     arrays: dict[str, Any] = {
-        name: view_array(group[f"views/{name}"], f"{place.rstrip('/')}/views/{name}") for name in header["views"]
+        name: ViewArray(group[f"views/{name}"], f"{place.rstrip('/')}/views/{name}") for name in header["views"]
     }
     if sum(X.nbytes for X in arrays.values()) <= IN_MEMORY_BYTES:
         arrays = {name: np.asarray(X[...]) for name, X in arrays.items()}

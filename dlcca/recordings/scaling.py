@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.work import OnProgress, collect, do_missing
-from dlcca.errors import DataError
 from dlcca.numerics.streaming import Moments, Sketches, combined, principal, robust_scaling, summary
 from dlcca.recordings.features import of_integers
 from dlcca.recordings.formats.recording import Digital, values_of
@@ -24,8 +23,6 @@ from dlcca.storage.views import array_of_view
 
 #: Samples whose moments, or features, are computed together.
 BATCH_BYTES = 1 << 20
-#: A covariance of more features than this does not fit a small worker.
-MOST_FEATURES = 4096
 
 #: Values at ranks (RANKS, c), and of how many samples (c,).
 Ranks = tuple[NDArray, NDArray]
@@ -50,15 +47,11 @@ def summary_of_block(track: WindowedTrack, good: Sequence[NDArray], blocks: int,
         else:
             values, counts = ranks or ranks_of(good[0], track.digital, blocks)
         return {"values": packed(values), "counts": packed(counts)}
-    batch, parts = max(1, BATCH_BYTES // (4 * len(track.channels))), []
-    for some in (X[i : i + batch] for X in good for i in range(0, len(X), batch)):
-        values = values_of(some, track.digital)
-        finite = values[np.isfinite(values).all(axis=1)]
-        if len(finite):
-            parts.append(Moments.of(finite))
-    if not parts:
+    batch = max(1, BATCH_BYTES // (4 * len(track.channels)))
+    batches = (values_of(X[i : i + batch], track.digital) for X in good for i in range(0, len(X), batch))
+    moments = combined([Moments.of(some[np.isfinite(some).all(axis=1)]) for some in batches])
+    if not moments.count:
         return {}
-    moments = combined(parts)
     return {"rows": moments.count, "moments": packed(np.stack([moments.mean, moments.squares]))}
 
 
@@ -162,12 +155,6 @@ def _run_pca(job: IngestJob, client: Any, on_progress: OnProgress | None) -> Non
     views = [view for view in job.views if view.recipe.pca_components]
     if not views or not job.stage("pca").missing():
         return
-    for view in views:
-        if view.features > MOST_FEATURES:
-            raise DataError(
-                f"view {view.name!r} has {view.features} features; a PCA is for at most {MOST_FEATURES}. Choose a "
-                "shorter window, fewer channels or other features."
-            )
     arrays: dict[str, NDArray] = {}
     for view in views:
         places = [view.scaling(name) for name in ("mean", "components", "variances")]

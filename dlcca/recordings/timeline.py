@@ -12,14 +12,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from dlcca.errors import DataError, SettingsError, suggest
-from dlcca.recordings.formats.metadata import grouped
+from dlcca.recordings.formats.metadata import grouped, in_utc
 from dlcca.recordings.formats.recording import Channel, Recording
 from dlcca.recordings.formats.registry import open_recording
 from dlcca.settings.recipe import ViewRecipe
@@ -106,16 +106,6 @@ class View:
         return min(piece.start_s for piece in pieces), max(piece.end_s for piece in pieces)
 
 
-@dataclass(frozen=True)
-class Timeline:
-    """All views on one clock."""
-
-    views: tuple[View, ...]
-    start: datetime | None  # of the clock, where the files say
-    marks: tuple[tuple[float, float, str], ...]  # annotations: from, to, text
-    notes: tuple[str, ...] = ()  # what had to be assumed
-
-
 def found(source: Sequence[str], where: str) -> list[str]:
     """Paths of files: patterns are expanded, names taken as they are."""
     paths: list[str] = []
@@ -133,44 +123,48 @@ def found(source: Sequence[str], where: str) -> list[str]:
     return paths
 
 
-def lay_out(recipes: Mapping[str, ViewRecipe], opener: Opener | None = None) -> Timeline:
-    """Read the headers of all files and put them on one clock; an error if they do not fit together."""
-    notes: list[str] = []
-    files = {
-        name: [File.at(path, recipe.reader_options, opener) for path in found(recipe.source, f"view {name!r}")]
-        for name, recipe in recipes.items()
-    }
-    given = {file: file.recording.start for group in files.values() for file in group}
-    # A time without a zone is taken to be UTC, as most formats write it.
-    dated = {file: start if start.tzinfo else start.replace(tzinfo=UTC) for file, start in given.items() if start}
-    starts = _one_after_another(files, recipes, _starts(files, dated, notes), notes)
-    views = []
-    for name, recipe in recipes.items():
-        ordered = sorted(files[name], key=starts.__getitem__)
-        if ordered != files[name]:
-            order = ", ".join(Path(file.path).name for file in ordered)
-            notes.append(f"view {name!r}: the files were put in the order of their starts: {order}.")
-        views.append(View(name, recipe, tuple(_tracks(name, ordered, recipe, starts))))
-    zero = min(view.span[0] for view in views)
-    notes += [f"{file.path}: {note}" for file in starts for note in file.recording.notes]
-    latest, earliest = max(views, key=lambda view: view.span[0]), min(views, key=lambda view: view.span[1])
-    if latest.span[0] >= earliest.span[1]:
-        raise DataError(
-            f"view {earliest.name!r} ends {latest.span[0] - earliest.span[1]:g} s before view {latest.name!r} begins; "
-            "views must be of the same time. Do the start times in the files agree?"
+class Timeline:
+    """All views on one clock, by the headers of all files; an error if they do not fit together."""
+
+    def __init__(self, recipes: Mapping[str, ViewRecipe], opener: Opener | None = None) -> None:
+        notes: list[str] = []
+        files = {
+            name: [File.at(path, recipe.reader_options, opener) for path in found(recipe.source, f"view {name!r}")]
+            for name, recipe in recipes.items()
+        }
+        given = {file: file.recording.start for group in files.values() for file in group}
+        dated = {file: in_utc(start) for file, start in given.items() if start}
+        starts = _one_after_another(files, recipes, _starts(files, dated, notes), notes)
+        views = []
+        for name, recipe in recipes.items():
+            ordered = sorted(files[name], key=starts.__getitem__)
+            if ordered != files[name]:
+                order = ", ".join(Path(file.path).name for file in ordered)
+                notes.append(f"view {name!r}: the files were put in the order of their starts: {order}.")
+            views.append(View(name, recipe, tuple(_tracks(name, ordered, recipe, starts))))
+        latest, earliest = max(views, key=lambda view: view.span[0]), min(views, key=lambda view: view.span[1])
+        if latest.span[0] >= earliest.span[1]:
+            raise DataError(
+                f"view {earliest.name!r} ends {latest.span[0] - earliest.span[1]:g} s before view {latest.name!r} "
+                "begins; views must be of the same time. Do the start times in the files agree?"
+            )
+        zero = min(view.span[0] for view in views)
+        self.views = [replace(view, tracks=tuple(_moved(track, -zero) for track in view.tracks)) for view in views]
+        # When the clock begins, where the files say it; annotations: from, to, text; what had to be assumed.
+        self.start = next((when + timedelta(seconds=zero - starts[file]) for file, when in dated.items()), None)
+        self.marks = sorted(
+            {
+                (mark.onset_s + start - zero, mark.onset_s + mark.duration_s + start - zero, mark.text)
+                for file, start in starts.items()
+                for mark in file.recording.annotations
+            }
         )
-    marks = {
-        (mark.onset_s + start - zero, mark.onset_s + mark.duration_s + start - zero, mark.text)
-        for file, start in starts.items()
-        for mark in file.recording.annotations
-    }
-    begin = next((start + timedelta(seconds=zero - starts[file]) for file, start in dated.items()), None)
+        notes += [f"{file.path}: {note}" for file in starts for note in file.recording.notes]
+        self.notes = list(dict.fromkeys(notes))
 
-    def moved(track: Track) -> Track:
-        return replace(track, pieces=tuple(replace(piece, start_s=piece.start_s - zero) for piece in track.pieces))
 
-    on_clock = tuple(replace(view, tracks=tuple(map(moved, view.tracks))) for view in views)
-    return Timeline(on_clock, begin, tuple(sorted(marks)), tuple(dict.fromkeys(notes)))
+def _moved(track: Track, by_s: float) -> Track:
+    return replace(track, pieces=tuple(replace(piece, start_s=piece.start_s + by_s) for piece in track.pieces))
 
 
 def _starts(files: Files, dated: Mapping[File, datetime], notes: list[str]) -> dict[File, float]:

@@ -155,16 +155,6 @@ def ends_of_runs(X: NDArray, most: int) -> tuple[NDArray[np.int64], NDArray[np.i
 # What all blocks say together.
 
 
-class LongRun(NamedTuple):
-    """Equal samples of a channel across a border of blocks."""
-
-    piece: int
-    channel: int
-    first: int  # sample of the piece
-    last: int  # one after
-    value: float
-
-
 class JoinedRuns:
     """Runs of at least ``least`` samples across the borders of blocks, which are added in their order.
 
@@ -174,23 +164,25 @@ class JoinedRuns:
 
     def __init__(self, least: int, most: int, judged: NDArray[np.bool_]) -> None:
         self.least, self.most, self.judged = least, most, judged
-        self.found: list[LongRun] = []
         self._piece, self._end = -1, -1  # where the block before ended
         self._value: NDArray = np.full(len(judged), np.nan)
         self._length: NDArray = np.zeros(len(judged), np.int64)
 
-    def add(self, piece: int, own: list[int], values: NDArray, lengths: NDArray) -> None:
-        """A block's own samples of a piece: from, to; the first and last values (2, c), and the lengths of runs."""
+    def add(self, piece: int, own: list[int], values: NDArray, lengths: NDArray) -> list[Suspect]:
+        """The runs across the border to the next block: one each for a channel.
+
+        Of the block: its own samples of a piece (from, to), the first and last values (2, c), and the lengths of runs.
+        """
         first, last = own
         goes_on = (values[0] == self._value) & (piece == self._piece and first == self._end)
         before = np.where(goes_on, self._length, 0)
         both = before + lengths[0]
-        for c in np.flatnonzero(goes_on & self.judged & (both >= self.least) & (self.least > 0)):
-            ends = first - int(before[c]), first + int(lengths[0, c])
-            self.found.append(LongRun(piece, int(c), *ends, float(values[0, c])))
+        long = np.flatnonzero(goes_on & self.judged & (both >= self.least) & (self.least > 0)).tolist()
+        found = [(piece, c, float(values[0, c]), [(first - int(before[c]), first + int(lengths[0, c]))]) for c in long]
         through = goes_on & (lengths[1] == last - first)  # all of the block is one run
         self._piece, self._end, self._value = piece, last, values[1]
         self._length = np.where(through, np.minimum(both, self.most), lengths[1])
+        return found
 
 
 class Fault(NamedTuple):
@@ -202,17 +194,14 @@ class Fault(NamedTuple):
 
 
 def touched_windows(runs: list[Run], spans: NDArray, windows: NDArray) -> list[list[int]]:
-    """The windows that runs overlap, as intervals (first, last) of their numbers."""
+    """The windows that runs overlap, as intervals (first, last) of their numbers, which are consecutive."""
     hit = np.zeros(len(windows), bool)
     for begin, end in runs:
         low = np.searchsorted(spans[:, 1], begin, side="right")  # the first window that ends after the run begins
         high = np.searchsorted(spans[:, 0], end, side="left")
         hit[low:high] = True
-    at = windows[hit]
-    if not len(at):
-        return []
-    cuts = np.flatnonzero(np.diff(at) > 1)
-    return [[int(a), int(b)] for a, b in zip(at[np.r_[0, cuts + 1]], at[np.r_[cuts, len(at) - 1]], strict=True)]
+    edges = np.flatnonzero(np.diff(hit, prepend=False, append=False)).reshape(-1, 2)
+    return [[int(windows[first]), int(windows[end - 1])] for first, end in edges]
 
 
 class TrackFacts:
@@ -230,11 +219,10 @@ class TrackFacts:
         """Those of the next block."""
         top, bottom = unpacked(facts["extremes"])
         self.top, self.bottom = np.fmax(self.top, top), np.fmin(self.bottom, bottom)
+        found = list(facts["suspects"])
         for edge in facts["edges"]:
-            self.joined.add(edge["piece"], edge["own"], unpacked(edge["values"]), unpacked(edge["lengths"]))
-        across = [(run.piece, run.channel, run.value, [(run.first, run.last)]) for run in self.joined.found]
-        self.joined.found = []
-        for same_piece in grouped([*facts["suspects"], *across], itemgetter(0)):
+            found += self.joined.add(edge["piece"], edge["own"], unpacked(edge["values"]), unpacked(edge["lengths"]))
+        for same_piece in grouped(found, itemgetter(0)):
             self._suspect(same_piece)
         self.summaries.add(facts)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,15 +15,18 @@ from dlcca.storage.files import files_at
 from dlcca.storage.views import FORM, MARK, blank, describe, is_views, read_arrays
 
 
-@dataclass(frozen=True, eq=False)
 class ViewArray:
     """Rows of a view by slices or by numbers, as of a Zarr array; they are NumPy arrays."""
 
-    address: str  # of the Zarr array, STORE/views/NAME
-    array: Any  # of all windows
-    rows: NDArray[np.int64]  # the valid ones, (r,)
-    columns: Columns | None  # None if the array is scaled already
     ndim = 2
+
+    def __init__(self, array: Any, address: str) -> None:
+        self.array, self.address = array, address  # the Zarr array of all windows, and STORE/views/NAME where it is
+        store, _, name = address.removeprefix("file://").rstrip("/").rpartition("/views/")
+        inputs = array.attrs["inputs"]  # distinguishes stores made one after another at one address
+        # The valid windows (r,), and how columns are scaled: None if the array is scaled already.
+        self.rows, columns = cache.get(("view", store, name, inputs), lambda: _opened(store, name, inputs))
+        self.columns: Columns | None = None if array.attrs["finished"] else columns
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -100,14 +102,6 @@ class ViewArray:
 def is_view(array: Any) -> bool:
     """Whether a Zarr array is a view of recordings, to be read through a `ViewArray`."""
     return array.attrs.get("of") == MARK
-
-
-def view_array(array: Any, address: str) -> ViewArray:
-    """The view of recordings that a Zarr array at this address is."""
-    store, _, name = address.removeprefix("file://").rstrip("/").rpartition("/views/")
-    inputs = array.attrs["inputs"]  # distinguishes stores made one after another at one address
-    rows, columns = cache.get(("view", store, name, inputs), lambda: _opened(store, name, inputs))
-    return ViewArray(address, array, rows, None if array.attrs["finished"] else columns)
 
 
 def _opened(store: str, name: str, inputs: str) -> tuple[NDArray[np.int64], Columns | None]:

@@ -64,11 +64,10 @@ def strided(X: NDArray, end: NDArray[np.int64], samples: int) -> NDArray | None:
     """
     first = end[:, 0]
     step = int(first[1] - first[0]) if len(first) > 1 else samples
-    if (end[:, 1] - first != samples - 1).any() or (np.diff(first) != step).any():
+    if step < 1 or (end[:, 1] - first != samples - 1).any() or (np.diff(first) != step).any():
         return None
-    (row, item), shape = X.strides, (len(first), samples, X.shape[1])
-    part = X[first[0] : end[-1, 1] + 1]
-    return np.lib.stride_tricks.as_strided(part, shape, (step * row, row, item), writeable=False)
+    every = np.lib.stride_tricks.sliding_window_view(X[first[0] : end[-1, 1] + 1], samples, axis=0)
+    return every[::step].swapaxes(1, 2)
 
 
 def taken(X: NDArray, position: NDArray, *, between: bool) -> NDArray:

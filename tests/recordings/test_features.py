@@ -11,8 +11,8 @@ from tests.recordings import fakes
 GAIN, BIAS = np.array([0.25, -3.0, 17.0]), np.array([0.0, 1e3, -5.0])
 NUMBERS = np.random.default_rng(0).integers(-9000, 9000, (5, 64, 3)).astype(np.int16)
 KINDS = {
-    "raw": RawSamples.all_of(64, 32.0),
-    "delay": RawSamples.delayed(64, 32.0, 5, 7),
+    "raw": RawSamples(range(64), 32.0),
+    "delay": RawSamples(range(63, 28, -5), 32.0),
     "bandpower": BandPower(32.0, (("a", 1.0, 4.0), ("b", 4.0, 16.0))),
     "spectrogram": Spectrogram(32.0, 64, 16, 12.0),
     "covariance": Covariances(),

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dlcca.errors import DataError, SettingsError
-from tests.recordings.fakes import ArraySignal, ingested, noise, recipe, write
+from dlcca.recordings import ingest_job
+from tests.recordings.fakes import ArraySignal, ingested, noise, open_fake, recipe, write
 
 START = datetime(2026, 3, 1, 22, 0, 0)
 
@@ -129,6 +130,13 @@ def test_a_header_that_lies_about_its_length_is_noticed(tmp_path, monkeypatch):
 def test_what_does_not_fit_is_refused_with_what_would(tmp_path, values, message):
     with pytest.raises(SettingsError, match=message):
         ingested(tmp_path / "v.zarr", x=recipe(file(tmp_path, "one.npz"), **values))
+
+
+def test_a_pca_of_more_features_than_a_worker_holds_is_refused_before_samples_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(ingest_job, "MOST_FEATURES", 9)
+    made = recipe(file(tmp_path, "one.npz"), window_s=0.5, pca_components=2)
+    with pytest.raises(DataError, match="has 10 features; a PCA is for at most 9"):
+        ingest_job.prepared(str(tmp_path / "v.zarr"), {"x": made}, open_fake)
 
 
 def test_rates_that_do_not_fit_can_be_resampled(tmp_path):

@@ -70,10 +70,10 @@ def seen(x, cuts, least, most):
         part = x[first:last]
         for a, b in long_runs(part, least):
             marked[first + a : first + b] = True
-        joined.add(0, [first, last], part[[0, -1]][:, None], np.stack(ends_of_runs(part[:, None], most)))
-    for run in joined.found:
-        assert (x[run.first : run.last] == run.value).all()
-        marked[run.first : run.last] = True
+        lengths = np.stack(ends_of_runs(part[:, None], most))
+        for _, _, value, [(a, b)] in joined.add(0, [first, last], part[[0, -1]][:, None], lengths):
+            assert (x[a:b] == value).all()
+            marked[a:b] = True
     return marked
 
 
@@ -95,7 +95,6 @@ def test_what_blocks_see_and_what_is_joined_are_all_long_runs(values, least, mor
 def test_pieces_and_stretches_that_do_not_adjoin_are_not_joined():
     joined = JoinedRuns(4, 4, np.array([True]))
     flat, three = np.ones((2, 1)), np.full((2, 1), 3)
-    joined.add(0, [0, 3], flat, three)
-    joined.add(0, [4, 7], flat, three)  # a sample is missing between
-    joined.add(1, [7, 10], flat, three)  # another file
-    assert joined.found == []
+    assert joined.add(0, [0, 3], flat, three) == []
+    assert joined.add(0, [4, 7], flat, three) == []  # a sample is missing between
+    assert joined.add(1, [7, 10], flat, three) == []  # another file

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError, suggest
-from dlcca.recordings.formats import metadata
+from dlcca.recordings.formats import metadata, recording
 from dlcca.recordings.formats.clock import TIME_NAMES, Clock, TimeColumn, time_unit
 from dlcca.recordings.formats.metadata import Metadata, declared, from_options, plain_key, text_of
 from dlcca.recordings.formats.recording import Channel, Digital, ProcessLocal, Recording, Sampling, Source, SourceSignal
@@ -25,9 +25,10 @@ from dlcca.recordings.formats.recording import Channel, Digital, ProcessLocal, R
 class Scaling:
     """How stored numbers become physical ones, as CF conventions and xarray write it."""
 
-    factor: float = 1.0
+    factor: float | NDArray[np.float64] = 1.0  # of all channels, or of each (c,)
     offset: float = 0.0
     missing: float | None = None  # the stored number that stands for none
+    dtype: type[np.floating] = np.float64  # in which it is computed
 
     @classmethod
     def declared(cls, attributes: Mapping[str, Any]) -> Scaling:
@@ -37,11 +38,12 @@ class Scaling:
         missing = None if missing is None or np.isnan(missing) else missing
         return cls(1.0 if factor is None else factor, offset or 0.0, missing)
 
-    def of(self, stored: NDArray[Any]) -> NDArray[Any]:
-        """NaN where a number is missing, else factor * stored + offset."""
-        if self == Scaling():
+    def of(self, stored: NDArray[Any], columns: Sequence[int]) -> NDArray[Any]:
+        """Of stored numbers of some channels: NaN where one is missing, else factor * stored + offset."""
+        factor = self.factor[columns] if isinstance(self.factor, np.ndarray) else self.factor
+        if np.all(factor == 1) and self.offset == 0 and self.missing is None:
             return stored
-        values = stored.astype(np.float64) * self.factor + self.offset
+        values = stored.astype(self.dtype) * factor + self.offset
         return values if self.missing is None else np.where(stored == self.missing, np.nan, values)
 
 
@@ -77,7 +79,7 @@ class ArraySource(Source):
 
     def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
         """As float32 where it holds the samples exactly (float32, float16, 8 and 16 bits), else as float64."""
-        values = self.scaling.of(self.stored(first, last, columns))
+        values = self.scaling.of(self.stored(first, last, columns), columns)
         return np.require(values, np.result_type(values.dtype, np.float32), "W")  # not a part of the mapped file
 
     @property
@@ -102,7 +104,10 @@ class ArraySource(Source):
         span = slice(low, int(chosen.max()) + 1)
         part = np.asarray(array[span, first:last]).T if self.time_axis == 1 else np.asarray(array[first:last, span])
         in_order = len(chosen) == part.shape[1] and (np.diff(chosen) == 1).all()
-        return part if in_order else part[:, chosen - low]
+        part = part if in_order else part[:, chosen - low]
+        if part.dtype != "V3":
+            return part
+        return recording.int24(np.ascontiguousarray(part).view(np.uint8).reshape(*part.shape, 3))
 
 
 @dataclass(frozen=True)
@@ -215,10 +220,11 @@ class ArrayFile:
         self.notes += filter(None, map(self.check, chosen))
         # The recording starts with the earliest array; signals of the others start so much later.
         dated = [begun for _, begun in made if begun is not None]
-        start = min(dated, key=lambda begun: metadata.moments_apart(begun, dated[0]), default=None)
+        start = min(dated, key=metadata.in_utc, default=None)
         for signals, begun in made:
-            for signal in signals:
-                signal.start_s += 0.0 if begun is None or start is None else metadata.moments_apart(begun, start)
+            if begun is not None and start is not None:
+                for signal in signals:
+                    signal.start_s += (metadata.in_utc(begun) - metadata.in_utc(start)).total_seconds()
         every = tuple(signal for signals, _ in made for signal in signals)
         return Recording(self.path, self.format, every, start, notes=tuple(self.notes))
 

@@ -33,7 +33,7 @@ def open(path: str, *, truncated: Truncated = "refuse") -> Recording:
     vhdr = _header_of(path)
     text = decoded(Path(vhdr).read_bytes())
     notes = _check(vhdr, text, truncated)
-    raw, warned = open_raw(vhdr, FORMAT, lambda mne: mne.io.read_raw_brainvision(vhdr, verbose="WARNING"))
+    raw, warned = open_raw(FORMAT, lambda mne: mne.io.read_raw_brainvision(vhdr, verbose="WARNING"))
     rate = float(raw.info["sfreq"])
     stretches, marked = _stretches(_segments(vhdr, text), int(raw.n_times), rate)
     if marked:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -10,14 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, get_args
 
-from dlcca.errors import DataError, DlccaError, SettingsError
+from dlcca.errors import DataError, DlccaError, SettingsError, StorageError
 
 Truncated = Literal["refuse", "keep"]  # what a reader does with a file that is not as long as its header declares
 TRUNCATED: tuple[Truncated, ...] = get_args(Truncated)
+#: Errors of a machine, a disk or a network, which say nothing about the content of a file.
+_OF_MACHINE = {errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE}
+_OF_MACHINE |= {errno.ECONNRESET, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENXIO, errno.ETIMEDOUT}
 
 
 class Damaged(DataError):
-    """What is wrong with a file, in words that follow its path: `open_recording` puts the path before them."""
+    """What is wrong with a file, in words that follow its path: `refusing` puts the path before them."""
 
 
 def check_file(path: str, format: str) -> int:
@@ -65,12 +69,16 @@ def optional(package: str, extra: str, format: str) -> Any:
 
 @contextmanager
 def refusing(path: str, format: str) -> Iterator[None]:
-    """Turn whatever a library raises about a file into a `DataError` that names the file."""
+    """Turn whatever is raised about a file into a `DataError` that names the file, or a `StorageError`."""
     try:
         yield
-    except DlccaError:
+    except Damaged as error:
+        raise DataError(f"{path!r} {error}. Copy or export it again.") from error
+    except (DlccaError, MemoryError):
         raise
     except Exception as error:  # libraries of formats raise all kinds: struct.error, KeyError, AssertionError, ...
+        if isinstance(error, OSError) and type(error).__module__ == "builtins" and error.errno in _OF_MACHINE:
+            raise StorageError(f"{path!r} cannot be read: {os.strerror(error.errno)}.") from error
         found = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise DataError(
             f"{path!r} cannot be read as {format} ({found}): check that it is one and complete, or export it again."

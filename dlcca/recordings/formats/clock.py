@@ -71,9 +71,7 @@ class TimeColumn:
 
     def sampling(self, clock: Clock, blocks: Iterable[NDArray[Any]]) -> Sampling:
         """Rate, breaks and start, from all values in portions."""
-        for values in blocks:
-            clock.feed(self.seconds(values))
-        found = clock.sampling()
+        found = clock.sampling(map(self.seconds, blocks))
         return replace(found, start=self.start, notes=(*self.notes, *found.notes))
 
 
@@ -100,7 +98,7 @@ class Clock:
         self._jitter = 0.0
         self._starts: list[tuple[int, float]] = []  # (row, time) of the first sample of each stretch
         self._ends: list[tuple[int, float]] = []
-        self._stride, self._checks = 1, [(np.zeros(0, np.int64), np.zeros(0))]
+        self._stride, self._rows, self._times = 1, np.zeros(0, np.int64), np.zeros(0)  # every so many are kept
 
     def feed(self, times: NDArray[np.float64]) -> None:
         """The times of the next rows in seconds, (k,)."""
@@ -126,8 +124,10 @@ class Clock:
         self._last = float(times[-1])
         self.n += len(times)
 
-    def sampling(self) -> Sampling:
-        """One rate for all stretches, or a refusal if no even clock fits the times."""
+    def sampling(self, blocks: Iterable[NDArray[np.float64]] = ()) -> Sampling:
+        """One rate for all stretches, or a refusal if no even clock fits the times: those fed, and more in portions."""
+        for times in blocks:
+            self.feed(times)
         ends = [*self._ends, (self.n - 1, self._last)]
         stretches = [(a, t, b, u) for (a, t), (b, u) in zip(self._starts, ends, strict=True)]
         if len(stretches) > max(3, self.n // 20):
@@ -145,17 +145,11 @@ class Clock:
 
     def _keep_some(self, times: NDArray[np.float64]) -> None:
         """Keep every `_stride`-th time for `_check_wander`."""
-        rows = np.arange(self.n, self.n + len(times))
-        kept = rows % self._stride == 0
-        self._checks.append((rows[kept], times[kept]))
-        if sum(len(rows) for rows, _ in self._checks) <= _CHECKPOINTS:
-            return
-        rows, times = (np.concatenate(parts) for parts in zip(*self._checks, strict=True))
-        while len(rows) > _CHECKPOINTS // 2:
+        self._rows = np.append(self._rows, np.arange(self.n, self.n + len(times)))
+        self._times = np.append(self._times, times)
+        while (kept := self._rows % self._stride == 0).sum() > _CHECKPOINTS:
             self._stride *= 2
-            kept = rows % self._stride == 0
-            rows, times = rows[kept], times[kept]
-        self._checks = [(rows, times)]
+        self._rows, self._times = self._rows[kept], self._times[kept]
 
     def _even_rate(self, stretches: list[tuple[int, float, int, float]]) -> float:
         steps = sum(b - a for a, _, b, _ in stretches)
@@ -183,7 +177,7 @@ class Clock:
 
     def _check_wander(self, stretches: list[tuple[int, float, int, float]], rate: float) -> list[str]:
         """How far the kept times leave an even clock, in words where it is more than half a sample."""
-        rows, times = (np.concatenate(parts) for parts in zip(*self._checks, strict=True))
+        rows, times = self._rows, self._times
         which = np.searchsorted([a for a, *_ in stretches], rows, side="right") - 1
         firsts, starts, _, ends = (np.array(column) for column in zip(*stretches, strict=True))
         expected = starts[which] + (rows - firsts[which]) / rate

@@ -11,7 +11,7 @@ import io
 import re
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from itertools import islice
 from typing import Any
@@ -36,18 +36,6 @@ _PREAMBLE = ("#", "%", "//")
 MISSING = ("", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "none", "-nan")
 
 
-@dataclass(frozen=True)
-class Dialect:
-    """What is needed to read the rows."""
-
-    delimiter: str
-    decimal: str
-    header: tuple[str, ...]  # a text for each column
-    offset: int  # of the first row, in bytes
-    line: int  # number of the first row in the file, from 1
-    attributes: dict[str, Any]  # "key: value" above the header
-
-
 def number(text: str, decimal: str) -> float | None:
     """The number that a field holds, NaN if it is missing, None if it is neither."""
     text = text.strip()
@@ -61,24 +49,29 @@ def number(text: str, decimal: str) -> float | None:
         return None
 
 
-def read_dialect(path: str, delimiter: str | None, decimal: str | None, header: bool | None, skip_rows: int) -> Dialect:
-    """Look at the beginning of a file; what is given is not guessed."""
-    if delimiter is not None and len(delimiter) != 1:
-        raise SettingsError(f"delimiter = {delimiter!r} is not one letter; '\\t' is a tab.")
-    if decimal not in (None, ".", ","):
-        raise SettingsError(f"decimal = {decimal!r} is not known; '.' and ',' are.")
-    lines, attributes = _lines(path, skip_rows)
-    if not lines:
-        raise DataError(f"{path!r} has no rows.")
-    texts = [text for *_, text in lines]
-    delimiter = delimiter or _delimiter(texts[:50])
-    decimal = decimal or _decimal(list(csv.reader(texts[1:50], delimiter=delimiter)), delimiter)
-    top = next(csv.reader(texts, delimiter=delimiter))
-    named = any(number(word, decimal) is None for word in top) if header is None else header
-    if named and len(lines) == 1:
-        raise DataError(f"{path!r} has a header and no rows below it.")
-    line, offset, _ = lines[1 if named else 0]
-    return Dialect(delimiter, decimal, tuple(top if named else map(str, range(len(top)))), offset, line, attributes)
+class Dialect:
+    """What is needed to read the rows, from the beginning of a file; what is given is not guessed."""
+
+    def __init__(
+        self, path: str, delimiter: str | None, decimal: str | None, header: bool | None, skip_rows: int
+    ) -> None:
+        if delimiter is not None and len(delimiter) != 1:
+            raise SettingsError(f"delimiter = {delimiter!r} is not one letter; '\\t' is a tab.")
+        if decimal not in (None, ".", ","):
+            raise SettingsError(f"decimal = {decimal!r} is not known; '.' and ',' are.")
+        lines, self.attributes = _lines(path, skip_rows)  # "key: value" above the header
+        if not lines:
+            raise DataError(f"{path!r} has no rows.")
+        texts = [text for *_, text in lines]
+        self.delimiter = delimiter or _delimiter(texts[:50])
+        self.decimal = decimal or _decimal(list(csv.reader(texts[1:50], delimiter=self.delimiter)), self.delimiter)
+        top = next(csv.reader(texts, delimiter=self.delimiter))
+        named = any(number(word, self.decimal) is None for word in top) if header is None else header
+        if named and len(lines) == 1:
+            raise DataError(f"{path!r} has a header and no rows below it.")
+        self.header = top if named else list(map(str, range(len(top))))  # a text for each column
+        # Number of the first row in the file, from 1, and its place in bytes.
+        self.line, self.offset, _ = lines[1 if named else 0]
 
 
 def _lines(path: str, skip_rows: int) -> tuple[list[tuple[int, int, str]], dict[str, Any]]:
@@ -265,7 +258,7 @@ def open(
     """
     optional("pyarrow.csv", "csv", FORMAT)
     requested = from_options(rate=rate, start=start, names=names, unit=unit)
-    dialect = read_dialect(path, delimiter, decimal, header, skip_rows)
+    dialect = Dialect(path, delimiter, decimal, header, skip_rows)
     # Names and units are those of the header, whatever lines above it say.
     facts = requested.over(replace(declared(dialect.attributes, repr(path)), names=(), units=()))
     columns, notes = _columns(path, dialect, time_format, time_column)
@@ -289,7 +282,7 @@ def _columns(
         sample = list(islice(rows, _SAMPLE_ROWS))
     columns, notes = [], []
     for place, header in enumerate(dialect.header):
-        column = Column.of(place, header)
+        column = Column(place, header)
         found = [row[place] for row in sample if place < len(row) and row[place].strip() not in MISSING]
         if not header.strip() and not found:
             continue  # a delimiter at the end of every line
@@ -298,7 +291,7 @@ def _columns(
         elif not found or any(number(text, dialect.decimal) is not None for text in found):
             columns.append(column)
         elif any(stamp_of(text, time_format) is not None for text in found):
-            columns.append(replace(column, is_time=True))
+            columns.append(Column(place, header, is_time=True))
         elif column.name == time_column:
             needed = "ISO 8601 (give time_format)" if time_format is None else f"time_format = {time_format!r}"
             raise SettingsError(f"{path!r}: time column {column.name!r} holds {found[0]!r}, which is not {needed}.")

@@ -15,7 +15,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -37,16 +37,25 @@ _RECORDS = 1024  # of which annotations are read at a time, for a memory that do
 _SLAB = 1 << 21  # bytes read at a time: enough for the disk, and few enough to stay in the cache until scaled
 
 
-@dataclass(frozen=True)
 class Entry:
-    """One signal as the header declares it."""
+    """One signal as the header declares it: number i of so many, after ``offset`` bytes of a record."""
 
-    label: str
-    unit: str
-    physical: tuple[float, float]  # the values of the two digital ones
-    digital: tuple[float, float]
-    samples: int  # in a record
-    offset: int  # of its first sample in a record, in bytes
+    def __init__(self, data: bytes, i: int, count: int, offset: int) -> None:
+        # Each field is stored for all signals before the next field begins.
+        low, high, first, last = (
+            _number(data, f"{name} of signal {i + 1}", start * count + 8 * i, 8) for name, start in _RANGES.items()
+        )
+        self.physical, self.digital = (low, high), (first, last)  # values, and the digital ones that stand for them
+        self.label, self.unit = _text(data, 16 * i, 16), _text(data, 96 * count + 8 * i, 8)
+        self.samples = _whole(data, f"samples in a record of signal {i + 1}", 216 * count + 8 * i, 8)
+        self.offset = offset
+        if self.samples < 1:
+            raise Damaged(f"declares {self.samples} samples in a record of signal {i + 1}, and at least 1 is needed")
+        if not self.is_annotations and not (np.isfinite([low, high, first, last]).all() and first != last):
+            raise Damaged(
+                f"declares that digital {first:g} to {last:g} stand for {low:g} to {high:g} {self.unit} in signal "
+                f"{i + 1} ({self.label!r}): that gives no finite scale"
+            )
 
     @property
     def is_annotations(self) -> bool:
@@ -65,17 +74,41 @@ class Entry:
         return gain, self.physical[0] - gain * self.digital[0]
 
 
-@dataclass(frozen=True)
 class Header:
-    """What the header says about the records behind it."""
+    """What the header says about the records behind it; refused where its fields contradict each other."""
 
-    format: str  # "EDF" or "BDF"
-    sample_bytes: int
-    variant: str  # "EDF+C", "EDF+D", "24BIT", ... or empty
-    start: datetime | None
-    n_records: int  # -1 while the recording runs
-    record_s: float
-    entries: tuple[Entry, ...]
+    def __init__(self, path: str) -> None:
+        with builtins.open(path, "rb") as file:
+            fixed = file.read(_FIXED)
+            check_beginning(path, fixed[:8], "EDF or BDF", *MAGIC)
+            if len(fixed) < _FIXED:
+                raise Damaged(f"ends inside its header, after {len(fixed)} bytes")
+            count = _whole(fixed, "number of signals", 252, 4)
+            if count < 1:
+                raise Damaged(f"declares {count} signals, and at least 1 is needed")
+            size, declared = _FIXED * (1 + count), _whole(fixed, "length of the header", 184, 8)
+            if declared != size:
+                raise Damaged(f"declares a header of {declared} bytes, but one of {count} signals has {size}")
+            rest = file.read(size - _FIXED)
+        if len(rest) < size - _FIXED:
+            raise Damaged(f"ends inside its header, after {_FIXED + len(rest)} of {size} bytes")
+        self.format, self.sample_bytes = MAGIC[fixed[:8]]
+        self.variant = _text(fixed, 192, 44)  # "EDF+C", "EDF+D", "24BIT", ... or empty
+        self.start = _start(fixed)
+        self.n_records = _whole(fixed, "number of records", 236, 8)  # -1 while the recording runs
+        self.record_s = _number(fixed, "length of a record in seconds", 244, 8)
+        self.entries: list[Entry] = []
+        offset = 0
+        for i in range(count):
+            self.entries.append(Entry(rest, i, count, offset))
+            offset += self.sample_bytes * self.entries[-1].samples
+        if self.n_records < -1:
+            raise Damaged(f"declares {self.n_records} records: 0 or more are needed, or -1 for not known")
+        if self.ordinary and not 0 < self.record_s < math.inf:
+            raise Damaged(
+                f"declares records of {self.record_s:g} s, so its channels have no rate: more than 0 s is needed where "
+                "there are signals"
+            )
 
     @property
     def bytes(self) -> int:
@@ -95,42 +128,6 @@ class Header:
         return [entry for entry in self.entries if not entry.is_annotations]
 
 
-def read_header(path: str) -> Header:
-    """The header of a file, refused where its fields contradict each other."""
-    with builtins.open(path, "rb") as file:
-        fixed = file.read(_FIXED)
-        check_beginning(path, fixed[:8], "EDF or BDF", *MAGIC)
-        if len(fixed) < _FIXED:
-            raise Damaged(f"ends inside its header, after {len(fixed)} bytes")
-        count = _whole(fixed, "number of signals", 252, 4)
-        if count < 1:
-            raise Damaged(f"declares {count} signals, and at least 1 is needed")
-        size, declared = _FIXED * (1 + count), _whole(fixed, "length of the header", 184, 8)
-        if declared != size:
-            raise Damaged(f"declares a header of {declared} bytes, but one of {count} signals has {size}")
-        rest = file.read(size - _FIXED)
-    if len(rest) < size - _FIXED:
-        raise Damaged(f"ends inside its header, after {_FIXED + len(rest)} of {size} bytes")
-    format, sample_bytes = MAGIC[fixed[:8]]
-    header = Header(
-        format,
-        sample_bytes,
-        variant=_text(fixed, 192, 44),
-        start=_start(fixed),
-        n_records=_whole(fixed, "number of records", 236, 8),
-        record_s=_number(fixed, "length of a record in seconds", 244, 8),
-        entries=tuple(_entries(rest, count, sample_bytes)),
-    )
-    if header.n_records < -1:
-        raise Damaged(f"declares {header.n_records} records: 0 or more are needed, or -1 for not known")
-    if header.ordinary and not 0 < header.record_s < math.inf:
-        raise Damaged(
-            f"declares records of {header.record_s:g} s, so its channels have no rate: more than 0 s is needed where "
-            "there are signals"
-        )
-    return header
-
-
 def _text(data: bytes, start: int, width: int) -> str:
     return data[start : start + width].decode("latin-1").strip(" \0")
 
@@ -148,27 +145,6 @@ def _whole(data: bytes, name: str, start: int, width: int) -> int:
     if not value.is_integer():
         raise Damaged(f"gives {_text(data, start, width)!r} as its {name}, and a whole number is needed")
     return int(value)
-
-
-def _entries(data: bytes, count: int, sample_bytes: int) -> Iterator[Entry]:
-    """The signals: each of their fields is stored for all of them before the next field begins."""
-    offset = 0
-    for i in range(count):
-        low, high, first, last = (
-            _number(data, f"{name} of signal {i + 1}", start * count + 8 * i, 8) for name, start in _RANGES.items()
-        )
-        samples = _whole(data, f"samples in a record of signal {i + 1}", 216 * count + 8 * i, 8)
-        unit = _text(data, 96 * count + 8 * i, 8)
-        entry = Entry(_text(data, 16 * i, 16), unit, (low, high), (first, last), samples, offset)
-        if samples < 1:
-            raise Damaged(f"declares {samples} samples in a record of signal {i + 1}, and at least 1 is needed")
-        if not entry.is_annotations and not (np.isfinite([low, high, first, last]).all() and first != last):
-            raise Damaged(
-                f"declares that digital {first:g} to {last:g} stand for {low:g} to {high:g} {unit} in signal {i + 1} "
-                f"({entry.label!r}): that gives no finite scale"
-            )
-        yield entry
-        offset += sample_bytes * samples
 
 
 def _start(fixed: bytes) -> datetime | None:
@@ -234,7 +210,7 @@ def open(path: str, *, truncated: Truncated = "refuse") -> Recording:
 
     With ``truncated="keep"``, the whole records that are there are read when the header declares another number.
     """
-    header = read_header(path)
+    header = Header(path)
     n_records, notes = _records_present(path, header, truncated)
     if n_records == 0:
         raise Damaged("holds a header and not one whole record behind it")
@@ -266,8 +242,6 @@ def open(path: str, *, truncated: Truncated = "refuse") -> Recording:
 class EdfSource(Source):
     """Channels of one rate. Holds no open file: may be pickled, and read from many threads."""
 
-    is_library = False
-
     def __init__(self, path: str, header: Header, entries: Sequence[Entry]) -> None:
         self.path, self.format, self.header = path, header.format, header
         self.samples = entries[0].samples  # of a channel in a record
@@ -293,30 +267,32 @@ class EdfSource(Source):
             return self._read_channels(first, last, columns, dtype)
         record, end = first // self.samples, -(-last // self.samples)
         out: NDArray = np.empty(((end - record), self.samples, len(columns)), dtype)
-        step = max(1, _SLAB // record_bytes)
+        width, step = self.samples * self.header.sample_bytes, max(1, _SLAB // record_bytes)
+        # Columns that lie side by side in a record are read together.
+        edges = [i for i, (a, b) in enumerate(pairwise(self._offsets[c] for c in columns), 1) if b != a + width]
         for a in range(record, end, step):
             b = min(a + step, end)
             records = self._load(a * record_bytes, (b - a) * record_bytes).reshape(b - a, -1)
-            self._put(out[a - record : b - record], records, columns)
+            for at, stop in pairwise([0, *edges, len(columns)]):
+                begin = self._offsets[columns[at]]
+                data = records[:, begin : begin + (stop - at) * width]
+                self._convert(data, columns[at:stop], out[a - record : b - record, :, at:stop])
         skip = first - record * self.samples
         return out.reshape(-1, len(columns))[skip : skip + last - first]
 
-    def _put(self, out: NDArray, records: NDArray[np.uint8], columns: Sequence[int]) -> None:
-        """Fill out (records, samples, columns) from the bytes of as many records; floats in the unit of a channel."""
-        width = self.samples * self.header.sample_bytes
-        # Columns that lie side by side in a record are read together.
-        edges = [i for i, (a, b) in enumerate(pairwise(self._offsets[c] for c in columns), 1) if b != a + width]
-        for at, stop in pairwise([0, *edges, len(columns)]):
-            run = columns[at:stop]
-            begin = self._offsets[run[0]]
-            digital = self._integers(records[:, begin : begin + len(run) * width])
-            places = out[:, :, at:stop]
-            by_sample = digital.reshape(len(records), len(run), self.samples).swapaxes(1, 2)
-            if out.dtype.kind == "i":
-                places[...] = by_sample
-                continue
-            np.multiply(by_sample, self._gain[run].astype(out.dtype), out=places, dtype=out.dtype, casting="same_kind")
-            places += self._bias[run].astype(out.dtype)
+    def _convert(self, data: NDArray[np.uint8], columns: Sequence[int], out: NDArray) -> None:
+        """Fill out (records, samples, columns) from bytes (records, bytes) that have these columns side by side.
+
+        Floats are in the unit of each channel.
+        """
+        is_short = self.header.sample_bytes == 2
+        numbers = np.ascontiguousarray(data).view("<i2") if is_short else int24(data.reshape(len(data), -1, 3))
+        by_sample = numbers.reshape(len(data), len(columns), -1).swapaxes(1, 2)
+        if out.dtype.kind == "i":
+            out[...] = by_sample
+            return
+        np.multiply(by_sample, self._gain[columns].astype(out.dtype), out=out, dtype=out.dtype, casting="same_kind")
+        out += self._bias[columns].astype(out.dtype)
 
     def _read_channels(self, first: int, last: int, columns: Sequence[int], dtype: type) -> NDArray:
         """The same from records so long that only the part of each channel is read that is needed."""
@@ -327,9 +303,8 @@ class EdfSource(Source):
             a, b = max(first, start), min(last, start + self.samples)
             for place, column in enumerate(columns):
                 offset = record * self.header.record_bytes + self._offsets[column] + (a - start) * width
-                digital = self._integers(self._load(offset, (b - a) * width)[None])[0]
-                values = digital if out.dtype.kind == "i" else digital * self._gain[column] + self._bias[column]
-                out[a - first : b - first, place] = values
+                data = self._load(offset, (b - a) * width)
+                self._convert(data[None], [column], out[None, a - first : b - first, place : place + 1])
         return out
 
     def _load(self, offset: int, count: int) -> NDArray[np.uint8]:
@@ -338,12 +313,6 @@ class EdfSource(Source):
         if len(data) < count:
             raise DataError(f"{self.path!r} has become shorter since it was opened: open it again.")
         return data
-
-    def _integers(self, data: NDArray[np.uint8]) -> NDArray[np.integer]:
-        """(rows, bytes) of little-endian integers of 2 or 3 bytes as (rows, samples)."""
-        if self.header.sample_bytes == 2:
-            return np.ascontiguousarray(data).view("<i2")
-        return int24(data.reshape(len(data), -1, 3))
 
 
 def _records_present(path: str, header: Header, truncated: Truncated) -> tuple[int, list[str]]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.checks import optional, refusing
+from dlcca.recordings.formats.checks import optional
 from dlcca.recordings.formats.recording import Annotation, Channel, Recording, Sampling, Source, Stretch
 
 FORMAT = "FIF"
@@ -42,7 +42,6 @@ class RawSource(Source):
     path: str
     format: str
     unit_size: NDArray[np.float64] | None = None  # of the unit of each channel, in MNE's
-    is_library = False
 
     def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float64]:
         data = self.raw[columns, first:last][0]
@@ -108,13 +107,13 @@ def between_skips(raw: Raw) -> list[Stretch]:
     return [Stretch(a, b - a, a / rate) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
-def open_raw(path: str, format: str, opening: Callable[[Any], Raw]) -> tuple[Raw, list[str]]:
+def open_raw(format: str, opening: Callable[[Any], Raw]) -> tuple[Raw, list[str]]:
     """A Raw from one of MNE's readers, and the warnings of MNE about the file that matter here."""
     package = optional("mne", "eeg", format)
     log = logging.getLogger("mne")  # which writes to the standard output unless it is held back
     handlers, log.handlers = log.handlers, [logging.NullHandler()]
     try:
-        with refusing(path, format), warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             raw = opening(package)
     finally:
@@ -130,9 +129,8 @@ _NEXT_FILE = 2  # the role of a file that goes on where this one ends
 
 def open(path: str) -> Recording:
     """A recording in FIF, through MNE; breaks in the acquisition divide it into several signals."""
-    with refusing(path, FORMAT):
-        parts = _parts(path)
-    raw, notes = open_raw(path, FORMAT, lambda mne: mne.io.read_raw_fif(path, allow_maxshield="yes", verbose="WARNING"))
+    parts = _parts(path)
+    raw, notes = open_raw(FORMAT, lambda mne: mne.io.read_raw_fif(path, allow_maxshield="yes", verbose="WARNING"))
     for part, is_cut_short in parts:
         if is_cut_short:
             raise DataError(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dlcca.recordings.formats.arrays import ArrayFile, Member, Opened, array_reader
-from dlcca.recordings.formats.checks import optional, refusing
+from dlcca.recordings.formats.checks import optional
 from dlcca.recordings.formats.recording import Recording
 
 FORMAT = "HDF5"
@@ -19,7 +19,7 @@ FORMAT = "HDF5"
 def open(path: str, **options: Any) -> Recording:
     """The recording in the datasets of an HDF5 file, of shape (samples, channels)."""
     h5py = optional("h5py", "hdf5", FORMAT)
-    with refusing(path, FORMAT), h5py.File(path, "r") as file:
+    with h5py.File(path, "r") as file:
         members: list[Member] = []
         groups = {"": _attributes(file)}
 

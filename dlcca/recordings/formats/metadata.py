@@ -94,11 +94,9 @@ def plain_key(key: str) -> str:
     return str(key).strip().lower().replace("-", "_").replace(" ", "_")
 
 
-def moments_apart(later: datetime, earlier: datetime) -> float:
-    """Seconds between two moments; where only one has a time zone, the other is taken to be UTC."""
-    if (later.tzinfo is None) != (earlier.tzinfo is None):
-        later, earlier = (m if m.tzinfo else m.replace(tzinfo=UTC) for m in (later, earlier))
-    return (later - earlier).total_seconds()
+def in_utc(when: datetime) -> datetime:
+    """A moment in UTC; one without a time zone is taken to be, as most formats write it."""
+    return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
 
 
 def text_of(value: Any) -> Any:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dlcca.errors import DataError
 from dlcca.recordings.formats.arrays import ArrayFile, Member, Opened, array_reader
-from dlcca.recordings.formats.checks import refusing
 from dlcca.recordings.formats.recording import Recording
 
 FORMAT = "NumPy"
@@ -20,14 +19,13 @@ FORMAT = "NumPy"
 @array_reader
 def open(path: str, **options: Any) -> Recording:
     """The recording in a .npy array (samples, channels), or in the arrays of one length of a .npz file."""
-    with refusing(path, FORMAT):
-        with builtins.open(path, "rb") as file:
-            is_archive = file.read(2) == b"PK"
-        if is_archive:
-            members, notes = _members(path)
-        else:
-            mapped = _mapped(path)
-            members, notes = [Member("", mapped.shape, mapped.dtype, Opened(_mapped, path))], []
+    with builtins.open(path, "rb") as file:
+        is_archive = file.read(2) == b"PK"
+    if is_archive:
+        members, notes = _members(path)
+    else:
+        mapped = _mapped(path)
+        members, notes = [Member("", mapped.shape, mapped.dtype, Opened(_mapped, path))], []
     return ArrayFile(path, FORMAT, members, {"": {}}, notes, **options).recording()
 
 

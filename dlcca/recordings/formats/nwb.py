@@ -9,16 +9,14 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.arrays import ArraySource, Opened
-from dlcca.recordings.formats.checks import optional, refusing
+from dlcca.recordings.formats.arrays import ArraySource, Opened, Scaling
+from dlcca.recordings.formats.checks import optional
 from dlcca.recordings.formats.clock import Clock
 from dlcca.recordings.formats.hdf5 import opened_dataset
 from dlcca.recordings.formats.metadata import distinct, kind_of, text_of
@@ -35,7 +33,7 @@ def open(path: str) -> Recording:
     # Its first import would write a pickle next to the package, which another process may read half-written.
     os.environ.setdefault("PYNWB_NO_CACHE_DIR", "1")
     pynwb = optional("pynwb", "nwb", FORMAT)
-    with refusing(path, FORMAT), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about versions of the standard and fields left out: the file is as it is
         with pynwb.NWBHDF5IO(path, mode="r", load_namespaces=True) as io:
             return _recording(path, io.read(), pynwb)
@@ -69,22 +67,6 @@ def _recording(path: str, file: Any, pynwb: Any) -> Recording:
     return Recording(path, FORMAT, tuple(signals), start, marks, tuple(notes))
 
 
-@dataclass
-class NwbSource(ArraySource):
-    """The samples of a series, in the unit that it declares."""
-
-    gain: NDArray[np.float64] = field(default_factory=lambda: np.ones(1))  # of each channel
-    bias: float = 0.0
-    digital = None
-
-    def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float64]:
-        gain = self.gain[columns]
-        samples = self.stored(first, last, columns) * (gain[0] if (gain == gain[0]).all() else gain)  # 3 times as fast
-        if self.bias:
-            samples += self.bias
-        return np.asarray(samples)
-
-
 def _place(item: Any) -> str:
     return f"{_place(item.parent)}/{item.name}" if item.parent is not None else item.name
 
@@ -98,14 +80,14 @@ def _signals(series: Any) -> tuple[SourceSignal, ...]:
     if series.rate is not None:
         sampling = Sampling.even(float(series.rate), len(data), float(series.starting_time or 0))
     else:
-        clock = Clock("its clock", row="sample")
-        for first in range(0, len(series.timestamps), _TIMES):
-            clock.feed(np.asarray(series.timestamps[first : first + _TIMES], float))
-        sampling = clock.sampling()
+        starts = range(0, len(series.timestamps), _TIMES)
+        blocks = (np.asarray(series.timestamps[first : first + _TIMES], float) for first in starts)
+        sampling = Clock("its clock", row="sample").sampling(blocks)
     channels = _channels(series)
-    gain = float(series.conversion) * np.array(scale[2:] or np.ones(len(channels)))
+    gain = float(series.conversion) * np.array(scale[2:] or [1.0])
+    scaling = Scaling(gain if (gain != gain[0]).any() else float(gain[0]), float(scale[1]))  # one is 3 times as fast
     opened = Opened(opened_dataset, str(data.file.filename), str(data.name))
-    source = NwbSource(str(data.file.filename), FORMAT, opened, len(channels), gain=gain, bias=float(scale[1]))
+    source = ArraySource(str(data.file.filename), FORMAT, opened, len(channels), scaling=scaling)
     return sampling.signals(source, channels)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.checks import optional, refusing
+from dlcca.recordings.formats.checks import optional
 from dlcca.recordings.formats.clock import TimeColumn
 from dlcca.recordings.formats.metadata import Metadata, declared, from_options, text_of
 from dlcca.recordings.formats.recording import Recording
@@ -42,8 +42,7 @@ def open(
     """
     pq = optional("pyarrow.parquet", "parquet", FORMAT)
     requested = from_options(rate=rate, start=start, names=names, unit=unit)
-    with refusing(path, FORMAT):
-        file = pq.ParquetFile(path)
+    file = pq.ParquetFile(path)
     schema, n = file.schema_arrow, file.metadata.num_rows
     if not n:
         raise DataError(f"{path!r} has columns and no rows.")
@@ -67,11 +66,10 @@ class ParquetTable(Table):
         return np.stack(columns, axis=1, dtype=np.result_type(np.float32, *columns))
 
     def times(self, time: Column, channels: Sequence[Column], seconds: TimeColumn) -> Iterator[NDArray[Any]]:
-        with refusing(self.path, FORMAT):
-            for batch in self._file.iter_batches(batch_size=1 << 18, columns=[self.names[time.place]]):
-                values = batch.column(0)
-                seconds.zoned = getattr(values.type, "tz", None) is not None
-                yield values.to_numpy(zero_copy_only=False)
+        for batch in self._file.iter_batches(batch_size=1 << 18, columns=[self.names[time.place]]):
+            values = batch.column(0)
+            seconds.zoned = getattr(values.type, "tz", None) is not None
+            yield values.to_numpy(zero_copy_only=False)
 
     @cached_property
     def _file(self) -> Any:
@@ -82,9 +80,8 @@ def _numbers(column: Any) -> NDArray[Any]:
     """A column as numbers, with NaN where it holds none."""
     import pyarrow as pa
 
-    if pa.types.is_boolean(column.type) or pa.types.is_decimal(column.type) or column.null_count:
-        wide = pa.types.is_float32(column.type) or pa.types.is_float16(column.type)
-        column = column.cast(pa.float32() if wide else pa.float64())
+    if pa.types.is_boolean(column.type) or pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
     return column.to_numpy()
 
 
@@ -97,7 +94,7 @@ def _columns(schema: Any, time_column: str | bool | None) -> tuple[list[Column],
     for place, field in enumerate(schema):
         known = declared({text_of(k): text_of(v) for k, v in (field.metadata or {}).items()}, f"column {field.name!r}")
         is_time = types.is_timestamp(field.type) or types.is_duration(field.type)
-        column = Column.of(place, field.name, known.units[0] if known.units else "", is_time=is_time)
+        column = Column(place, field.name, known.units[0] if known.units else "", is_time=is_time)
         if is_time:
             columns.append(column)
         elif any(fits(field.type) for fits in is_number):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
@@ -140,7 +139,6 @@ class Source(Samples):
 
     path: str
     format: str
-    is_library = True  # whether a library reads it, whose errors are turned into a `DataError`
 
 
 @dataclass
@@ -173,7 +171,7 @@ class SourceSignal(Signal):
         check_span(self, first, last)
         if first == last or not len(columns):
             return np.empty((last - first, len(columns)), empty)
-        with refusing(self.source.path, self.source.format) if self.source.is_library else nullcontext():
+        with refusing(self.source.path, self.source.format):
             return rows(self.first_row + first, self.first_row + last, [int(column) for column in columns])
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from dlcca.errors import DataError, SettingsError, suggest
-from dlcca.recordings.formats.checks import TRUNCATED, Damaged, check_file, refusing
+from dlcca.errors import SettingsError, suggest
+from dlcca.recordings.formats.checks import TRUNCATED, check_file, refusing
 from dlcca.recordings.formats.recording import Recording
 from dlcca.settings.schema import LARGEST, is_count
 
@@ -58,14 +58,12 @@ def open_recording(path: str | os.PathLike[str], format: str | None = None, **op
         reader = importlib.import_module(f"{__package__}.{name}")
         opener, called = reader.open, reader.FORMAT
     else:
-        opener, called = refusing(path, name)(_load(name)), name
+        opener, called = _load(name), name
     _check_options(path, opener, called, options)
     if name in READERS and name not in ("wfdb", "zarr_arrays"):  # whose path may be a stem, a folder or an address
         check_file(path, called)
-    try:
+    with refusing(path, called):
         return opener(path, **options)
-    except Damaged as error:
-        raise DataError(f"{path!r} {error}. Copy or export it again.") from error
 
 
 def _reader_for(path: str) -> str:

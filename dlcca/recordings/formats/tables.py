@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,21 +18,14 @@ from dlcca.recordings.formats.recording import ProcessLocal, Recording, Sampling
 _UNIT = re.compile(r"^(?P<name>.+?)\s*[\[(]\s*(?P<unit>[^\[\]()]*?)\s*[\])]$")
 
 
-@dataclass(frozen=True)
 class Column:
-    """One column of a table: its place, and what its header says."""
+    """One column of a table: its place, and what its header says; "acc_x (m/s2)" and "acc_x [m/s2]" are in m/s2."""
 
-    place: int
-    name: str
-    unit: str = ""
-    is_time: bool = False  # whether it holds time stamps or time differences
-
-    @classmethod
-    def of(cls, place: int, header: str, unit: str = "", *, is_time: bool = False) -> Column:
-        """ "acc_x (m/s2)" and "acc_x [m/s2]" are acc_x in m/s2."""
+    def __init__(self, place: int, header: str, unit: str = "", *, is_time: bool = False) -> None:
         found = _UNIT.match(header.strip())
-        name, own = found.group("name", "unit") if found else (header.strip(), "")
-        return cls(place, name, unit or own, is_time)
+        self.name, own = found.group("name", "unit") if found else (header.strip(), "")
+        self.place, self.unit = place, unit or own
+        self.is_time = is_time  # whether it holds time stamps or time differences
 
     @property
     def time_unit(self) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.formats.checks import Truncated, check_complete, optional, refusing
+from dlcca.recordings.formats.checks import Truncated, check_complete, optional
 from dlcca.recordings.formats.clock import Clock
 from dlcca.recordings.formats.metadata import from_options, moment
 from dlcca.recordings.formats.recording import Channel, ProcessLocal, Recording, Sampling, Source
@@ -27,33 +28,14 @@ _INDEXED = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi")
 _KEYS_BACK = 8
 
 
-@dataclass(frozen=True)
 class FrameIndex:
     """When each frame is shown, in the order in which they are shown, and which can be decoded alone.
 
-    It is made from the packets of the file without decoding one of them: the number of frames that a container
-    declares is often an estimate.
+    It is made from the packets of the first video stream without decoding one of them: the number of frames that a
+    container declares is often an estimate.
     """
 
-    pts: NDArray[np.int64] | None  # (n,), in ticks of the stream; None where the container has no times
-    keys: NDArray[np.int64]  # numbers of the key frames, in order
-    n: int
-    tick_s: float
-    rates: tuple[float, ...]  # by the container
-    width: int
-    height: int
-    bits: int  # of one colour of a pixel
-    seekable: bool  # whether a frame can be reached from the key frame before it
-    begun: str | None  # by the container, ISO 8601
-    faults: list[str]  # frames that the container declares and that are not there, or are cut off
-
-
-def index_frames(path: str) -> FrameIndex:
-    """Read the packets of the first video stream once."""
-    av = optional("av", "video", FORMAT)
-    with av.open(path) as container:
-        if not container.streams.video:
-            raise DataError(f"{path!r} has no video in it.")
+    def __init__(self, container: Any) -> None:
         stream = container.streams.video[0]
         times: list[Any] = []
         keys, hidden, damaged = [], 0, 0
@@ -65,35 +47,31 @@ def index_frames(path: str) -> FrameIndex:
             if not (packet.is_discard or packet.is_corrupt):
                 times.append(packet.pts)
                 keys.append(packet.is_keyframe)
-        n, pts, order = len(times), None, np.arange(len(times))
-        if n and None not in times and len(set(times)) == n:
+        self.n, order = len(times), np.arange(len(times))
+        self.pts: NDArray[np.int64] | None = None  # (n,), in ticks of the stream; None where the container has no times
+        if self.n and None not in times and len(set(times)) == self.n:
             order = np.argsort(times)  # packets are stored in the order in which they are decoded
-            pts = np.array(times, np.int64)[order]
-        tick_s, faults = float(stream.time_base), []
+            self.pts = np.array(times, np.int64)[order]
+        # Whether a frame can be reached from the key frame before it; and the numbers of the key frames.
+        self.seekable = self.pts is not None and container.format.name in _INDEXED
+        self.keys = np.flatnonzero(np.array(keys)[order]) if self.seekable else np.zeros(1, np.int64)
+        self.tick_s = float(stream.time_base)
+        self.rates = tuple(float(rate) for rate in (stream.average_rate, stream.base_rate) if rate)
+        self.width, self.height = stream.codec_context.width, stream.codec_context.height
+        bits = (component.bits for component in stream.format.components) if stream.format else ()
+        self.bits = max(bits, default=8)  # of one colour of a pixel
+        self.begun: str | None = {**container.metadata, **stream.metadata}.get("creation_time")  # ISO 8601
+        self.faults: list[str] = []  # frames that the container declares and that are not there, or are cut off
+        if stream.frames - hidden > self.n:
+            self.faults.append(f"its container says {stream.frames - hidden} frames, and the file holds {self.n}")
         length_s = 0.0 if stream.frames else _length_s(container, stream)
-        if stream.frames - hidden > n:
-            faults.append(f"its container says {stream.frames - hidden} frames, and the file holds {n}")
-        if pts is not None and n > 2 and length_s:
-            step = float(np.median(np.diff(pts))) * tick_s
-            missing = length_s - (float(pts[-1]) * tick_s + step)
+        if self.pts is not None and self.n > 2 and length_s:
+            step = float(np.median(np.diff(self.pts))) * self.tick_s
+            missing = length_s - (float(self.pts[-1]) * self.tick_s + step)
             if missing > 1.5 * step:
-                faults.append(f"it ends {missing:.6g} s before its container says")
+                self.faults.append(f"it ends {missing:.6g} s before its container says")
         if damaged:
-            faults.append(f"{damaged} of its frames are cut off or damaged")
-        seekable = pts is not None and container.format.name in _INDEXED
-        return FrameIndex(
-            pts=pts,
-            keys=np.flatnonzero(np.array(keys)[order]) if seekable else np.zeros(1, np.int64),
-            n=n,
-            seekable=seekable,
-            tick_s=tick_s,
-            rates=tuple(float(rate) for rate in (stream.average_rate, stream.base_rate) if rate),
-            width=stream.codec_context.width,
-            height=stream.codec_context.height,
-            bits=max((component.bits for component in stream.format.components), default=8) if stream.format else 8,
-            begun={**container.metadata, **stream.metadata}.get("creation_time"),
-            faults=faults,
-        )
+            self.faults.append(f"{damaged} of its frames are cut off or damaged")
 
 
 def _length_s(container: Any, stream: Any) -> float:
@@ -286,9 +264,10 @@ def open(
     if roi is not None and len(roi) != 4:
         raise SettingsError(f"roi = {roi!r} is not four whole numbers: top, bottom, left, right.")
     wanted = from_options(rate=rate, start=start)
-    optional("av", "video", FORMAT)
-    with refusing(path, FORMAT):
-        index = index_frames(path)
+    with optional("av", "video", FORMAT).open(path) as container:
+        if not container.streams.video:
+            raise DataError(f"{path!r} has no video in it.")
+        index = FrameIndex(container)
     if not (index.n and index.width and index.height):
         raise DataError(f"{path!r} holds no frames that can be decoded.")
     notes: list[str] = []
@@ -308,8 +287,7 @@ def open(
     source = VideoSource(path, index, shrinking, projection, seed)
     if index.pts is not None and index.n > 2 and wanted.rate is None:
         clock = Clock(f"the times of the frames of {path!r}", nominal=index.rates, row="frame", base=0)
-        clock.feed((index.pts - index.pts[0]) * index.tick_s)
-        sampling = clock.sampling()
+        sampling = clock.sampling([(index.pts - index.pts[0]) * index.tick_s])
     else:
         named = wanted.rate or next(iter(index.rates), None)
         if named is None:
@@ -375,20 +353,16 @@ class VideoSource(ProcessLocal, Source):
     def check_ends(self) -> None:
         """Decode the first and the last frame: a video that changes its size, or breaks off, is refused before work."""
         index = self.frames.index
-        with refusing(self.path, FORMAT):
-            list(self.frames.between(0, 1))
-            if not index.seekable or self._decodes(index.n - 1):
-                return
-            low, high = 0, len(index.keys) - 1  # sizes change at key frames: find the first that is not as it was
-            while low < high:
-                middle = (low + high) // 2
-                low, high = (middle + 1, high) if self._decodes(int(index.keys[middle])) else (low, middle)
-            for i in (int(index.keys[low]), index.n - 1):
-                list(self.frames.between(i, i + 1))
+        list(self.frames.between(0, 1))
+        if not index.seekable or self._decodes(index.n - 1):
+            return
+        *earlier, last = index.keys.tolist()  # sizes change at key frames: find the first that is not as it was
+        number = bisect_left(earlier, True, key=lambda key: not self._decodes(key))
+        for i in ([*earlier, last][number], index.n - 1):
+            list(self.frames.between(i, i + 1))
 
     def _decodes(self, i: int) -> bool:
         try:
-            with refusing(self.path, FORMAT):
-                return bool(list(self.frames.between(i, i + 1)))
-        except DataError:
+            return bool(list(self.frames.between(i, i + 1)))
+        except Exception:  # whatever FFmpeg finds wrong with it
             return False

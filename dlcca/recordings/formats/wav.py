@@ -10,18 +10,15 @@ import builtins
 import os
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dlcca.errors import DataError
 from dlcca.recordings.formats.arrays import ArraySource, Opened, Scaling
-from dlcca.recordings.formats.checks import Damaged, Truncated, check_beginning, check_complete, refusing
+from dlcca.recordings.formats.checks import Damaged, Truncated, check_beginning, check_complete
 from dlcca.recordings.formats.metadata import channels_of, from_options, moment
-from dlcca.recordings.formats.recording import Recording, Sampling, int24
+from dlcca.recordings.formats.recording import Recording, Sampling
 
 FORMAT = "WAV"
 
@@ -51,54 +48,30 @@ def open(
     """
     facts = from_options(start=start, names=names, unit=unit)
     size = os.path.getsize(path)
-    with refusing(path, FORMAT):
-        head = _read_head(path, size)
-    there, frame, dtype = max(0, size - head.offset), head.channels * head.bits // 8, _DTYPES[head.coding, head.bits]
-    n = min(there if head.length is None else head.length, there) // frame
-    notes = ["the header does not say how long it is: read to the end of the file"] if head.length is None else []
-    if head.length is not None and n < head.length // frame:
-        found = f"is truncated: the header says {head.length // frame} samples, and the file holds {n}"
+    chunks, offset, length = _read_header(path, size)
+    coding, bits, width, rate = _coding(path, chunks.get(b"fmt ", b""))
+    there, frame, dtype = max(0, size - offset), width * bits // 8, _DTYPES[coding, bits]
+    n = min(there if length is None else length, there) // frame
+    notes = ["the header does not say how long it is: read to the end of the file"] if length is None else []
+    if length is not None and n < length // frame:
+        found = f"is truncated: the header says {length // frame} samples, and the file holds {n}"
         notes = check_complete(path, truncated, found, f"the {n} samples")
-    shape = n, head.channels
-    called = facts.names or tuple(map(str, range(head.channels)))
-    channels = channels_of(repr(path), head.channels, called, facts.units)
-    opened = Opened(np.memmap, path, dtype, "r", head.offset, shape) if n else Opened(np.zeros, shape, dtype)
-    full = 1.0 if integers or head.coding == _FLOAT else 2.0 ** (1 - head.bits)
-    scaling = Scaling(full, -128 * full if head.bits == 8 else 0.0)  # 8 bits are stored without a sign
-    source = WavSource(path, FORMAT, opened, head.channels, scaling=scaling)
-    signals = Sampling.even(head.rate, n).signals(source, channels)
-    return Recording(path, FORMAT, signals, facts.start or head.start, notes=tuple(notes))
+    channels = channels_of(repr(path), width, facts.names or tuple(map(str, range(width))), facts.units)
+    opened = Opened(np.memmap, path, dtype, "r", offset, (n, width)) if n else Opened(np.zeros, (n, width), dtype)
+    full = 1.0 if integers or coding == _FLOAT else 2.0 ** (1 - bits)
+    # 8 bits are stored without a sign; up to 24 bits, float32 holds a fraction of full scale exactly.
+    scaling = Scaling(full, -128 * full if bits == 8 else 0.0, dtype=np.float32 if bits < 32 else np.float64)
+    source = ArraySource(path, FORMAT, opened, width, scaling=scaling)
+    # When a Broadcast WAV was begun: date and time are texts of 10 and 8 letters.
+    text = chunks.get(b"bext", b"")[320:338].decode("ascii", "replace")
+    begun = moment(f"{text[:10].replace(':', '-')}T{text[10:].replace('-', ':')}")
+    signals = Sampling.even(rate, n).signals(source, channels)
+    return Recording(path, FORMAT, signals, facts.start or begun, notes=tuple(notes))
 
 
-@dataclass(frozen=True)
-class Head:
-    """What the header says."""
-
-    coding: int
-    bits: int
-    channels: int
-    rate: float
-    offset: int  # of the first sample, in bytes
-    length: int | None  # of all samples, in bytes; None where it was not known
-    start: datetime | None
-
-
-class WavSource(ArraySource):
-    """Integers of three bytes are unpacked; up to 24 bits values are float32, which holds them exactly."""
-
-    def stored(self, first: int, last: int, columns: Sequence[int]) -> NDArray[Any]:
-        stored = super().stored(first, last, columns)
-        if stored.dtype.kind != "V":
-            return stored
-        return int24(np.ascontiguousarray(stored).view(np.uint8).reshape(*stored.shape, 3))
-
-    def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.floating]:
-        values = super().read(first, last, columns)
-        return values.astype(np.float32, copy=False) if self.opened.array().itemsize < 4 else values
-
-
-def _read_head(path: str, size: int) -> Head:
-    """The header, up to the chunk of the samples; chunks begin at even bytes."""
+def _read_header(path: str, size: int) -> tuple[dict[bytes, bytes], int, int | None]:
+    """The chunks before the samples; place and length of these in bytes, None where it was not known."""
+    # Chunks begin at even bytes.
     # A wrong length leads into the samples, where silence looks like millions of chunks of no length.
     found: dict[bytes, bytes] = {}
     with builtins.open(path, "rb") as file:
@@ -116,15 +89,20 @@ def _read_head(path: str, size: int) -> Head:
                     "letters"
                 )
             if name == b"data":
-                return _head(path, found, place + 8, length)
+                known: int | None = length
+                if length == _UNKNOWN and b"ds64" in found:
+                    (known,) = struct.unpack("<Q", found[b"ds64"][8:16])
+                elif length in (0, _UNKNOWN):  # a program that wrote to a pipe, or was stopped before it could say
+                    known = None
+                return found, place + 8, known
             if name in (b"fmt ", b"ds64", b"bext"):
                 found[name] = file.read(min(length, 1024))
             place += 8 + length + length % 2
     raise Damaged(f"has a damaged header: there are more than {_CHUNKS_AT_MOST} chunks before its samples")
 
 
-def _head(path: str, found: dict[bytes, bytes], offset: int, length: int) -> Head:
-    form = found.get(b"fmt ", b"")
+def _coding(path: str, form: bytes) -> tuple[int, int, int, float]:
+    """How samples are coded: the number of the coding, bits, channels and rate."""
     if len(form) < 16:
         raise Damaged("has no chunk 'fmt ' before its samples: nothing says what they are")
     coding, channels, rate, _, _, bits = struct.unpack("<HHIIHH", form[:16])
@@ -137,12 +115,4 @@ def _head(path: str, found: dict[bytes, bytes], offset: int, length: int) -> Hea
         )
     if not channels or not rate:
         raise Damaged(f"says that it has {channels} channels at {rate} Hz")
-    known: int | None = length
-    if length == _UNKNOWN and b"ds64" in found:
-        (known,) = struct.unpack("<Q", found[b"ds64"][8:16])
-    elif length in (0, _UNKNOWN):  # a program that wrote to a pipe, or was stopped before it could say
-        known = None
-    # When a Broadcast WAV was begun: date and time are texts of 10 and 8 letters.
-    text = found.get(b"bext", b"")[320:338].decode("ascii", "replace")
-    start = moment(f"{text[:10].replace(':', '-')}T{text[10:].replace('-', ':')}")
-    return Head(coding, bits, channels, float(rate), offset, known, start)
+    return coding, bits, channels, float(rate)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.checks import Truncated, check_complete, check_file, check_sidecar, optional, refusing
+from dlcca.recordings.formats.checks import Truncated, check_complete, check_file, check_sidecar, optional
 from dlcca.recordings.formats.metadata import distinct, grouped, kinds_of
 from dlcca.recordings.formats.recording import Annotation, Channel, Recording, Sampling, Source, SourceSignal
 
@@ -47,7 +47,7 @@ def open(path: str, *, annotators: Sequence[str] = ANNOTATORS, truncated: Trunca
     check_file(stem + ".hea" if by_stem else path, FORMAT)
     check_sidecar(stem + ".hea", path, "description")
     package = optional("wfdb", "wfdb", FORMAT)
-    with refusing(path, FORMAT), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of pandas, about how wfdb calls it
         header = package.rdheader(stem)
         segments = [name for name in getattr(header, "seg_name", None) or [] if name != "~"]  # "~" is a gap

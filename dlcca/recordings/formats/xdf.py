@@ -14,8 +14,7 @@ import os
 import struct
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC
+from dataclasses import replace
 from itertools import pairwise
 from operator import itemgetter
 from typing import BinaryIO
@@ -25,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError
-from dlcca.recordings.formats.checks import Truncated, check_beginning, check_complete, refusing
+from dlcca.recordings.formats.checks import Truncated, check_beginning, check_complete
 from dlcca.recordings.formats.metadata import distinct, kind_of, moment
 from dlcca.recordings.formats.recording import Annotation, Channel, Recording, Source, SourceSignal
 
@@ -34,14 +33,12 @@ FILE_HEADER, STREAM_HEADER, SAMPLES, CLOCK_OFFSET, BOUNDARY, STREAM_FOOTER = ran
 NUMBERS = {"int8": "<i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "float32": "<f4", "double64": "<f8"}
 
 
-@dataclass
 class Piece:
     """The times of consecutive samples without a break, as the sums from which a line is fitted."""
 
-    first: int  # sample
-    origin: float  # time of its first sample
-    n: int = 0
-    sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(4))  # of i, t, i i, i t
+    def __init__(self, first: int, origin: float) -> None:
+        self.first, self.origin, self.n = first, origin, 0  # its first sample and the time of it, and how many
+        self.sums = np.zeros(4)  # of i, t, i i, i t
 
     def add(self, times: NDArray[np.float64]) -> None:
         i = np.arange(self.n, self.n + len(times), dtype=float)
@@ -57,27 +54,29 @@ class Piece:
         return float(self.origin + st - slope * si), float(slope)
 
 
-@dataclass
 class Stream:
     """One stream: its header, where its samples are, and when they were taken."""
 
-    info: ElementTree.Element
-    clock: list[tuple[float, float]] = field(default_factory=list)  # (time, what to add to it)
-    places: list[int] = field(default_factory=list)  # of the first sample of each chunk, in bytes
-    lengths: list[int] = field(default_factory=list)  # of its samples, in bytes
-    counts: list[int] = field(default_factory=list)  # of its samples
-    pieces: list[Piece] = field(default_factory=list)
-    texts: list[tuple[float, str]] = field(default_factory=list)  # of markers
     declared: int | None = None  # samples, as the footer says
-    last: float = 0.0
+    last = 0.0
 
-    def __post_init__(self) -> None:
+    def __init__(self, info: ElementTree.Element) -> None:
+        self.info = info
+        self.clock: list[tuple[float, float]] = []  # (time, what to add to it)
+        self.chunks: list[tuple[int, int, int]] = []  # place and length in bytes, samples
+        self.pieces: list[Piece] = []
+        self.texts: list[tuple[float, str]] = []  # of markers
         self.name, self.format = self.text("name") or "stream", self.text("channel_format")
         self.rate, self.n_channels = float(self.text("nominal_srate") or 0), int(self.text("channel_count") or 0)
         self.step = 1 / self.rate if self.rate > 0 else 0.0
 
     def text(self, name: str) -> str:
         return (self.info.findtext(name) or "").strip()
+
+    @property
+    def n(self) -> int:
+        """Samples that were found."""
+        return sum(piece.n for piece in self.pieces)
 
     @property
     def is_markers(self) -> bool:
@@ -100,7 +99,7 @@ def walk(path: str, truncated: Truncated) -> tuple[ElementTree.Element | None, l
                     header = _xml(content)
                 elif tag in (STREAM_HEADER, SAMPLES, CLOCK_OFFSET, STREAM_FOOTER):
                     _take(streams, tag, place + 4, content)
-            except (struct.error, ElementTree.ParseError, ValueError, KeyError) as error:
+            except (struct.error, ElementTree.ParseError, ValueError, LookupError) as error:
                 found = f"has a chunk at byte {begin} of {size} that is broken or cut off ({error})"
                 return header, list(streams.values()), check_complete(path, truncated, found, "the chunks before it")
     return header, list(streams.values()), []
@@ -171,9 +170,7 @@ def _take_samples(stream: Stream, place: int, body: bytes) -> None:
         stream.texts += zip(times.tolist(), map(str, values[:, 0]), strict=True)
     _add_times(stream, times)
     stream.last = float(times[-1])
-    stream.places.append(place + at)
-    stream.lengths.append(len(body) - at)
-    stream.counts.append(count)
+    stream.chunks.append((place + at, len(body) - at, count))
 
 
 def _texts(body: bytes, at: int, count: int, n_channels: int) -> tuple[NDArray[np.float64], NDArray]:
@@ -243,14 +240,7 @@ def open(path: str, *, truncated: Truncated = "refuse") -> Recording:
 
     With ``truncated="keep"``, what comes before the first broken chunk is read.
     """
-    with refusing(path, FORMAT):
-        header, streams, notes = walk(path, truncated)
-        return _recording(path, header, streams, notes, truncated)
-
-
-def _recording(
-    path: str, header: ElementTree.Element | None, streams: list[Stream], notes: list[str], truncated: Truncated
-) -> Recording:
+    header, streams, notes = walk(path, truncated)
     if not streams:
         raise DataError(f"{path!r} holds no stream: record it again.")
     for stream in streams:
@@ -278,7 +268,6 @@ def _recording(
     for signal in signals:
         signal.start_s -= begun
     when = None if header is None else moment(header.findtext("datetime"))
-    when = when.astimezone(UTC) if when and when.tzinfo else when
     annotations = tuple(Annotation(time - begun, 0.0, text) for time, text in marks)
     return Recording(path, FORMAT, tuple(signals), when, annotations, (*notes, *renamed))
 
@@ -286,25 +275,22 @@ def _recording(
 class XdfSource(Source):
     """The samples of one stream. Holds no open file: may be pickled, and read from many threads."""
 
-    is_library = False
-
     def __init__(self, path: str, stream: Stream) -> None:
         self.path, self.format = path, FORMAT
         self.stored_as, self.n_channels = stream.format, stream.n_channels
-        self.places, self.lengths = stream.places, stream.lengths
-        self.edges = np.cumsum([0, *stream.counts])  # first samples of the chunks, and the end
+        self.chunks = stream.chunks
+        self.edges = np.cumsum([0, *(count for *_, count in self.chunks)])  # their first samples, and the end
 
     def read(self, first: int, last: int, columns: Sequence[int]) -> NDArray[np.float64]:
         out = np.empty((last - first, len(columns)))
         begin = int(np.searchsorted(self.edges, first, "right")) - 1
         end = int(np.searchsorted(self.edges, last, "left"))
         with builtins.open(self.path, "rb") as file:
-            for chunk in range(begin, end):
-                file.seek(self.places[chunk])
-                data = file.read(self.lengths[chunk])
-                if len(data) < self.lengths[chunk]:
+            for edge, (place, length, count) in zip(self.edges[begin:end], self.chunks[begin:end], strict=True):
+                file.seek(place)
+                data = file.read(length)
+                if len(data) < length:
                     raise DataError(f"{self.path!r} has become shorter since it was opened: open it again.")
-                edge, count = int(self.edges[chunk]), int(self.edges[chunk + 1] - self.edges[chunk])
                 values = parse(data, count, self.n_channels, self.stored_as)[1]
                 low, high = max(first, edge), min(last, edge + count)
                 out[low - first : high - first] = values[low - edge : high - edge, columns]
@@ -321,17 +307,16 @@ def _why_not(stream: Stream) -> str:
         return f"it declares {stream.n_channels} channels"
     if not 0 < stream.rate < np.inf:
         return f"its rate is {stream.rate:g}, so its samples came unevenly; resample it to an even rate to use it"
-    if not sum(stream.counts):
+    if not stream.n:
         return "it has no samples"
     return ""
 
 
 def _doubts(path: str, stream: Stream, truncated: Truncated) -> list[str]:
     """Refuse a stream whose count or clock cannot be true; note what is odd about it."""
-    n = sum(stream.counts)
-    if stream.declared not in (None, n):
-        found = f"holds {n} samples of stream {stream.name!r}, and its footer declares {stream.declared}"
-        return check_complete(path, truncated, found, f"the {n} samples")
+    if stream.declared not in (None, stream.n):
+        found = f"holds {stream.n} samples of stream {stream.name!r}, and its footer declares {stream.declared}"
+        return check_complete(path, truncated, found, f"the {stream.n} samples")
     for before, after in pairwise(stream.pieces):
         if after.origin < before.origin + 0.5 * (before.n - 1) * stream.step:
             raise DataError(

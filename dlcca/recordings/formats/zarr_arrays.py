@@ -11,7 +11,7 @@ import numpy as np
 
 from dlcca.errors import DataError
 from dlcca.recordings.formats.arrays import ArrayFile, Member, Opened, array_reader
-from dlcca.recordings.formats.checks import check_file, refusing
+from dlcca.recordings.formats.checks import check_file
 from dlcca.recordings.formats.recording import Recording
 from dlcca.storage.files import files_at, is_remote, signatures, zarr_store
 from dlcca.storage.inputs import check_complete, refuse_objects, refuse_objects_at
@@ -35,13 +35,12 @@ def open(path: str, *, missing_chunks: str = "refuse", **options: Any) -> Record
         raise DataError(f"{path!r} is a folder, and it is {inside}: name the files in it, one by one.")
     import zarr
 
-    with refusing(path, FORMAT):
-        root = _node(path)
-        below = [] if isinstance(root, zarr.Array) else _quietly(path, "", lambda: list(root.members(max_depth=None)))
-        nodes = {"": root, **dict(below)}
-        arrays = {name: node for name, node in nodes.items() if isinstance(node, zarr.Array)}
-        groups = {name: dict(node.attrs) for name, node in nodes.items() if name not in arrays or not name}
-        members = [_member(path, name, node) for name, node in sorted(arrays.items())]
+    root = _node(path)
+    below = [] if isinstance(root, zarr.Array) else _quietly(path, "", lambda: list(root.members(max_depth=None)))
+    nodes = {"": root, **dict(below)}
+    arrays = {name: node for name, node in nodes.items() if isinstance(node, zarr.Array)}
+    groups = {name: dict(node.attrs) for name, node in nodes.items() if name not in arrays or not name}
+    members = [_member(path, name, node) for name, node in sorted(arrays.items())]
     stored = signatures(path)
 
     def complete(member: Member) -> str:

@@ -1,6 +1,7 @@
 """Opening by name: the right reader, only that one, and errors before anything is read."""
 
 import builtins
+import errno
 import importlib
 import subprocess
 import sys
@@ -9,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dlcca.errors import DataError, SettingsError
-from dlcca.recordings.formats import open_recording, registry
+from dlcca.errors import DataError, SettingsError, StorageError
+from dlcca.recordings.formats import npy, open_recording, registry
 from tests.support.recordings import shared
 
 
@@ -211,3 +212,18 @@ def test_two_packages_with_one_ending_are_an_error_that_names_both(package):
     with pytest.raises(SettingsError, match=r"thermo-files.*uninstall all but one") as caught:
         open_recording(package(READER, name="other"))
     assert "other-files" in str(caught.value)
+
+
+def test_an_error_of_the_machine_is_none_of_the_file(tmp_path, monkeypatch):
+    np.save(tmp_path / "x.npy", np.zeros((5, 2)))
+    signal = open_recording(tmp_path / "x.npy", rate=1).signals[0]
+
+    def failing(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(npy, "_mapped", failing)
+    with pytest.raises(StorageError, match=r"x\.npy' cannot be read: Input/output error\."):
+        open_recording(tmp_path / "x.npy", rate=1)
+    signal.source.opened.open_array = failing
+    with pytest.raises(StorageError, match=r"x\.npy' cannot be read: Input/output error\."):
+        signal.read(0, 5, [0])

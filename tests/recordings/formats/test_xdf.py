@@ -262,6 +262,15 @@ def test_a_file_cut_short_is_refused_or_read_up_to_the_break(two_streams):
     assert "cut off" in recording.notes[0]
 
 
+def test_a_chunk_with_fewer_texts_than_it_declares_is_refused_or_left_out(tmp_path):
+    broken = chunk(3, struct.pack("<I", 1) + varlen(2) + b"\0" + varlen(3) + b"off")
+    stream = stream_header(1, "markers", "Markers", 0, 1, "string")
+    path = write(tmp_path, file_header(), stream, samples(1, ["on"], [5.0], "string"), broken)
+    with pytest.raises(DataError, match="is broken or cut off"):
+        open_recording(path)
+    assert [mark.text for mark in open_recording(path, truncated="keep").annotations] == ["on"]
+
+
 @pytest.mark.parametrize("count", [19, 21])
 def test_a_footer_that_lies_about_the_length_is_refused(tmp_path, count):
     path = write(
