@@ -179,7 +179,7 @@ def survive(stall: Stall, reference: Reference, folder: Path, store: str) -> Out
         cluster = Cluster(late, workers=1)
         cluster.mend()
         client = late.start(*_command(tomls[0]), "--cluster", cluster.address, log="run.log")
-        if not _comes(lambda: (marks / "stopped").exists(), client):
+        if not _comes(lambda: (marks / "stopped").exists() and (marks / "stopped").read_text() != "", client):
             return Outcome(stall, "", np.inf, 0, (f"the worker never stopped: {_said(late)}",))
         worker = int((marks / "stopped").read_text())
         client.kill()
