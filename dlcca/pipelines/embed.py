@@ -25,7 +25,7 @@ from dlcca.recordings import ingest as ingesting
 from dlcca.recordings import new_recordings
 from dlcca.storage import transformed
 from dlcca.storage import views as store
-from dlcca.storage.formats import Format, is_form, open_sealed, plain, read_array, seal, write_array
+from dlcca.storage.formats import Format, header_of, is_form, plain, read_all, seal, write_array
 from dlcca.storage.places import replacing
 
 FORM = Format("dlcca-treatment", 1, "preprocessing", StoreFileError, "run dlcca pipeline backfill --anew")
@@ -154,14 +154,12 @@ def preprocessing_place(pipeline: Pipeline) -> Path:
 def has_preprocessing(pipeline: Pipeline) -> bool:
     """Whether the preprocessing of these settings is determined."""
     place = preprocessing_place(pipeline)
-    return is_form(place, FORM) and open_sealed(place, FORM)[1]["settings"] == pipeline.settings.fingerprint()
+    return is_form(place, FORM) and header_of(place, FORM)["settings"] == pipeline.settings.fingerprint()
 
 
 def read_preprocessing(pipeline: Pipeline) -> Recordings:
     """The preprocessing of this generation."""
-    place = preprocessing_place(pipeline)
-    group, header = open_sealed(place, FORM)
-    arrays = {name: read_array(group, name, digest, place, FORM) for name, digest in header["manifest"].items()}
+    header, arrays = read_all(preprocessing_place(pipeline), FORM)
     return Recordings(header["facts"], arrays)
 
 

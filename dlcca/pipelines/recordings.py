@@ -65,7 +65,7 @@ def discover(pipeline: Pipeline) -> Found:
             same = (before.get("size"), before.get("stamp")) == (item.size, item.stamp)
             if same and before["state"] == "known":
                 continue
-            parts, state = [settings.source(part) for part in item.parts], "waiting"
+            parts, state = [settings.address(part) for part in item.parts], "waiting"
             text = sources.why_incomplete(item, settings.sources, settings.path.parent, pipeline.now, same)
             if not text:
                 try:
@@ -166,7 +166,7 @@ def _add(pipeline: Pipeline, item: Seen, old: str | None, content: str, found: F
     else:
         modified = item.changed
         if modified is not None and not is_remote(item.path):
-            modified = os.stat(pipeline.settings.source(item.path)).st_mtime
+            modified = os.stat(pipeline.settings.address(item.path)).st_mtime
         row: Row = {"modified": None if modified is None else iso(datetime.fromtimestamp(modified, UTC))}
         row |= {"content": content, "path": item.path, "size": item.size, "first_seen": iso(pipeline.now)}
         number = catalog.insert("recordings", {**row, "status": "new"})
@@ -264,7 +264,7 @@ def files_of(pipeline: Pipeline, recording: Row) -> tuple[list[str], int, str]:
     """All files of a recording, how many of them (the first) a reader is given, and their stamp."""
     query = "SELECT path, parts, n_read, stamp FROM files WHERE content = ? AND state = 'known' ORDER BY path = ? DESC"
     for row in pipeline.catalog.all(query, [recording["content"], recording["path"]]):
-        parts = [pipeline.settings.source(part) for part in json.loads(row["parts"])]
+        parts = [pipeline.settings.address(part) for part in json.loads(row["parts"])]
         if sources.has_stamp(parts, row["stamp"]):
             return parts, row["n_read"], row["stamp"]
     raise StorageError(f"{recording['path']} no longer exists, or is being changed.")

@@ -269,13 +269,9 @@ class PipelineSettings:
         """A path in the file, which is relative to the file, as an absolute path."""
         return (self.path.parent / path).resolve()
 
-    def source(self, path: str) -> str:
-        """The path or address of a file of a recording, as the catalog has it."""
-        return path if "://" in path or os.path.isabs(path) else f"{self.path.parent}/{path}"
-
     def address(self, path: str) -> str:
-        """As `place`, for what may also be an address in object storage."""
-        return path if "://" in path else str(self.path.parent.resolve() / path)
+        """A path in the file or the catalog made absolute; an address in object storage as it is."""
+        return path if "://" in path else os.path.join(self.path.parent, path)
 
     def fingerprint(self) -> str:
         """Of everything that decides the coordinates of a recording."""
