@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
+
 from dlcca.errors import SettingsError
 from dlcca.pipelines import versions
 from dlcca.pipelines.catalog import Row
@@ -239,8 +241,6 @@ def update_reports(file: str | Path, say: Say) -> None:
 
 def _as_run(model: Row) -> Any:
     """A model as a finished run; rows are numbered if their times are not stored."""
-    import numpy as np
-
     from dlcca.estimator import open_model
     from dlcca.recordings.recorded_views import open_views
     from dlcca.storage import views

@@ -17,17 +17,20 @@ from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dlcca.errors import StorageError, StoreFileError
 from dlcca.pipelines.catalog import Row, iso
 from dlcca.pipelines.context import IN_TIME, Pipeline, folders
 from dlcca.pipelines.recordings import MOST_ATTEMPTS
+from dlcca.storage import transformed
 from dlcca.storage.files import storage_errors
-from dlcca.storage.places import refuse_file
-
-if TYPE_CHECKING:
-    import numpy as np
+from dlcca.storage.formats import open_sealed, plain, read_rows, seal
+from dlcca.storage.manifest import new_hash
+from dlcca.storage.places import refuse_file, replacing
 
 #: Rows of a chunk, and of what is in memory at a time.
 ROWS = 65_536
@@ -89,8 +92,6 @@ def publish(pipeline: Pipeline, day: str) -> None:
 
 def repeat_damaged(pipeline: Pipeline, day: str) -> None:
     """Mark recordings of a day with damaged results to be embedded again by the next run, if their files exist."""
-    from dlcca.storage import transformed
-
     for row in pipeline.recordings("status = 'done' AND day = ?", day):
         known = pipeline.catalog.value("SELECT 1 FROM files WHERE content = ? AND state = 'known'", [row["content"]])
         with suppress(StoreFileError):
@@ -106,7 +107,6 @@ def repeat_damaged(pipeline: Pipeline, day: str) -> None:
 def _put_in_place(pipeline: Pipeline, day: Day) -> None:
     """Write both forms aside, and move them into place only when both are complete."""
     from dlcca.export.formats import is_known_parquet
-    from dlcca.storage import transformed
 
     found, moves = places(pipeline, day.day), []
     with ExitStack() as leftovers:
@@ -175,13 +175,8 @@ class Day:
         return sum(recording[column] for recording in self.recordings)
 
 
-def parts(day: Day) -> Iterator[tuple[Row, dict[str, np.ndarray]]]:
+def parts(day: Day) -> Iterator[tuple[Row, dict[str, NDArray]]]:
     """All rows of a day in order, verified, at most `ROWS` at a time: their recording, and arrays (b, ...) by name."""
-    import numpy as np
-
-    from dlcca.storage import transformed
-    from dlcca.storage.formats import open_sealed, read_rows
-
     form = transformed.FORM
     stores = [open_sealed(recording["result"], form) for recording in day.recordings]
     widths = {int(group["embedding"].shape[1]) for group, _ in stores}
@@ -223,13 +218,7 @@ def new_array(group: Any, name: str, rows: int, chunk: int, like: Any, **options
 
 def write_zarr(day: Day, place: Path) -> None:
     """Write the day as a store of coordinates with an array ``recording``, completely or not at all."""
-    import numpy as np
     import zarr
-
-    from dlcca.storage import transformed
-    from dlcca.storage.formats import plain, seal
-    from dlcca.storage.manifest import new_hash
-    from dlcca.storage.places import replacing
 
     with replacing(place, transformed.FORM) as aside:
         group: Any = zarr.create_group(str(aside), zarr_format=3)
@@ -249,7 +238,7 @@ def write_zarr(day: Day, place: Path) -> None:
 
 
 def _header(day: Day) -> dict[str, Any]:
-    from dlcca.storage import run, transformed
+    from dlcca.storage import run
 
     headers = [transformed.describe(recording["result"]) for recording in day.recordings]
     columns = ("path", "content", "start", "rows", "valid", "outside", "model")
@@ -270,11 +259,9 @@ def _header(day: Day) -> dict[str, Any]:
 
 def write_parquet(day: Day, place: Path) -> None:
     """Write the day as a Parquet file, with a row group for each part that is read."""
-    import numpy as np
-
     from dlcca.export.formats import columns, write_table
 
-    def tables() -> Iterator[dict[str, np.ndarray]]:
+    def tables() -> Iterator[dict[str, NDArray]]:
         for recording, part in parts(day):
             n, file = len(part["time"]), recording["path"].rsplit("/", 1)[-1]
             more = {"file": np.full(n, file), "model": np.full(n, recording["model"], np.int32)}
