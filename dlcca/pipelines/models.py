@@ -302,12 +302,9 @@ def join(place: Path, pieces: Sequence[Piece], preprocessing: Recordings) -> Non
     inputs = hashlib.sha256(repr(pieces).encode()).hexdigest()
     with replacing(place, store.FORM) as aside:
         group: Any = zarr.create_group(str(aside), zarr_format=3)
-        widths = {}
-        for name in preprocessing.facts["views"]:
-            like = opened[0][name]
-            widths[name], dtype = like.shape[1], like.dtype
-            rows = CHUNK_BYTES // (widths[name] * dtype.itemsize)
-            more = store.array_of_view(inputs, dtype, finished=True)
+        for name, like in opened[0].items():
+            rows = CHUNK_BYTES // (like.shape[1] * like.dtype.itemsize)
+            more = store.array_of_view(inputs, like.dtype, finished=True)
             array = new_array(group, f"views/{name}", n, rows, like, **more)
             parts = [
                 da.from_array(views[name], chunks=array.chunks, name=False)[piece.first : piece.last]
@@ -325,7 +322,7 @@ def join(place: Path, pieces: Sequence[Piece], preprocessing: Recordings) -> Non
         small = {"time": np.concatenate(times), "segment": np.concatenate(segments).astype(np.int64)}
         small |= {"reason": np.zeros(n, np.uint8), "rows": np.arange(n), **preprocessing.scaling}
         manifest = {name: write_array(group, name, X) for name, X in small.items()}
-        seal(group, store.FORM, plain({**_header(preprocessing, widths, pieces, inputs), "manifest": manifest}))
+        seal(group, store.FORM, plain({**_header(preprocessing, pieces, inputs), "manifest": manifest}))
 
 
 def rows_of_recordings(address: str) -> list[int]:
@@ -334,17 +331,14 @@ def rows_of_recordings(address: str) -> list[int]:
     return list(header.get("recordings", [header["rows"]]))
 
 
-def _header(preprocessing: Recordings, widths: dict[str, int], pieces: Sequence[Piece], inputs: str) -> dict[str, Any]:
-    facts, each = preprocessing.facts, []
+def _header(preprocessing: Recordings, pieces: Sequence[Piece], inputs: str) -> dict[str, Any]:
+    """The header of the first store, but for what differs."""
+    like, each = store.describe(pieces[0].store), []
     for piece in pieces:  # a piece may be a whole store of several recordings
         inner = rows_of_recordings(piece.store)
         each += inner if piece.rows == sum(inner) else [piece.rows]
-    n = sum(each)
-    views = {}
-    for name, view in facts["views"].items():
-        made = {key: view["recipe"][key] for key in ("features", "scaling")}
-        views[name] = {**view, "width": widths[name], **made, "finished": True}
-    times = {"start": None, "time_unit": "s", "window_s": facts["window_s"], "step_s": facts["step_s"]}
+    n, known = sum(each), preprocessing.facts["views"]
+    views = {name: {**view, **known[name], "finished": True} for name, view in like["views"].items()}
     sizes = {"windows": n, "rows": n, "segments": len(pieces), "recordings": each, "reasons": {"valid": n}}
-    notes = {"notes": ["rows of several recordings, one after another"], "files": [], "annotations": []}
-    return {**times, **sizes, **notes, "views": views, "fingerprint": inputs, "versions": run_store.versions()}
+    notes = {"notes": ["rows of several recordings, one after another"], "files": [], "annotations": [], "start": None}
+    return {**like, **sizes, **notes, "views": views, "fingerprint": inputs, "versions": run_store.versions()}
