@@ -8,6 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from dlcca.cli.verb import Console, CopyTo, group, verb
+from dlcca.errors import ClusterError
 
 
 @verb(example="dlcca cluster profiles --out my-cluster")
@@ -47,7 +48,6 @@ def check(
     """
     from dlcca.clusters import check as checks
     from dlcca.clusters import profile_for
-    from dlcca.errors import ClusterError
 
     place = store if store is None or "://" in store else str(Path(store).resolve())
     console.step(f"starting the workers of {file}")

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from dlcca.cli.verb import Console, RunToml, Store, verb
+from dlcca.errors import DlccaError
+from dlcca.settings.runfile import read
 
 
 @verb(example="dlcca report demo-output/run.zarr --out report.html")
@@ -26,7 +28,6 @@ def report(
     by the channels at the landmarks, by the annotations of the recordings, and by the values of --color.
     """
     from dlcca.compare.truth import read_truth
-    from dlcca.errors import DlccaError
     from dlcca.report import overview, page
     from dlcca.storage import comparison
     from dlcca.storage import run as run_store
@@ -80,9 +81,8 @@ def compare(
     from dlcca import compare as comparing
     from dlcca.compare import comparison as output
     from dlcca.compare import truth as truths
-    from dlcca.settings import runfile as files
 
-    requested = files.read(runfile)
+    requested = read(runfile)
     known = truths.truth_of_options(truth, circular, labels, folds)
     output.refuse_occupied(out, [runfile, requested.store, *requested.inputs])
     made = comparing.compare(requested, rows=rows, truth=known, folds=folds, say=console.step)

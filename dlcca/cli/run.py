@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,10 +13,10 @@ from typer import Argument, Option
 from dlcca.cli.progress import format_duration
 from dlcca.cli.verb import Cluster, Console, MissingChunks, RunToml, verb
 from dlcca.errors import SettingsError
+from dlcca.settings.recipe import ViewRecipe
+from dlcca.settings.runfile import ClusterSettings, read
 from dlcca.storage.cost import format_bytes
 
-#: With so few blocks, no cluster is started.
-FEW_BLOCKS = 8
 #: Every plan also has the costs of a recording of months, on a cluster.
 LARGE_ROWS, LARGE_WORKERS = 10**8, 100
 
@@ -47,14 +47,12 @@ def ingest(
     """
     from dlcca.recordings import ingest as ingesting
     from dlcca.recordings.recorded_views import default_views, views_from_arguments
-    from dlcca.settings import runfile
-    from dlcca.settings.recipe import ViewRecipe
     from dlcca.storage import lock, places, views
     from dlcca.storage.run import FORM
 
-    limits = runfile.ClusterSettings(workers=workers)
+    limits = ClusterSettings(workers=workers)
     if is_toml(files):
-        requested = runfile.read(files[0])
+        requested = read(files[0])
         if not requested.recordings:
             raise SettingsError(f"{files[0]} names no recordings: its views are arrays, which need no ingesting.")
         place, recipes, lenient = out or requested.ingested, requested.recordings, False
@@ -98,23 +96,13 @@ def ingest_views(
     console: Console, place: str, recipes: Mapping[str, Any], cluster: str | None, limits: Any, lenient: bool = False
 ) -> dict[str, Any]:
     """The header of a store of views, after doing what was missing of it; a small one without a cluster."""
+    from dlcca.clusters import LazyClient
     from dlcca.recordings import ingest as ingesting
 
     job, line = ingesting.prepared(place, recipes, lenient=lenient)
-    wanted = client_if_worthwhile(console, cluster, limits.workers, job.n_blocks, limits.memory_gib)
-    with console.progress(job.rows * job.step_s) as progress, wanted as client:
-        return ingesting.run(job, line, client, progress)
-
-
-def client_if_worthwhile(
-    console: Console, cluster: str | None, workers: int | None, blocks: int | None, memory_gib: float | None = None
-) -> AbstractContextManager[Any]:
-    """A Dask client; or None, if one worker or few blocks are computed in this process. ``blocks`` None: many."""
-    if cluster is None and (workers == 1 or (blocks is not None and blocks <= FEW_BLOCKS)):
-        return nullcontext()
-    from dlcca.clusters import client_for
-
-    return client_for(cluster, workers, memory_gib, console.warn)
+    lazy = LazyClient(cluster, limits.workers, limits.memory_gib, console.warn)
+    with console.progress(job.rows * job.step_s) as progress, lazy:
+        return ingesting.run(job, line, lazy.client(job.n_blocks), progress)
 
 
 @verb(example="dlcca plan run.toml --workers 100 --rows 100000000")
@@ -135,10 +123,9 @@ def plan(
     from dlcca.clusters import client_for
     from dlcca.fitting import calibration, planning
     from dlcca.fitting import rates as rate_file
-    from dlcca.settings import runfile as files
     from dlcca.storage.views import is_views
 
-    requested = files.read(runfile)
+    requested = read(runfile)
     ingestion = None  # what it will take, if it was not done yet
     if not requested.recordings or is_views(requested.ingested):
         job, choices = prepared_job(requested)
@@ -234,12 +221,11 @@ def run(
 
     A run that was killed is resumed: finished blocks are kept in the store and not computed again.
     """
-    from dlcca.settings import runfile as files
     from dlcca.storage import event_log, lock, places
     from dlcca.storage.run import FORM
     from dlcca.trust.quality import ONE_VIEW
 
-    requested = files.read(runfile)
+    requested = read(runfile)
     store = requested.store
     places.refuse_store(store, FORM, inputs=[runfile, *requested.inputs], setting="[store] path")
     with lock.held(store, "dlcca run"), event_log.recording(store, "dlcca run") as log:

@@ -14,6 +14,8 @@ from typer import Argument, Option
 from dlcca.cli.run import ingest_views
 from dlcca.cli.verb import Console, RunToml, verb
 from dlcca.errors import SettingsError
+from dlcca.settings.runfile import read, run_schema
+from dlcca.settings.schema import choice
 
 #: In the last line of a file that is written here, which may be replaced.
 MARK = "# Settings chosen by dlcca tune"
@@ -32,12 +34,11 @@ def tune(
     file with those that were chosen and a store of its own. The kind of neighborhoods is kept: it defines "common".
     """
     from dlcca.inspection import tuning
-    from dlcca.settings import runfile as files
     from dlcca.storage import places
     from dlcca.storage.files import atomic_file
     from dlcca.storage.run import FORM
 
-    requested = files.read(runfile)
+    requested = read(runfile)
     place = runfile.with_name("tuned.toml") if out is None else out
     if place.resolve().parent != runfile.resolve().parent:
         raise SettingsError(f"--out {place} is not in the folder of {runfile}, to which the paths in it are relative.")
@@ -88,8 +89,6 @@ def schema(
     """
     from dlcca.clusters.profile import cluster_schema
     from dlcca.pipelines.settings import pipeline_schema
-    from dlcca.settings.runfile import run_schema
-    from dlcca.settings.schema import choice
     from dlcca.storage.files import atomic_file
 
     schemas = {"run": run_schema, "cluster": cluster_schema, "pipeline": pipeline_schema}

@@ -7,6 +7,7 @@ from typing import Any
 
 from dlcca.cli.verb import Console, Store, verb
 from dlcca.errors import StoreFileError
+from dlcca.settings.runfile import recordings_of
 from dlcca.storage.cost import format_bytes
 
 #: What is known of a store: lines for people, and a document for machines.
@@ -72,7 +73,6 @@ def _views(store: str) -> Description | None:
     """Views of recordings, or a run that has no more yet."""
     from dlcca.fitting import runner
     from dlcca.recordings import ingest as ingesting
-    from dlcca.settings.runfile import recordings_of
     from dlcca.storage import run as run_store
     from dlcca.storage import views
 

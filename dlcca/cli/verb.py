@@ -11,6 +11,7 @@ import io
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -154,8 +155,6 @@ class Console:
     def _failed(self, error: BaseException, code: int, message: str) -> typer.Exit:
         self._print_document({"error": message, "kind": type(error).__name__, "exit_code": code})
         if self.debug:
-            import traceback
-
             traceback.print_exception(error)
         self.warn(f"dlcca: {message}")
         return typer.Exit(code)

@@ -10,13 +10,14 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from dlcca.clusters import LazyClient
 from dlcca.errors import SettingsError, StorageError, StoreFileError
 from dlcca.pipelines import settings as settings_file
 from dlcca.pipelines.catalog import FILE, OWNER, Catalog, Row, iso, refuse_other_state
@@ -24,8 +25,6 @@ from dlcca.pipelines.settings import PipelineSettings
 from dlcca.storage import places
 from dlcca.storage.files import files_at
 
-#: Up to this many blocks are computed in this process: starting a cluster would take longer.
-FEW_BLOCKS = 8
 #: Columns of the catalog that hold paths, and the folder that they are relative to.
 PATHS = {"views": "state", "result": "state", "address": "models", "rows_store": "models", "held_store": "models"}
 
@@ -39,30 +38,13 @@ def silent(text: str) -> None:
     """Print nothing."""
 
 
-class Workers(ExitStack):
-    """A Dask client that is started when first needed, and ended with the block."""
-
-    def __init__(self, cluster: str | None, workers: int | None, memory_gib: float | None, say: Say = silent) -> None:
-        super().__init__()
-        self._options, self._client = (cluster, workers, memory_gib, say), None
-
-    def client(self, blocks: int) -> Any:
-        """A client for this many blocks; None if this process computes them."""
-        cluster, workers, *_ = self._options
-        if self._client is None and (cluster is not None or (workers != 1 and blocks > FEW_BLOCKS)):
-            from dlcca.clusters import client_for
-
-            self._client = self.enter_context(client_for(*self._options))
-        return self._client
-
-
 @dataclass
 class Pipeline:
     """An open pipeline."""
 
     settings: PipelineSettings
     catalog: Catalog
-    workers: Workers
+    workers: LazyClient
     clock: Callable[[], datetime]
     say: Say = silent
     run: int | None = None  # id in the catalog
@@ -136,7 +118,7 @@ def opened(
     read = settings_file.read(path)
     refuse_occupied(read)
     limits = read.cluster
-    with Catalog(read.state / FILE) as catalog, Workers(cluster, limits.workers, limits.memory_gib, say) as workers:
+    with Catalog(read.state / FILE) as catalog, LazyClient(cluster, limits.workers, limits.memory_gib, say) as workers:
         yield Pipeline(read, catalog, workers, clock or partial(datetime.now, UTC), say)
 
 
