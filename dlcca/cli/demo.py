@@ -54,8 +54,7 @@ def reproduce(
     from dlcca import reproduce as experiments
 
     # Some experiments show how a method fails; it is their table that says whether they went as expected.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Untrusted)
+    with warnings.catch_warnings(action="ignore", category=Untrusted):
         rows = experiments.run(out, console.step)
     table = Table("figure", "expected", "got", "met")
     for row in rows:

@@ -63,7 +63,6 @@ def ingest(
             raise SettingsError("--out is missing: the store to write, for instance --out views.zarr.")
         fit = resample or ("exact" if view or window_s or step_s else "nearest")  # defaults must not fail
         given = {"features": features, "window_s": window_s, "step_s": step_s, "scaling": scaling, "resample": fit}
-        given = {key: value for key, value in given.items() if value is not None}
         recipe = ViewRecipe.of({**given, "missing_chunks": missing_chunks}, "the command line:")
         place, whole, lenient, inputs = out, out, not view, files
         recipes = views_from_arguments(view, files, recipe) if view else default_views(files, recipe)
@@ -121,14 +120,14 @@ def plan(
     refused here, with the setting to change.
     """
     from dlcca.clusters import client_for
-    from dlcca.fitting import calibration, planning
+    from dlcca.fitting import calibration, planning, runner
     from dlcca.fitting import rates as rate_file
     from dlcca.storage.views import is_views
 
     requested = read(runfile)
     ingestion = None  # what it will take, if it was not done yet
     if not requested.recordings or is_views(requested.ingested):
-        job, choices = prepared_job(requested)
+        job, choices = runner.prepared_run(requested)
     elif calibrate:
         raise SettingsError("--calibrate measures on the views, which are not made yet: dlcca ingest run.toml first.")
     else:
@@ -174,15 +173,6 @@ def plan(
     if ingestion is not None:
         document["ingestion"] = vars(ingestion)
     console.finish({**document, "large": _document(large)})
-
-
-def prepared_job(requested: Any) -> tuple[Any, Any]:
-    """The job of a run.toml whose views are there, and its choices."""
-    from dlcca.fitting import runner
-
-    clock = requested.ingested if requested.recordings else ""
-    views = requested.views, requested.settings, requested.seed, clock, requested.missing_chunks
-    return runner.prepared(requested.store, *views)
 
 
 def kept_rates(job: Any, file: Path | None = None) -> tuple[Any, str]:
@@ -265,7 +255,7 @@ def _compute(
         if again_from == "ingest":
             again_from = runner.forget_recordings(requested.store)
         ingest_views(console, requested.ingested, requested.recordings, cluster, limits)
-    job, choices = prepared_job(requested)
+    job, choices = runner.prepared_run(requested)
     rates, origin = kept_rates(job)
     planned = planning.plan(job, 1, rates)
     memory_gib = getattr(profile, "memory_gib", limits.memory_gib)

@@ -136,7 +136,7 @@ def refit(
     if not (alone or old) and run_store.is_finished(model) and (within := _views_within(model)):
         old = [within]
     before = _rows_at(old, fitted) if old else None
-    with LazyClient(cluster, workers, None, console.warn) as lazy, warnings.catch_warnings():
+    with LazyClient(cluster, workers, None, console.warn) as lazy:
         new, clock = _new_rows(console, model, fitted, files, beside, lazy)
         # What is in memory is fitted here.
         large = any(is_lazy(X) for rows in (new, before or {}) for X in rows.values())
@@ -146,8 +146,8 @@ def refit(
                 "with --old where these are, and leave out --alone."
             )
         console.step("fitting old and new rows together")
-        warnings.simplefilter("ignore", Untrusted)  # printed at the end
-        both = fitted.set_params(client=lazy.client() if large else None).refit(new, before, align=align)
+        with warnings.catch_warnings(action="ignore", category=Untrusted):  # printed at the end
+            both = fitted.set_params(client=lazy.client() if large else None).refit(new, before, align=align)
         console.step(f"writing {out}")
         both.save(out)
     n_new = next(iter(new.values())).shape[0]

@@ -77,8 +77,7 @@ def first_fit(pipeline: Pipeline, because: str = "there was no model yet") -> di
     stored: Row = {"n_rows": _write_rows(pipeline, version, {}, stores)}
     model = LocalCCA.from_settings(settings.fit, random_state=settings.seed)
     model.client = pipeline.workers.client(stored["n_rows"] // ROWS_OF_A_BLOCK)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Untrusted)  # it is in the summary and the exit code
+    with warnings.catch_warnings(action="ignore", category=Untrusted):  # it is in the summary and the exit code
         model.fit(open_views(places["rows_store"]))
     model.save(places["address"])
     probes = [probe(address, model.settings_, settings.seed) for address in stores[-MOST_PROBES:]]
@@ -193,8 +192,7 @@ def _refitted(pipeline: Pipeline, version: int, parent: Row, chosen: Sequence[Ro
         pipeline.remove(new_rows)
         share = pipeline.settings.refit.held_out
         join(new_rows, [split(address, share)[0] for address in stores], embed.read_preprocessing(pipeline))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Untrusted)
+    with warnings.catch_warnings(action="ignore", category=Untrusted):
         made = old.refit(open_views(new_rows), open_views(parent["rows_store"]) if together else None)
     made.save(places["address"])
     if not together:
