@@ -145,14 +145,15 @@ def _good_recordings(pipeline: Pipeline, latest: bool) -> list[int]:
     return good[::-1] if latest else good
 
 
-def refit(pipeline: Pipeline, because: str) -> dict[str, Any] | None:
-    """Fit old and new rows together, and use the result if it passes the comparison; the outcome.
+def refit_if_due(pipeline: Pipeline) -> dict[str, Any] | None:
+    """Fit old and new rows together if that is due, and use the result if it passes the comparison; the outcome.
 
     Old landmarks are kept and axes are aligned with the old ones (`dlcca.fitting.refit`), unless the old model is not
     trusted. None if there was nothing to fit.
     """
-    parent = pipeline.current_model()
-    assert parent is not None
+    because, parent = versions.due(pipeline), pipeline.current_model()
+    if not because or parent is None:
+        return None
     if versions.warnings_of(parent):
         return first_fit(pipeline, because)
     chosen, together = _chosen(pipeline, parent)

@@ -182,7 +182,7 @@ def _work_off(pipeline: Pipeline, summary: Summary, do: Do) -> None:
     do("publish", publish_due, pipeline, summary)
     if model is not None:
         do("drift", drift.measure_pending, pipeline)
-        do("refit if due", refit_if_due, pipeline, summary)
+        summary.refit = do("refit if due", models.refit_if_due, pipeline)
 
 
 def embed_day(pipeline: Pipeline, numbers: list[int], summary: Summary) -> None:
@@ -206,16 +206,6 @@ def publish_due(pipeline: Pipeline, summary: Summary) -> None:
                 publish.repeat_damaged(pipeline, day)
             if str(error) not in summary.troubles:
                 summary.troubles.append(str(error))
-
-
-def refit_if_due(pipeline: Pipeline, summary: Summary) -> None:
-    """Refit the model if drift, age or the number of new rows requires it."""
-    from dlcca.pipelines import models
-
-    because = versions.due(pipeline)
-    found = models.refit(pipeline, because) if because else None
-    if found is not None:
-        summary.refit = {**found, "because": because}
 
 
 def collect(pipeline: Pipeline, summary: Summary) -> None:

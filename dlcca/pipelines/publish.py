@@ -6,7 +6,6 @@ can read it until the retention removes it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +28,7 @@ from dlcca.pipelines.recordings import MOST_ATTEMPTS
 from dlcca.storage import transformed
 from dlcca.storage.files import storage_errors
 from dlcca.storage.formats import open_sealed, plain, read_rows, seal
-from dlcca.storage.manifest import new_hash
+from dlcca.storage.manifest import digest_of_facts, new_hash
 from dlcca.storage.places import refuse_file, replacing
 
 #: Rows of a chunk, and of what is in memory at a time.
@@ -55,8 +54,7 @@ def due(pipeline: Pipeline) -> list[str]:
 
 def _version(rows: Iterable[Row]) -> str:
     """A fingerprint of the content of a partition."""
-    content = [[row["content"], row["model"], row["settings"], row["path"]] for row in rows]
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    return digest_of_facts([[row["content"], row["model"], row["settings"], row["path"]] for row in rows])
 
 
 def places(pipeline: Pipeline, day: str) -> dict[str, Path]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -38,6 +36,7 @@ from dlcca.settings.schema import (
     texts,
 )
 from dlcca.storage.files import installed_folder
+from dlcca.storage.manifest import digest_of_facts
 
 TEXT = text(may_be_empty=True)
 FOLDER = text(may_be_empty=True, folder=True)
@@ -275,11 +274,10 @@ class PipelineSettings:
 
     def fingerprint(self) -> str:
         """Of everything that decides the coordinates of a recording."""
-        # Default values are left out, so that a new setting in a later version does not invalidate models.
-        unset: Any = object()
 
         def changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-            return {key: value for key, value in values.items() if defaults.get(key, unset) != value}
+            """Without default values, so that a new setting in a later version does not invalidate models."""
+            return {key: value for key, value in values.items() if value != defaults[key]}
 
         defaults, recipe = Settings().to_dict(), ViewRecipe().to_dict()
         content = {
@@ -287,7 +285,7 @@ class PipelineSettings:
             "fit": {name: changed(values, defaults[name]) for name, values in self.fit.to_dict().items()},
             "seed": self.seed,
         }
-        return hashlib.sha256(json.dumps(content, sort_keys=True, default=list).encode()).hexdigest()
+        return digest_of_facts(content)
 
 
 #: The sections of pipeline files alone, each with its class.

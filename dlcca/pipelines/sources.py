@@ -181,8 +181,6 @@ def digest(parts: Sequence[str]) -> str:
 
 
 def _digest(path: str) -> str:
-    if is_remote(path):
-        return _in_storage(path, "read", lambda fs, name: _sha256(fs.open(name, "rb")))
     if os.path.isdir(path):  # a recording that is a folder, such as Zarr; including the names in it
         made = hashlib.sha256()
         for where, folders, names in os.walk(path):
@@ -190,7 +188,9 @@ def _digest(path: str) -> str:
             for inner in (os.path.join(where, name) for name in sorted(names)):
                 made.update(f"{os.path.relpath(inner, path)} {_digest(inner)}\n".encode())
         return made.hexdigest()
-    with storage_errors(path, "read"):
+    with storage_errors(path, "read"):  # also if it was removed since it was listed
+        if is_remote(path):
+            return _in_storage(path, "read", lambda fs, name: _sha256(fs.open(name, "rb")))
         return _sha256(open(path, "rb"))
 
 

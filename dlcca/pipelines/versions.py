@@ -89,7 +89,8 @@ def settle(
             pipeline.note("promoted", text)
     if not why:
         point(pipeline, pipeline.settings.models / "current.zarr", Path(address.name))
-    return {"version": version, "promoted": not why, "objections": list(objections)}
+    because = catalog.value("SELECT because FROM models WHERE version = ?", [version])
+    return {"version": version, "promoted": not why, "objections": list(objections), "because": because}
 
 
 def due(pipeline: Pipeline) -> str:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from dlcca.errors import SettingsError, StorageError
@@ -170,6 +171,23 @@ def test_empty_files_and_pipes_are_not_opened(tmp_path):
     os.mkfifo(tmp_path / "incoming" / "pipe.edf")  # opening it would wait for ever
     found = look(file)
     assert (found.files, names(found.waiting)) == (1, ["empty.edf"])
+
+
+def test_an_object_that_was_removed_since_it_was_listed_is_tried_again(tmp_path, monkeypatch):
+    fs, digest = fsspec.filesystem("memory"), sources.digest
+    file = pipeline_file(tmp_path)
+    file.write_text(file.read_text().replace("incoming/*.edf", f"memory://{tmp_path}/*.edf"))
+    fs.pipe_file(f"{tmp_path}/a.edf", b"some samples")
+
+    def removed(parts):
+        fs.rm(f"{tmp_path}/a.edf")
+        return digest(parts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sources, "digest", removed)
+        assert names(look(file).unreadable) == ["a.edf"]
+    fs.pipe_file(f"{tmp_path}/a.edf", b"some samples")
+    assert names(look(file).new) == ["a.edf"]
 
 
 def test_ten_thousand_files_are_read_once_and_then_only_looked_at(tmp_path, monkeypatch):
