@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
 from dlcca.cli.verb import Console, RunToml, Store, verb
-from dlcca.errors import DlccaError
 from dlcca.settings.runfile import read
 
 
@@ -36,16 +35,11 @@ def report(
     beside = Path(name) if "://" in store else Path(store)  # a report on a remote run is written here
     place = beside.with_suffix(".html") if out is None else out
     page.refuse_foreign(place, [store, *(each.partition(":")[0] for each in color or [])])
-    colors: dict[str, Any] = {}
-    for file in color or []:
-        try:
-            given = read_truth(file, "label")
-        except DlccaError as error:
-            raise type(error)(str(error).replace("--truth", "--color")) from error
-        colors[given.name] = given.values
+    colors = [read_truth(file, "label", "--color") for file in color or []]
     console.step(f"reading {store}")
     compared = comparison.of_run(store, run_store.describe(store)["fingerprint"])
-    found = overview.of_store(store, known=colors, also=() if compared is None else compared.rows)
+    known = {given.name: given.values for given in colors}
+    found = overview.of_store(store, known=known, also=() if compared is None else compared.rows)
     console.step(f"drawing {place}")
     page.write(place, page.render(found, title=f"dlcca report of {name}", compared=compared))
     headline = page.headline(found)
