@@ -64,8 +64,9 @@ def first_fit(pipeline: Pipeline, because: str = "there was no model yet") -> di
     was to the same recordings with the same settings and is not trusted.
     """
     settings, last = pipeline.settings, versions.last_untrusted(pipeline)
-    numbers = _good_recordings(pipeline, last is not None)
-    if not numbers:
+    good = _good_recordings(pipeline, last is not None)
+    numbers, stores = list(good), list(good.values())
+    if not good:
         return None
     if last is not None and last["settings"] == settings.fingerprint():
         before = pipeline.catalog.all("SELECT recording FROM training WHERE model = ?", [last["version"]])
@@ -73,7 +74,6 @@ def first_fit(pipeline: Pipeline, because: str = "there was no model yet") -> di
             return None
     version = versions.begin(pipeline, because)
     places = versions.places(pipeline, version)
-    stores = [str(embed.views_place(pipeline, pipeline.recording(number))) for number in numbers]
     stored: Row = {"n_rows": _write_rows(pipeline, version, {}, stores)}
     model = LocalCCA.from_settings(settings.fit, random_state=settings.seed)
     model.client = pipeline.workers.client(stored["n_rows"] // ROWS_OF_A_BLOCK)
@@ -83,21 +83,20 @@ def first_fit(pipeline: Pipeline, because: str = "there was no model yet") -> di
     probes = [probe(address, model.settings_, settings.seed) for address in stores[-MOST_PROBES:]]
     baseline = [found for found in probes if found is not None]
     measures = {"baseline": baseline, "quality": model.quality_, "warnings": model.warnings_}
-    rows = {column: str(places[column]) for column in ("rows_store", "held_store")}
     if model.warnings_:
-        pipeline.remove(*rows.values())  # no refit will need them
-    else:
-        stored |= rows
-    outcome = versions.settle(pipeline, version, stored, measures, numbers, model.warnings_)
-    if not model.warnings_:  # recordings that were embedded with an untrusted model are embedded again
-        untrusted = f"SELECT version FROM models WHERE {versions.UNTRUSTED}"
-        found = pipeline.recordings(f"status = 'done' AND model IN ({untrusted})")
-        if again := [row for row in found if embed.can_be_repeated(pipeline, row)]:
-            with pipeline.catalog.change():
-                for row in again:
-                    pipeline.catalog.update("recordings", {"status": "new", "attempts": 0}, id=row["id"])
-                many = f"{len(again)} recordings are" if len(again) > 1 else "1 recording is"
-                pipeline.note("anew", f"{many} embedded again: the model used before is not trusted.")
+        pipeline.remove(places["rows_store"], places["held_store"])  # no refit will need them
+        return versions.settle(pipeline, version, stored, measures, numbers, model.warnings_)
+    stored |= {column: places[column] for column in ("rows_store", "held_store")}
+    outcome = versions.settle(pipeline, version, stored, measures, numbers)
+    # Recordings that were embedded with an untrusted model are embedded again.
+    untrusted = f"SELECT version FROM models WHERE {versions.UNTRUSTED}"
+    found = pipeline.recordings(f"status = 'done' AND model IN ({untrusted})")
+    if again := [row for row in found if embed.can_be_repeated(pipeline, row)]:
+        with pipeline.catalog.change():
+            for row in again:
+                pipeline.catalog.update("recordings", {"status": "new", "attempts": 0}, id=row["id"])
+            many = f"{len(again)} recordings are" if len(again) > 1 else "1 recording is"
+            pipeline.note("anew", f"{many} embedded again: the model used before is not trusted.")
     return outcome
 
 
@@ -107,42 +106,40 @@ def candidates(pipeline: Pipeline) -> list[Row]:
     return [row for row in found if row["status"] != "done" or embed.can_be_repeated(pipeline, row)]
 
 
-def _good_recordings(pipeline: Pipeline, latest: bool) -> list[int]:
-    """The earliest recordings that pass the gate, up to first_rows; the others are marked in the catalog.
+def _good_recordings(pipeline: Pipeline, latest: bool) -> dict[int, str]:
+    """The earliest recordings that pass the gate, up to first_rows, with their views; others are marked in the catalog.
 
     With ``latest``, the latest ones: an earlier fit was not trusted, and this one must not be to the same rows. If the
     settings match none of the recordings, the error is in the settings, and the recordings are not marked.
     """
-    good: list[int] = []
+    good: dict[int, str] = {}
     unfit: list[tuple[Row, SettingsError]] = []
     rows, found = 0, candidates(pipeline)
     for recording in found[::-1] if latest else found:
         if rows >= pipeline.settings.model.first_rows:
             break
-        number = recording["id"]
         try:
             if not embed.has_preprocessing(pipeline):
-                place = pipeline.state / "work" / f"first-{number}.zarr"
+                place = pipeline.state / "work" / f"first-{recording['id']}.zarr"
                 try:
-                    embed.gate(pipeline, embed.ingest(pipeline, number, place))
+                    embed.ingest(pipeline, recording, place)
                     embed.write_preprocessing(pipeline, store.recordings_of(str(place)))
                 finally:
                     pipeline.remove(place)
-            header = embed.ingest(pipeline, number)
-            embed.gate(pipeline, header)
+            header = embed.ingest(pipeline, recording)
         except SettingsError as error:
             unfit.append((recording, error))
         except Exception as error:
             recordings.failed(pipeline, recording, error)
         else:
             if set(header["views"]) == set(pipeline.settings.recipes):  # else it can only be embedded
-                good.append(number)
+                good[recording["id"]] = header["store"]
                 rows += header["rows"]
     if unfit and not good:
         raise unfit[0][1]
     for refused, reason in unfit:
         recordings.failed(pipeline, refused, reason)
-    return good[::-1] if latest else good
+    return dict(reversed(good.items())) if latest else good
 
 
 def refit_if_due(pipeline: Pipeline) -> dict[str, Any] | None:
@@ -198,8 +195,8 @@ def _refitted(pipeline: Pipeline, version: int, parent: Row, chosen: Sequence[Ro
     made.save(places["address"])
     if not together:
         pipeline.remove(places["rows_store"])  # the landmarks replace the old rows from now on
-    stored = {"n_rows": n_rows, "rows_store": str(places["rows_store"]) if together else None}
-    stored["held_store"] = str(places["held_store"])
+    rows_store = places["rows_store"] if together else None
+    stored = {"n_rows": n_rows, "rows_store": rows_store, "held_store": places["held_store"]}
     return _compared(pipeline, version, parent, made, stored, chosen)
 
 
