@@ -105,6 +105,15 @@ class Pipeline:
         """Remove files and folders of this pipeline; see `remove`."""
         remove(self.settings, *paths)
 
+    @contextmanager
+    def scratch(self, name: str) -> Iterator[Path]:
+        """A place for temporary files, which are removed after the block, or by the next run if this one is killed."""
+        place = self.state / "work" / name
+        try:
+            yield place
+        finally:
+            self.remove(place)
+
     def since(self, moment: str) -> timedelta:
         """Time since a moment; at least 0, because clocks may be set back."""
         return max(timedelta(0), self.now - datetime.fromisoformat(moment))

@@ -86,12 +86,9 @@ def ingest(pipeline: Pipeline, recording: Row, first: Path | None = None) -> dic
 
     if not store.is_views(place):
         parts, n_read, stamp = recordings.files_of(pipeline, recording)
-        scratch = pipeline.state / "work" / f"files-{recording['id']}"
-        try:
+        with pipeline.scratch(f"files-{recording['id']}") as scratch:
             files = sources.local_files(parts, scratch)[:n_read]
             _resumed(pipeline, place, bool(ingesting.begun(str(place))), make)
-        finally:
-            pipeline.remove(scratch)
         if not sources.has_stamp(parts, stamp):
             pipeline.remove(place)
             raise StorageError(f"{os.path.basename(recording['path'])} changed while it was read.")

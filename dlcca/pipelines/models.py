@@ -120,12 +120,9 @@ def _good_recordings(pipeline: Pipeline, latest: bool) -> dict[int, str]:
             break
         try:
             if not embed.has_preprocessing(pipeline):
-                place = pipeline.state / "work" / f"first-{recording['id']}.zarr"
-                try:
+                with pipeline.scratch(f"first-{recording['id']}.zarr") as place:
                     embed.ingest(pipeline, recording, place)
                     embed.write_preprocessing(pipeline, store.recordings_of(str(place)))
-                finally:
-                    pipeline.remove(place)
             header = embed.ingest(pipeline, recording)
         except SettingsError as error:
             unfit.append((recording, error))
@@ -187,7 +184,6 @@ def _refitted(pipeline: Pipeline, version: int, parent: Row, chosen: Sequence[Ro
     new_rows = places["rows_store"]
     if together:  # without the rows of the parent
         new_rows = pipeline.state / "work" / f"new-{version}.zarr"
-        pipeline.remove(new_rows)
         share = pipeline.settings.refit.held_out
         join(new_rows, [split(address, share)[0] for address in stores], embed.read_preprocessing(pipeline))
     with warnings.catch_warnings(action="ignore", category=Untrusted):

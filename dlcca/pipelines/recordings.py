@@ -245,9 +245,8 @@ def _spans(pipeline: Pipeline, recording: Row) -> list[tuple[datetime, datetime]
     from dlcca.recordings.timeline import File
 
     parts, n_read, _stamp = files_of(pipeline, recording)
-    scratch = pipeline.state / "work" / f"header-{recording['id']}"
     spans = []
-    try:
+    with pipeline.scratch(f"header-{recording['id']}") as scratch:
         for path in sources.local_files(parts[:n_read], scratch):
             # The options of the first view that may be in this file.
             options = (r.reader_options for r in pipeline.settings.recipes.values() if path in files_for(r, [path]))
@@ -255,8 +254,6 @@ def _spans(pipeline: Pipeline, recording: Row) -> list[tuple[datetime, datetime]
             if opened.start is not None:
                 start = opened.start if opened.start.tzinfo else opened.start.replace(tzinfo=UTC)
                 spans.append((start, start + timedelta(seconds=opened.end_s)))
-    finally:
-        pipeline.remove(scratch)
     return spans
 
 
