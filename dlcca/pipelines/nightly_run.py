@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.errors import DlccaError, SettingsError, StoreFileError, described, exit_code
-from dlcca.pipelines import publish, retention, settings, versions
+from dlcca.pipelines import page, publish, retention, settings, versions
 from dlcca.pipelines.catalog import FILE, Catalog, Row, iso, locked, refuse_other_state
 from dlcca.pipelines.context import Pipeline, Say, claim, opened, refuse_occupied, silent
 from dlcca.pipelines.recordings import NOT_MEASURED, discover, order
@@ -121,8 +121,6 @@ def _report(pipeline: Pipeline, document: dict[str, Any]) -> None:
     found, options = pipeline.settings, pipeline.settings.notify
     failures = []
     if found.outputs.page:
-        from dlcca.pipelines import page
-
         try:
             page.write(pipeline)
         except Exception as error:
