@@ -75,10 +75,6 @@ class Pipeline:
         found = self.catalog.all(f"SELECT * FROM recordings WHERE {where} ORDER BY {IN_TIME}", values)
         return [self.with_paths(located, row) for row in found]
 
-    def recording(self, number: int) -> Row:
-        """A recording by its id."""
-        return self.recordings("id = ?", number)[0]
-
     def models(self, where: str, *values: Any) -> list[Row]:
         """The models for which a condition in SQL is true, with absolute paths and decoded measures."""
         found = self.catalog.all(f"SELECT * FROM models WHERE {where}", values)
@@ -102,8 +98,17 @@ class Pipeline:
         return int(self.catalog.value(query) or 0) + 1
 
     def remove(self, *paths: Path | str) -> None:
-        """Remove files and folders of this pipeline; see `remove`."""
-        remove(self.settings, *paths)
+        """Remove files, links and folders of the pipeline; a missing one is not an error.
+
+        This is the only function of a pipeline that deletes. It refuses any path that is not strictly inside a folder
+        of the pipeline, both the path itself and, if it is a symbolic link, its target.
+        """
+        refuse_outside(self.settings, *paths)
+        for path in paths:
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                Path(path).unlink(missing_ok=True)
 
     @contextmanager
     def scratch(self, name: str) -> Iterator[Path]:
@@ -171,22 +176,8 @@ def located(folder: Path, name: str) -> str:
     return str(folder / path)
 
 
-def remove(settings: PipelineSettings, *paths: Path | str) -> None:
-    """Remove files, links and folders of the pipeline; a missing one is not an error.
-
-    This is the only function of a pipeline that deletes. It refuses any path that is not strictly inside a folder of
-    the pipeline, both the path itself and, if it is a symbolic link, its target.
-    """
-    refuse_outside(settings, *paths)
-    for path in paths:
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            Path(path).unlink(missing_ok=True)
-
-
 def refuse_outside(settings: PipelineSettings, *paths: Path | str) -> None:
-    """An error for a path that `remove` refuses."""
+    """An error for a path that `Pipeline.remove` refuses."""
     roots = list(folders(settings).values())
     for given in paths:
         path, found = Path(given), []

@@ -303,7 +303,7 @@ def done(pipeline: Pipeline, recording: Row, facts: dict[str, Any]) -> None:
     row |= {**pipeline.with_paths(recorded, facts), "attempts": recording["attempts"] + 1}
     with pipeline.catalog.change():
         pipeline.catalog.update("recordings", row, id=number)
-        if replaced is not None and pipeline.recording(replaced)["status"] == "done":
+        if pipeline.catalog.value("SELECT status FROM recordings WHERE id = ?", [replaced]) == "done":
             supersede(pipeline, replaced, number, recording["path"])
         text = (
             f"{recording['path']} was embedded with model {facts['model']}: {facts['valid']} of {facts['rows']} rows "

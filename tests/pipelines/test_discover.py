@@ -116,7 +116,7 @@ def test_what_was_embedded_stands_until_its_successor_is(tmp_path):
     look(file)
     assert statuses(file) == [("a.edf", "done"), ("a.edf", "new")]
     with looking(file) as flow:
-        assert flow.recording(2)["replaces"] == 1
+        assert flow.recordings("id = 2")[0]["replaces"] == 1
 
 
 def test_a_file_waits_until_it_has_settled(tmp_path):
