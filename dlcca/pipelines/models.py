@@ -24,11 +24,10 @@ from dlcca.pipelines import embed, recordings, versions
 from dlcca.pipelines.catalog import Row
 from dlcca.pipelines.context import Pipeline
 from dlcca.pipelines.drift import probe
-from dlcca.pipelines.publish import new_array
 from dlcca.recordings.recorded_views import open_views
 from dlcca.storage import run as run_store
 from dlcca.storage import views as store
-from dlcca.storage.formats import plain, seal, write_array
+from dlcca.storage.formats import new_array, plain, seal, write_array
 from dlcca.storage.places import replacing
 
 #: Maximum number of probes of recordings that are stored with a model; the latest.
@@ -297,7 +296,7 @@ def join(place: Path, pieces: Sequence[Piece], preprocessing: Recordings) -> Non
         for name, like in opened[0].items():
             rows = CHUNK_BYTES // (like.shape[1] * like.dtype.itemsize)
             more = store.array_of_view(inputs, like.dtype, finished=True)
-            array = new_array(group, f"views/{name}", n, rows, like, **more)
+            array = new_array(group, f"views/{name}", (n, like.shape[1]), like.dtype, rows, **more)
             parts = [
                 da.from_array(views[name], chunks=array.chunks, name=False)[piece.first : piece.last]
                 for views, piece in zip(opened, pieces, strict=True)

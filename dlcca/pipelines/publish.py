@@ -27,7 +27,7 @@ from dlcca.pipelines.context import IN_TIME, Pipeline, folders
 from dlcca.pipelines.recordings import MOST_ATTEMPTS
 from dlcca.storage import transformed
 from dlcca.storage.files import storage_errors
-from dlcca.storage.formats import open_sealed, plain, read_rows, seal
+from dlcca.storage.formats import new_array, open_sealed, plain, read_rows, seal
 from dlcca.storage.manifest import digest_of_facts, new_hash
 from dlcca.storage.places import refuse_file, replacing
 
@@ -199,21 +199,6 @@ def parts(day: Day) -> Iterator[tuple[Row, dict[str, NDArray]]]:
             raise StoreFileError(f"{result} is damaged: {error}") from error
 
 
-def new_array(group: Any, name: str, rows: int, chunk: int, like: Any, **options: Any) -> Any:
-    """An array of a store for ``rows`` rows as those of another array, in chunks with checksums."""
-    from zarr.codecs import Crc32cCodec, ZstdCodec
-
-    return group.create_array(
-        name,
-        shape=(rows, *like.shape[1:]),
-        chunks=(max(1, min(rows, chunk)), *like.shape[1:]),
-        dtype=like.dtype,
-        compressors=[ZstdCodec(), Crc32cCodec()],
-        config={"write_empty_chunks": True},  # so that an absent chunk is known to be missing
-        **options,
-    )
-
-
 def write_zarr(day: Day, place: Path) -> None:
     """Write the day as a store of coordinates with an array ``recording``, completely or not at all."""
     import zarr
@@ -226,7 +211,7 @@ def write_zarr(day: Day, place: Path) -> None:
         for _, part in parts(day):
             for name, X in part.items():
                 if name not in arrays:
-                    arrays[name] = new_array(group, name, day.total("rows"), ROWS, X)
+                    arrays[name] = new_array(group, name, (day.total("rows"), *X.shape[1:]), X.dtype, ROWS)
                     digests[name] = new_hash(arrays[name])
                 arrays[name][at : at + len(X)] = X
                 digests[name].update(np.ascontiguousarray(X).data)
