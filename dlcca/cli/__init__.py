@@ -3,8 +3,6 @@
 A verb is a function with the decorator `verb`. Only typer is imported before a verb runs: help is printed at once.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`dlcca cluster`: where runs may run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

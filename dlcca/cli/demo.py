@@ -1,7 +1,5 @@
 """`dlcca demo` and `dlcca reproduce`: simulated movies, and the paper's experiments."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from pathlib import Path

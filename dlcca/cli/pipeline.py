@@ -1,7 +1,5 @@
 """`dlcca pipeline`: scheduled runs that embed and publish new recordings."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`dlcca report`, `dlcca compare`, `dlcca export`: a finished run as a page, beside baselines, for other tools."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

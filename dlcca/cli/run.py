@@ -1,7 +1,5 @@
 """`dlcca ingest`, `dlcca plan` and `dlcca run`: from recordings to a finished run."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from contextlib import nullcontext

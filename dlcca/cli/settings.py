@@ -1,7 +1,5 @@
 """`dlcca tune` and `dlcca schema`: a run file with chosen settings, and the JSON Schema of settings files."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import tomllib

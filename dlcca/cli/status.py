@@ -1,7 +1,5 @@
 """`dlcca status` and `dlcca verify`: what is in a store, and whether it is complete and unchanged."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence, Sized
 from typing import Any
 

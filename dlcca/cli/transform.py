@@ -1,7 +1,5 @@
 """`dlcca transform` and `dlcca refit`: new recordings in the coordinates of a model, or added to it."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Mapping

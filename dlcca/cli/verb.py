@@ -4,8 +4,6 @@ Exit codes: 0 done; 2 bad usage or settings; 3 the data was refused; 4 the clust
 result should not be trusted.
 """
 
-from __future__ import annotations
-
 import inspect
 import io
 import json

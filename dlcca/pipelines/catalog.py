@@ -1,7 +1,5 @@
 """The catalog of a pipeline in SQLite: its tables, transactions, and the lock that lets one run work at a time."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

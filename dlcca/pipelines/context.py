@@ -4,8 +4,6 @@ The catalog records paths relative to the folders of the pipeline, and nothing o
 pipeline can be copied or moved with all its files, and the copy works on its own files only.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

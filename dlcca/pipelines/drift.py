@@ -1,7 +1,5 @@
 """Drift: four measures of how much a recording differs from the data of its model, each with a bound."""
 
-from __future__ import annotations
-
 import json
 import os
 from typing import Any

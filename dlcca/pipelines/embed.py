@@ -5,8 +5,6 @@ generation. The first good recording determines it, and it has a store of its ow
 recordings (`dlcca.model.Recordings`).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Fits of models: the first one, and refits to old and new rows, which are stored as views of their own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import warnings

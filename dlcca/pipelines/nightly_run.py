@@ -1,7 +1,5 @@
 """A run of a pipeline: all steps in their order, under one lock, recorded in the catalog however it ends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime

@@ -3,8 +3,6 @@
 This module selects what is shown; `page.html` is a template of Jinja that draws it, and escapes all text.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

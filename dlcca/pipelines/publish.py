@@ -4,8 +4,6 @@ A Zarr group is published by replacing a link, a Parquet file by a rename. Proce
 can read it until the retention removes it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,6 +33,20 @@ from dlcca.storage.places import refuse_file, replacing
 ROWS = 65_536
 #: The array of a partition that other stores of coordinates do not have: the index of the recording of each row.
 RECORDING = "recording"
+
+
+@dataclass(frozen=True)
+class Day:
+    """A day and its recordings (rows of the catalog), in order of start."""
+
+    day: str
+    version: str  # fingerprint of its content
+    recordings: Sequence[Row]
+    begin: datetime
+
+    def total(self, column: str) -> int:
+        """The sum of a column over the recordings."""
+        return sum(recording[column] for recording in self.recordings)
 
 
 def due(pipeline: Pipeline) -> list[str]:
@@ -157,20 +169,6 @@ def _remove_if_empty(folder: Path) -> None:
 
 
 # The rows of a day, as a store of coordinates like those of `dlcca transform`, and as a Parquet file.
-
-
-@dataclass(frozen=True)
-class Day:
-    """A day and its recordings (rows of the catalog), in order of start."""
-
-    day: str
-    version: str  # fingerprint of its content
-    recordings: Sequence[Row]
-    begin: datetime
-
-    def total(self, column: str) -> int:
-        """The sum of a column over the recordings."""
-        return sum(recording[column] for recording in self.recordings)
 
 
 def parts(day: Day) -> Iterator[tuple[Row, dict[str, NDArray]]]:

@@ -4,8 +4,6 @@ Every file of the sources is listed, and read only if it is new or has changed. 
 is embedded once, whatever the names it has.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import json
 import os

@@ -1,7 +1,5 @@
 """Settings in ``pipeline.toml``: sources, views, outputs, and when a model is refitted; example files."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Files of recordings, on this machine or in object storage: listed, checked for changes, hashed and copied."""
 
-from __future__ import annotations
-
 import fnmatch
 import glob
 import hashlib

@@ -1,7 +1,5 @@
 """Versions of the model in the catalog: whether each is trusted, compared, promoted, rejected or rolled back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
