@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dlcca import __version__
-from dlcca.cli import cluster, demo, pipeline, report, run, settings, status, transform
+from dlcca.cli import demo, pipeline, report, run, settings, status, transform
 from dlcca.cli.verb import Console, Help, exit_on_closed_pipe, group
 
 __all__ = ["Console", "app", "main"]
@@ -41,4 +41,4 @@ app = group(
     callback=_options,
 )
 app.add_typer(pipeline.pipelines, name="pipeline")
-app.add_typer(cluster.clusters, name="cluster")
+app.add_typer(settings.clusters, name="cluster")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from dlcca.cli.cluster import list_or_copy
+from dlcca.cli.settings import list_or_copy
 from dlcca.cli.verb import Cluster, Console, CopyTo, group, verb
 from dlcca.errors import SettingsError, StorageError
 
