@@ -11,8 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import zarr
-
 from dlcca.errors import DataError, StaleStage, StorageError, StoreFileError
 from dlcca.fitting import transform as transforming
 from dlcca.model import Recordings
@@ -156,8 +154,7 @@ def read_preprocessing(pipeline: Pipeline) -> Recordings:
 
 def write_preprocessing(pipeline: Pipeline, made: Recordings) -> None:
     """Store the preprocessing of a recording or of a model for all that follow."""
-    with replacing(preprocessing_place(pipeline), FORM) as place:
-        group = zarr.create_group(str(place), zarr_format=3)
+    with replacing(preprocessing_place(pipeline), FORM) as group:
         arrays = {name: write_array(group, name, X) for name, X in made.scaling.items()}
         content = {"facts": plain(made.facts), "manifest": arrays, "settings": pipeline.settings.fingerprint()}
         seal(group, FORM, content)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
-import zarr
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError, Untrusted
@@ -289,8 +288,7 @@ def join(place: Path, pieces: Sequence[Piece], preprocessing: Recordings) -> Non
     opened = [open_views(piece.store) for piece in pieces]
     n = sum(piece.rows for piece in pieces)
     inputs = hashlib.sha256(repr(pieces).encode()).hexdigest()
-    with replacing(place, store.FORM) as aside:
-        group: Any = zarr.create_group(str(aside), zarr_format=3)
+    with replacing(place, store.FORM) as group:
         for name, like in opened[0].items():
             rows = CHUNK_BYTES // (like.shape[1] * like.dtype.itemsize)
             more = store.array_of_view(inputs, like.dtype, finished=True)

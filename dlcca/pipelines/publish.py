@@ -199,10 +199,7 @@ def parts(day: Day) -> Iterator[tuple[Row, dict[str, NDArray]]]:
 
 def write_zarr(day: Day, place: Path) -> None:
     """Write the day as a store of coordinates with an array ``recording``, completely or not at all."""
-    import zarr
-
-    with replacing(place, transformed.FORM) as aside:
-        group: Any = zarr.create_group(str(aside), zarr_format=3)
+    with replacing(place, transformed.FORM) as group:
         arrays: dict[str, Any] = {}
         digests: dict[str, Any] = {}
         at = 0

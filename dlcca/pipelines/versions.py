@@ -11,6 +11,7 @@ from dlcca.pipelines.catalog import Row, iso
 from dlcca.pipelines.context import Pipeline, recorded
 from dlcca.pipelines.publish import point
 from dlcca.pipelines.settings import RefitSection
+from dlcca.storage.formats import plain
 
 
 def remove_unfinished(pipeline: Pipeline) -> None:
@@ -63,8 +64,6 @@ def settle(
     pipeline: Pipeline, version: int, stored: Row, measures: Row, numbers: Sequence[int], objections: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Use a new model, or keep it without using it if there are ``objections``, in one transaction; the outcome."""
-    from dlcca.storage.formats import plain
-
     catalog, why, address = pipeline.catalog, "; ".join(objections), places(pipeline, version)["address"]
     row = {**stored, "status": "rejected" if why else "current", "address": address, "reason": why or None}
     row["measures"] = json.dumps(plain(measures), default=str)
