@@ -71,12 +71,11 @@ def new_views(
     from dlcca.fitting import transform as transforming
     from dlcca.recordings import ingest as ingesting
     from dlcca.recordings import new_recordings
-    from dlcca.storage import views
 
     fitted = open_model(model)
-    if len(files) == 1 and views.is_views(files[0]):
-        new_recordings.refuse_other_views(files[0], fitted.recordings_)
-        return transforming.views_of_store(files[0]), files[0]
+    if len(files) == 1 and (within := _views_within(files[0])):
+        new_recordings.refuse_other_views(within, fitted.recordings_)
+        return transforming.views_of_store(within), within
     if fitted.recordings_ is None:
         return transforming.named_arrays(files, fitted.model_.names, chunks), ""
     if any("=" in file and not Path(file).exists() for file in files):
@@ -195,8 +194,6 @@ def _new_rows(
                     values = f"{given[key]!r}, and the model was fitted with {known[key]!r}"
                     raise SettingsError(f"{files[0]}: [views.{name}] {key} is {values}; give the same value.")
         files = list(dict.fromkeys(file for recipe in requested.recordings.values() for file in recipe.source))
-    elif len(files) == 1:
-        files = [_views_within(files[0]) or files[0]]
     sources, clock = new_views(console, model, files, place, lazy)
     return (open_views(clock) if clock else _arrays(sources)), clock
 
