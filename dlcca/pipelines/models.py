@@ -96,12 +96,6 @@ def first_fit(pipeline: Pipeline, because: str = "there was no model yet") -> di
     return outcome
 
 
-def candidates(pipeline: Pipeline) -> list[Row]:
-    """Recordings that a first fit can use, in order of start: all whose files or views exist."""
-    found = pipeline.recordings("day IS NOT NULL AND status IN ('new', 'failed', 'done')")
-    return [row for row in found if row["status"] != "done" or embed.can_be_repeated(pipeline, row)]
-
-
 def _good_recordings(pipeline: Pipeline, latest: bool) -> dict[int, str]:
     """The earliest recordings that pass the gate, up to first_rows, with their views; others are marked in the catalog.
 
@@ -110,10 +104,12 @@ def _good_recordings(pipeline: Pipeline, latest: bool) -> dict[int, str]:
     """
     good: dict[int, str] = {}
     unfit: list[tuple[Row, SettingsError]] = []
-    rows, found = 0, candidates(pipeline)
+    rows, found = 0, pipeline.recordings("day IS NOT NULL AND status IN ('new', 'failed', 'done')")
     for recording in found[::-1] if latest else found:
         if rows >= pipeline.settings.model.first_rows:
             break
+        if recording["status"] == "done" and not embed.can_be_repeated(pipeline, recording):
+            continue
         try:
             if not embed.has_preprocessing(pipeline):
                 with pipeline.scratch(f"first-{recording['id']}.zarr") as place:

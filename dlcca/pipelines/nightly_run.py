@@ -167,7 +167,7 @@ def _work_off(pipeline: Pipeline, summary: Summary, do: Do) -> None:
     ordered = do("order", order, pipeline)
     if model is None and pipeline.settings.model.start:
         do("adopt model", models.adopt, pipeline)
-    elif model is None and models.candidates(pipeline):
+    elif model is None:
         do("first fit", models.first_fit, pipeline)
         ordered = order(pipeline)  # without those that do not pass the gate
     model = pipeline.current_model()
