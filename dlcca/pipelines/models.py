@@ -13,7 +13,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.errors import DataError, SettingsError, Untrusted
+from dlcca.errors import DataError, SettingsError, StoreFileError, Untrusted
 from dlcca.estimator import LocalCCA, open_model
 from dlcca.model import Recordings
 from dlcca.numerics.coordinates import change
@@ -51,6 +51,19 @@ def adopt(pipeline: Pipeline) -> None:
     fitted.save(versions.places(pipeline, version)["address"])
     measures = {"quality": fitted.quality_, "warnings": fitted.warnings_}
     versions.settle(pipeline, version, {"n_rows": len(fitted.embedding_)}, measures, [])
+
+
+def unusable(pipeline: Pipeline) -> str:
+    """Why the model in use, or its preprocessing, cannot be read; "" if both can."""
+    if model := pipeline.current_model():
+        try:
+            embed.read_preprocessing(pipeline)
+            open_model(model["address"])
+        except StoreFileError as error:
+            command = f"dlcca pipeline rollback {pipeline.settings.path.name}"
+            wait = f"New recordings wait for it. Restore it, or use another one: {command}."
+            return f"model {model['version']} cannot be used: {error} {wait}"
+    return ""
 
 
 def first_fit(pipeline: Pipeline, because: str = "there was no model yet") -> dict[str, Any] | None:

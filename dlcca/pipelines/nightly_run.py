@@ -159,7 +159,7 @@ def _work_off(pipeline: Pipeline, summary: Summary, do: Do) -> None:
             "before and after would not be comparable. Restore them, or fit a model with the new settings to all "
             f"existing recordings: dlcca pipeline backfill {file} --anew."
         )
-    if broken := versions.unusable(pipeline):  # recordings wait; days that need no model are published
+    if broken := models.unusable(pipeline):  # recordings wait; days that need no model are published
         pipeline.note("failed", broken)
         summary.troubles.append(broken)
         do("publish", publish_due, pipeline, summary)

@@ -52,16 +52,10 @@ def seen(sources: SourceSection, folder: Path, known_before: bool) -> Iterator[S
 
 
 def _list(pattern: str, folder: Path, known_before: bool) -> Iterator[tuple[str, Stat]]:
-    full = str(folder / pattern)
-    _refuse_missing(_root(full), pattern, known_before)
-    for path in sorted(glob.iglob(full, recursive=True)):
-        if found := _stat_file(path):
-            yield _as_named(path, pattern, folder), found
-
-
-def _as_named(path: str, pattern: str, folder: Path) -> str:
-    """A path found by a pattern, relative to the folder if the pattern is."""
-    return path if os.path.isabs(pattern) else path.removeprefix(os.path.join(str(folder), ""))
+    _refuse_missing(_root(str(folder / pattern)), pattern, known_before)
+    for path in sorted(glob.iglob(str(Path(pattern)), root_dir=folder, recursive=True)):
+        if found := _stat_file(os.path.join(folder, path)):
+            yield path, found
 
 
 def _root(pattern: str) -> Path:
@@ -84,7 +78,8 @@ def closed_folders(sources: SourceSection, folder: Path) -> dict[str, str]:
             except OSError as error:
                 errors.append(error)
         for failure in errors:
-            path = _as_named(failure.filename.removesuffix("/."), pattern, folder)
+            path = failure.filename.removesuffix("/.")
+            path = path if os.path.isabs(pattern) else os.path.relpath(path, folder)
             closed[path] = failure.strerror or str(failure)
     return closed
 

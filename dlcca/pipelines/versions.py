@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dlcca.errors import SettingsError, StoreFileError
+from dlcca.errors import SettingsError
 from dlcca.pipelines.catalog import Row, iso
 from dlcca.pipelines.context import Pipeline, recorded
 from dlcca.pipelines.publish import point
@@ -25,22 +25,6 @@ def remove_unfinished(pipeline: Pipeline) -> None:
     current = pipeline.current_model()
     if current is not None:
         point(pipeline, pipeline.settings.models / "current.zarr", Path(Path(current["address"]).name))
-
-
-def unusable(pipeline: Pipeline) -> str:
-    """Why the model in use, or its preprocessing, cannot be read; "" if both can."""
-    from dlcca.estimator import open_model
-    from dlcca.pipelines.embed import read_preprocessing
-
-    if model := pipeline.current_model():
-        try:
-            read_preprocessing(pipeline)
-            open_model(model["address"])
-        except StoreFileError as error:
-            command = f"dlcca pipeline rollback {pipeline.settings.path.name}"
-            wait = f"New recordings wait for it. Restore it, or use another one: {command}."
-            return f"model {model['version']} cannot be used: {error} {wait}"
-    return ""
 
 
 def places(pipeline: Pipeline, version: int) -> dict[str, Path]:
