@@ -1,4 +1,4 @@
-"""Embedding of one recording: ingest, quality gate and transform, each resumed where it was stopped.
+"""Embedding of recordings: ingest, quality gate and transform, each resumed where it was stopped.
 
 The preprocessing (channels, windows, features and scaling) is the same for all recordings and all models of a
 generation. The first good recording determines it, and it has a store of its own, with what a model stores of its
@@ -6,7 +6,7 @@ recordings (`dlcca.model.Recordings`).
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,22 +28,23 @@ from dlcca.storage.places import replacing
 FORM = Format("dlcca-treatment", 1, "preprocessing", StoreFileError, "run dlcca pipeline backfill --anew")
 
 
-def embed(pipeline: Pipeline, recording: Row) -> None:
-    """Embed a recording. Its errors are stored in the catalog, not raised."""
-    place = views_place(pipeline, recording)
-    is_made = store.is_views(place)
-    try:
+def embed(pipeline: Pipeline, pending: Iterable[Row]) -> None:
+    """Embed recordings. Their errors are stored in the catalog, not raised."""
+    for recording in pending:
+        place = views_place(pipeline, recording)
+        is_made = store.is_views(place)
         try:
-            facts = transform(pipeline, recording, ingest(pipeline, recording))
-        except (DataError, StoreFileError):
-            if not is_made:
-                raise
-            pipeline.remove(place)  # the views of an earlier run may be damaged: make them again
-            facts = transform(pipeline, recording, ingest(pipeline, recording))
-    except Exception as error:
-        recordings.failed(pipeline, recording, error)
-    else:
-        recordings.done(pipeline, recording, facts)
+            try:
+                facts = transform(pipeline, recording, ingest(pipeline, recording))
+            except (DataError, StoreFileError):
+                if not is_made:
+                    raise
+                pipeline.remove(place)  # the views of an earlier run may be damaged: make them again
+                facts = transform(pipeline, recording, ingest(pipeline, recording))
+        except Exception as error:
+            recordings.failed(pipeline, recording, error)
+        else:
+            recordings.done(pipeline, recording, facts)
 
 
 def views_place(pipeline: Pipeline, recording: Row) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 
 from dlcca.errors import DlccaError, SettingsError, StoreFileError, described, exit_code
 from dlcca.pipelines import page, publish, retention, settings, versions
-from dlcca.pipelines.catalog import FILE, Catalog, Row, iso, locked, refuse_other_state
+from dlcca.pipelines.catalog import FILE, Catalog, iso, locked, refuse_other_state
 from dlcca.pipelines.context import Pipeline, Say, claim, opened, refuse_occupied, silent
 from dlcca.pipelines.recordings import NOT_MEASURED, discover, order
 from dlcca.pipelines.summary import Summary, is_wanted, notify
@@ -149,7 +149,7 @@ def work_off(pipeline: Pipeline, summary: Summary, do: Do = _call) -> None:
 
 
 def _work_off(pipeline: Pipeline, summary: Summary, do: Do) -> None:
-    from dlcca.pipelines import drift, models
+    from dlcca.pipelines import drift, embed, models
 
     versions.remove_unfinished(pipeline)
     model, file = pipeline.current_model(), pipeline.settings.path.name
@@ -174,20 +174,12 @@ def _work_off(pipeline: Pipeline, summary: Summary, do: Do) -> None:
     if model is not None:
         summary.model = model["version"]
         for day, recordings in groupby(ordered, key=itemgetter("day")):
-            do(f"embed {day}", embed_day, pipeline, [*recordings], summary)
+            do(f"embed {day}", embed.embed, pipeline, [*recordings])
+            do("publish", publish_due, pipeline, summary)
     do("publish", publish_due, pipeline, summary)
     if model is not None:
         do("drift", drift.measure_pending, pipeline)
         summary.refit = do("refit if due", models.refit_if_due, pipeline)
-
-
-def embed_day(pipeline: Pipeline, recordings: list[Row], summary: Summary) -> None:
-    """Embed the recordings of a day, and publish it when all of them are done."""
-    from dlcca.pipelines.embed import embed
-
-    for recording in recordings:
-        embed(pipeline, recording)
-    publish_due(pipeline, summary)
 
 
 def publish_due(pipeline: Pipeline, summary: Summary) -> None:
