@@ -36,12 +36,10 @@ def places(pipeline: Pipeline, version: int) -> dict[str, Path]:
 
 def begin(pipeline: Pipeline, because: str, parent: int | None = None) -> int:
     """Insert a new version, which is being fitted; its number. ``parent`` is the version that it refits."""
-    version = int(pipeline.catalog.value("SELECT max(version) FROM models") or 0) + 1
     alarms = pipeline.catalog.value("SELECT max(id) FROM drift") or 0
-    row = {"version": version, "generation": pipeline.generation, "status": "fitting", "because": because}
-    row |= {"parent": parent, "created": iso(pipeline.now), "last_drift": alarms}
-    pipeline.catalog.insert("models", {**row, "settings": pipeline.settings.fingerprint()})
-    return version
+    row = {"generation": pipeline.generation, "status": "fitting", "because": because, "parent": parent}
+    row |= {"created": iso(pipeline.now), "last_drift": alarms, "settings": pipeline.settings.fingerprint()}
+    return pipeline.catalog.insert("models", row)
 
 
 def settle(
