@@ -20,7 +20,6 @@ from dlcca.pipelines.catalog import Row, iso
 from dlcca.pipelines.context import Pipeline, recorded
 from dlcca.pipelines.sources import Seen
 from dlcca.settings.recipe import ViewRecipe
-from dlcca.storage.files import is_remote
 
 #: A recording that failed this often no longer delays the publication of its day.
 MOST_ATTEMPTS = 3
@@ -162,12 +161,9 @@ def _add(pipeline: Pipeline, item: Seen, old: str | None, content: str, found: F
         number = int(twin["id"])
         catalog.update("recordings", {"status": "new", "reason": None, "path": item.path, "result": None}, id=number)
     else:
-        modified = item.changed
-        if modified is not None and not is_remote(item.path):
-            modified = os.stat(pipeline.settings.address(item.path)).st_mtime
-        row: Row = {"modified": None if modified is None else iso(datetime.fromtimestamp(modified, UTC))}
-        row |= {"content": content, "path": item.path, "size": item.size, "first_seen": iso(pipeline.now)}
-        number = catalog.insert("recordings", {**row, "status": "new"})
+        modified = None if item.modified is None else iso(datetime.fromtimestamp(item.modified, UTC))
+        row = {"content": content, "path": item.path, "size": item.size, "modified": modified, "status": "new"}
+        number = catalog.insert("recordings", {**row, "first_seen": iso(pipeline.now)})
     if replaced is None:
         found.new.append(item.path)
         pipeline.note("new", f"{item.path} is new.", recording=number, path=item.path)

@@ -25,6 +25,7 @@ class Stat(NamedTuple):
     size: int
     stamp: str  # changes when the file changes
     changed: float | None  # seconds since 1970; None where the storage does not report it
+    modified: float | None  # the same, of the content alone
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Seen:
     size: int
     stamp: str
     changed: float | None  # the last change of any of them
+    modified: float | None = None  # that of the content of the main file
     missing: str = ""  # a companion that does not exist (yet)
 
 
@@ -107,7 +109,7 @@ def _with_companions(path: str, main: Stat, pattern: str, sources: SourceSection
     size, stamp = sum(found.size for found in exist), " ".join(found.stamp for found in exist)
     changed = max((found.changed for found in exist if found.changed is not None), default=None)
     missing = next((part for part, found in zip(parts, stats, strict=True) if found is None), "")
-    return Seen(path, parts, 1 + len(sources.companions), size, stamp, changed, missing)
+    return Seen(path, parts, 1 + len(sources.companions), size, stamp, changed, main.modified, missing)
 
 
 def why_incomplete(found: Seen, sources: SourceSection, folder: Path, now: datetime, unchanged: bool) -> str:
@@ -150,14 +152,14 @@ def _stat_file(path: str) -> Stat | None:
         if stat.S_ISDIR(found.st_mode):
             inner = [os.stat(os.path.join(where, name)) for where, _, names in os.walk(path) for name in names]
             latest = max((max(each.st_mtime, each.st_ctime) for each in inner), default=found.st_mtime)
-            return Stat(sum(each.st_size for each in inner), f"{len(inner)}.{latest}", latest)
+            return Stat(sum(each.st_size for each in inner), f"{len(inner)}.{latest}", latest, found.st_mtime)
     except OSError:
         return None
     if not stat.S_ISREG(found.st_mode):  # opening a pipe or a device could block forever
         return None
     # ctime also changes for a copy with an old modification time.
     stamp = f"{found.st_mtime_ns}.{found.st_ctime_ns}"
-    return Stat(found.st_size, stamp, max(found.st_mtime, found.st_ctime))
+    return Stat(found.st_size, stamp, max(found.st_mtime, found.st_ctime), found.st_mtime)
 
 
 def has_stamp(parts: Sequence[str], stamp: str) -> bool:
@@ -240,5 +242,6 @@ def _stat_of(info: dict[str, Any]) -> Stat:
     changed = info.get("LastModified") or info.get("mtime") or info.get("created")
     if isinstance(changed, datetime):
         changed = (changed if changed.tzinfo else changed.replace(tzinfo=UTC)).timestamp()
-    stamp = info.get("ETag") or info.get("etag") or changed
-    return Stat(int(info.get("size") or 0), str(stamp), None if changed is None else float(changed))
+    stamp = str(info.get("ETag") or info.get("etag") or changed)
+    changed = None if changed is None else float(changed)
+    return Stat(int(info.get("size") or 0), stamp, changed, changed)

@@ -190,6 +190,22 @@ def test_an_object_that_was_removed_since_it_was_listed_is_tried_again(tmp_path,
     assert names(look(file).new) == ["a.edf"]
 
 
+def test_a_file_that_is_removed_after_it_was_read_is_gone_in_the_next_run_and_stops_no_other(tmp_path, monkeypatch):
+    file = pipeline_file(tmp_path)
+    put(tmp_path, "a.edf")
+    put(tmp_path, "b.edf", b"other samples")
+
+    def removed(parts, stamp):
+        Path(parts[0]).unlink()
+        return True
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sources, "has_stamp", removed)
+        assert names(look(file).new) == ["a.edf", "b.edf"]
+    assert look(file).gone == 2
+    assert statuses(file) == [("a.edf", "gone"), ("b.edf", "gone")]
+
+
 def test_ten_thousand_files_are_read_once_and_then_only_looked_at(tmp_path, monkeypatch):
     file = pipeline_file(tmp_path)
     for number in range(10_000):
