@@ -3,14 +3,12 @@
 A verb is a function with the decorator `verb`. Only typer is imported before a verb runs: help is printed at once.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
 
 from dlcca import __version__
-from dlcca.cli import cluster, demo, pipeline, report, run, settings, status, transform
+from dlcca.cli import demo, pipeline, report, run, settings, status, transform
 from dlcca.cli.verb import Console, Help, exit_on_closed_pipe, group
 
 __all__ = ["Console", "app", "main"]
@@ -43,4 +41,4 @@ app = group(
     callback=_options,
 )
 app.add_typer(pipeline.pipelines, name="pipeline")
-app.add_typer(cluster.clusters, name="cluster")
+app.add_typer(settings.clusters, name="cluster")

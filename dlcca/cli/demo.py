@@ -1,14 +1,14 @@
 """`dlcca demo` and `dlcca reproduce`: simulated movies, and the paper's experiments."""
 
-from __future__ import annotations
-
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Option
 
 from dlcca.cli.verb import Console, verb
+from dlcca.errors import Untrusted
 
 
 @verb(example="dlcca demo --out demo-output")
@@ -45,18 +45,14 @@ def reproduce(
 
     Leaves figures and a table in the folder, and compares every number with what is expected of it.
     """
-    import warnings
-
     from rich.console import Console as Terminal
     from rich.table import Table
     from rich.text import Text
 
     from dlcca import reproduce as experiments
-    from dlcca.errors import Untrusted
 
     # Some experiments show how a method fails; it is their table that says whether they went as expected.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Untrusted)
+    with warnings.catch_warnings(action="ignore", category=Untrusted):
         rows = experiments.run(out, console.step)
     table = Table("figure", "expected", "got", "met")
     for row in rows:

@@ -1,7 +1,5 @@
 """`dlcca pipeline`: scheduled runs that embed and publish new recordings."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +7,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from dlcca.cli.cluster import list_or_copy
+from dlcca.cli.settings import list_or_copy
 from dlcca.cli.verb import Cluster, Console, CopyTo, group, verb
 from dlcca.errors import SettingsError, StorageError
 

@@ -1,13 +1,11 @@
 """How far the stages of a run are: as bars on a terminal, as lines in a log, and the times behind both."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 #: The time that is left is shown after this share of all work, and after so many seconds.
 LEAST_SHARE, LEAST_S = 0.02, 2.0
@@ -121,7 +119,7 @@ class ProgressBars:
         self._tasks: dict[str, Any] = {}
         self._all = self._add("starting", None)
 
-    def __enter__(self) -> ProgressBars:
+    def __enter__(self) -> Self:
         self._shown.start()
         return self
 
@@ -170,7 +168,7 @@ class ProgressLog:
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._log_long_stages, name="dlcca-progress", daemon=True)
 
-    def __enter__(self) -> ProgressLog:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

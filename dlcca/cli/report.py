@@ -1,13 +1,12 @@
 """`dlcca report`, `dlcca compare`, `dlcca export`: a finished run as a page, beside baselines, for other tools."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
 from dlcca.cli.verb import Console, RunToml, Store, verb
+from dlcca.settings.runfile import read
 
 
 @verb(example="dlcca report demo-output/run.zarr --out report.html")
@@ -26,7 +25,6 @@ def report(
     by the channels at the landmarks, by the annotations of the recordings, and by the values of --color.
     """
     from dlcca.compare.truth import read_truth
-    from dlcca.errors import DlccaError
     from dlcca.report import overview, page
     from dlcca.storage import comparison
     from dlcca.storage import run as run_store
@@ -35,16 +33,11 @@ def report(
     beside = Path(name) if "://" in store else Path(store)  # a report on a remote run is written here
     place = beside.with_suffix(".html") if out is None else out
     page.refuse_foreign(place, [store, *(each.partition(":")[0] for each in color or [])])
-    colors: dict[str, Any] = {}
-    for file in color or []:
-        try:
-            given = read_truth(file, "label")
-        except DlccaError as error:
-            raise type(error)(str(error).replace("--truth", "--color")) from error
-        colors[given.name] = given.values
+    colors = [read_truth(file, "label", "--color") for file in color or []]
     console.step(f"reading {store}")
     compared = comparison.of_run(store, run_store.describe(store)["fingerprint"])
-    found = overview.of_store(store, known=colors, also=() if compared is None else compared.rows)
+    known = {given.name: given.values for given in colors}
+    found = overview.of_store(store, known=known, also=() if compared is None else compared.rows)
     console.step(f"drawing {place}")
     page.write(place, page.render(found, title=f"dlcca report of {name}", compared=compared))
     headline = page.headline(found)
@@ -80,9 +73,8 @@ def compare(
     from dlcca import compare as comparing
     from dlcca.compare import comparison as output
     from dlcca.compare import truth as truths
-    from dlcca.settings import runfile as files
 
-    requested = files.read(runfile)
+    requested = read(runfile)
     known = truths.truth_of_options(truth, circular, labels, folds)
     output.refuse_occupied(out, [runfile, requested.store, *requested.inputs])
     made = comparing.compare(requested, rows=rows, truth=known, folds=folds, say=console.step)

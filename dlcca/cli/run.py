@@ -1,10 +1,8 @@
 """`dlcca ingest`, `dlcca plan` and `dlcca run`: from recordings to a finished run."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,10 +11,10 @@ from typer import Argument, Option
 from dlcca.cli.progress import format_duration
 from dlcca.cli.verb import Cluster, Console, MissingChunks, RunToml, verb
 from dlcca.errors import SettingsError
+from dlcca.settings.recipe import ViewRecipe
+from dlcca.settings.runfile import ClusterSettings, read
 from dlcca.storage.cost import format_bytes
 
-#: With so few blocks, no cluster is started.
-FEW_BLOCKS = 8
 #: Every plan also has the costs of a recording of months, on a cluster.
 LARGE_ROWS, LARGE_WORKERS = 10**8, 100
 
@@ -47,14 +45,12 @@ def ingest(
     """
     from dlcca.recordings import ingest as ingesting
     from dlcca.recordings.recorded_views import default_views, views_from_arguments
-    from dlcca.settings import runfile
-    from dlcca.settings.recipe import ViewRecipe
     from dlcca.storage import lock, places, views
     from dlcca.storage.run import FORM
 
-    limits = runfile.ClusterSettings(workers=workers)
+    limits = ClusterSettings(workers=workers)
     if is_toml(files):
-        requested = runfile.read(files[0])
+        requested = read(files[0])
         if not requested.recordings:
             raise SettingsError(f"{files[0]} names no recordings: its views are arrays, which need no ingesting.")
         place, recipes, lenient = out or requested.ingested, requested.recordings, False
@@ -65,7 +61,6 @@ def ingest(
             raise SettingsError("--out is missing: the store to write, for instance --out views.zarr.")
         fit = resample or ("exact" if view or window_s or step_s else "nearest")  # defaults must not fail
         given = {"features": features, "window_s": window_s, "step_s": step_s, "scaling": scaling, "resample": fit}
-        given = {key: value for key, value in given.items() if value is not None}
         recipe = ViewRecipe.of({**given, "missing_chunks": missing_chunks}, "the command line:")
         place, whole, lenient, inputs = out, out, not view, files
         recipes = views_from_arguments(view, files, recipe) if view else default_views(files, recipe)
@@ -98,23 +93,13 @@ def ingest_views(
     console: Console, place: str, recipes: Mapping[str, Any], cluster: str | None, limits: Any, lenient: bool = False
 ) -> dict[str, Any]:
     """The header of a store of views, after doing what was missing of it; a small one without a cluster."""
+    from dlcca.clusters import LazyClient
     from dlcca.recordings import ingest as ingesting
 
     job, line = ingesting.prepared(place, recipes, lenient=lenient)
-    wanted = client_if_worthwhile(console, cluster, limits.workers, job.n_blocks, limits.memory_gib)
-    with console.progress(job.rows * job.step_s) as progress, wanted as client:
-        return ingesting.run(job, line, client, progress)
-
-
-def client_if_worthwhile(
-    console: Console, cluster: str | None, workers: int | None, blocks: int | None, memory_gib: float | None = None
-) -> AbstractContextManager[Any]:
-    """A Dask client; or None, if one worker or few blocks are computed in this process. ``blocks`` None: many."""
-    if cluster is None and (workers == 1 or (blocks is not None and blocks <= FEW_BLOCKS)):
-        return nullcontext()
-    from dlcca.clusters import client_for
-
-    return client_for(cluster, workers, memory_gib, console.warn)
+    lazy = LazyClient(cluster, limits.workers, limits.memory_gib, console.warn)
+    with console.progress(job.rows * job.step_s) as progress, lazy:
+        return ingesting.run(job, line, lazy.client(job.n_blocks), progress)
 
 
 @verb(example="dlcca plan run.toml --workers 100 --rows 100000000")
@@ -133,15 +118,14 @@ def plan(
     refused here, with the setting to change.
     """
     from dlcca.clusters import client_for
-    from dlcca.fitting import calibration, planning
+    from dlcca.fitting import calibration, planning, runner
     from dlcca.fitting import rates as rate_file
-    from dlcca.settings import runfile as files
     from dlcca.storage.views import is_views
 
-    requested = files.read(runfile)
+    requested = read(runfile)
     ingestion = None  # what it will take, if it was not done yet
     if not requested.recordings or is_views(requested.ingested):
-        job, choices = prepared_job(requested)
+        job, choices = runner.prepared_run(requested)
     elif calibrate:
         raise SettingsError("--calibrate measures on the views, which are not made yet: dlcca ingest run.toml first.")
     else:
@@ -189,15 +173,6 @@ def plan(
     console.finish({**document, "large": _document(large)})
 
 
-def prepared_job(requested: Any) -> tuple[Any, Any]:
-    """The job of a run.toml whose views are there, and its choices."""
-    from dlcca.fitting import runner
-
-    clock = requested.ingested if requested.recordings else ""
-    views = requested.views, requested.settings, requested.seed, clock, requested.missing_chunks
-    return runner.prepared(requested.store, *views)
-
-
 def kept_rates(job: Any, file: Path | None = None) -> tuple[Any, str]:
     """Measured rates and their origin in words; None and a reason if there are none, but an error for a ``file``."""
     from dlcca.fitting import rates as rate_file
@@ -234,12 +209,11 @@ def run(
 
     A run that was killed is resumed: finished blocks are kept in the store and not computed again.
     """
-    from dlcca.settings import runfile as files
     from dlcca.storage import event_log, lock, places
     from dlcca.storage.run import FORM
     from dlcca.trust.quality import ONE_VIEW
 
-    requested = files.read(runfile)
+    requested = read(runfile)
     store = requested.store
     places.refuse_store(store, FORM, inputs=[runfile, *requested.inputs], setting="[store] path")
     with lock.held(store, "dlcca run"), event_log.recording(store, "dlcca run") as log:
@@ -279,7 +253,7 @@ def _compute(
         if again_from == "ingest":
             again_from = runner.forget_recordings(requested.store)
         ingest_views(console, requested.ingested, requested.recordings, cluster, limits)
-    job, choices = prepared_job(requested)
+    job, choices = runner.prepared_run(requested)
     rates, origin = kept_rates(job)
     planned = planning.plan(job, 1, rates)
     memory_gib = getattr(profile, "memory_gib", limits.memory_gib)

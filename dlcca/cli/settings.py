@@ -1,6 +1,4 @@
-"""`dlcca tune` and `dlcca schema`: a run file with chosen settings, and the JSON Schema of settings files."""
-
-from __future__ import annotations
+"""`dlcca tune`, `dlcca schema` and `dlcca cluster`: settings files that are chosen, described, copied and checked."""
 
 import itertools
 import json
@@ -12,8 +10,10 @@ import typer
 from typer import Argument, Option
 
 from dlcca.cli.run import ingest_views
-from dlcca.cli.verb import Console, RunToml, verb
-from dlcca.errors import SettingsError
+from dlcca.cli.verb import Console, CopyTo, RunToml, group, verb
+from dlcca.errors import ClusterError, SettingsError
+from dlcca.settings.runfile import read, run_schema
+from dlcca.settings.schema import choice
 
 #: In the last line of a file that is written here, which may be replaced.
 MARK = "# Settings chosen by dlcca tune"
@@ -32,12 +32,11 @@ def tune(
     file with those that were chosen and a store of its own. The kind of neighborhoods is kept: it defines "common".
     """
     from dlcca.inspection import tuning
-    from dlcca.settings import runfile as files
     from dlcca.storage import places
     from dlcca.storage.files import atomic_file
     from dlcca.storage.run import FORM
 
-    requested = files.read(runfile)
+    requested = read(runfile)
     place = runfile.with_name("tuned.toml") if out is None else out
     if place.resolve().parent != runfile.resolve().parent:
         raise SettingsError(f"--out {place} is not in the folder of {runfile}, to which the paths in it are relative.")
@@ -88,8 +87,6 @@ def schema(
     """
     from dlcca.clusters.profile import cluster_schema
     from dlcca.pipelines.settings import pipeline_schema
-    from dlcca.settings.runfile import run_schema
-    from dlcca.settings.schema import choice
     from dlcca.storage.files import atomic_file
 
     schemas = {"run": run_schema, "cluster": cluster_schema, "pipeline": pipeline_schema}
@@ -102,3 +99,54 @@ def schema(
         temporary.write_text(f"{text}\n", encoding="utf-8")
     console.say(f"{out} is the JSON Schema of {kind} files.")
     console.finish({"file": str(out)})
+
+
+@verb(example="dlcca cluster profiles --out my-cluster")
+def profiles(console: Console, out: CopyTo = None) -> None:
+    """Print where the ready cluster files are, or copy them.
+
+    One for each kind of queue, for Kubernetes and for clouds, a Containerfile and a batch script. Files that are there
+    already are not replaced.
+    """
+    from dlcca.clusters.profile import included_folder
+
+    list_or_copy(console, included_folder(), out)
+
+
+def list_or_copy(console: Console, folder: Path, out: Path | None) -> None:
+    """Print the files in a folder that comes with the package, or copy them."""
+    from dlcca.clusters.profile import copy_files, files_below, first_words
+    from dlcca.storage import places
+
+    if out is not None:
+        places.refuse_folder(out)
+    files = files_below(folder) if out is None else copy_files(folder, out)
+    console.say(*(f"{file!s:<40} {first_words(file)}" for file in files))
+    console.finish({"files": [str(file) for file in files]})
+
+
+@verb(example="dlcca cluster check my-cluster/local.toml --store run.zarr")
+def check(
+    console: Console,
+    file: Annotated[str, Argument(metavar="FILE|ADDRESS", help="A cluster file, or a Dask scheduler.")],
+    store: Annotated[str | None, Option(help="A place that every worker must read and write.")] = None,
+) -> None:
+    """Start a cluster and check whether it can do a run.
+
+    Starts the workers, sends a task to each, compares the versions of packages, and lets every worker read and write
+    the store. Problems are printed, with exit code 4, or 2 if the file is wrong.
+    """
+    from dlcca.clusters import check as checks
+    from dlcca.clusters import profile_for
+
+    place = store if store is None or "://" in store else str(Path(store).resolve())
+    console.step(f"starting the workers of {file}")
+    found = checks.check(profile_for(file, None, None), place, console.warn)
+    console.say(*(f"  well    {text}" for text in found.well))
+    console.warn(*(f"  WRONG   {text}" for text in found.wrong))
+    if not found.wrong:
+        console.say(f"{file} can be used for a run.")
+    console.finish(vars(found), code=ClusterError.exit_code if found.wrong else 0)
+
+
+clusters = group("Where runs may run. Try: dlcca cluster profiles", profiles, check)

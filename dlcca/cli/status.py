@@ -1,12 +1,11 @@
 """`dlcca status` and `dlcca verify`: what is in a store, and whether it is complete and unchanged."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence, Sized
 from typing import Any
 
 from dlcca.cli.verb import Console, Store, verb
 from dlcca.errors import StoreFileError
+from dlcca.settings.runfile import recordings_of
 from dlcca.storage.cost import format_bytes
 
 #: What is known of a store: lines for people, and a document for machines.
@@ -72,7 +71,6 @@ def _views(store: str) -> Description | None:
     """Views of recordings, or a run that has no more yet."""
     from dlcca.fitting import runner
     from dlcca.recordings import ingest as ingesting
-    from dlcca.settings.runfile import recordings_of
     from dlcca.storage import run as run_store
     from dlcca.storage import views
 

@@ -1,18 +1,17 @@
 """`dlcca transform` and `dlcca refit`: new recordings in the coordinates of a model, or added to it."""
 
-from __future__ import annotations
-
 import json
+import warnings
 from collections.abc import Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
-from dlcca.cli.run import client_if_worthwhile, is_toml
+from dlcca.cli.run import is_toml
 from dlcca.cli.verb import Cluster, Console, MissingChunks, Model, Workers, verb
-from dlcca.errors import SettingsError, suggest
+from dlcca.errors import SettingsError, Untrusted, suggest
+from dlcca.settings import runfile
 
 #: Keys of [views.NAME] that must be those of the model; files and channels may differ.
 SAME_AS_MODEL = ("features", "scaling", "pca_components", "resample", "window_s", "step_s")
@@ -34,17 +33,16 @@ def transform(
     also gets its distance to the data of the fit; above 1 it is outside. Files without the channels of a view are
     accepted if the fusion does not need it. A second call computes only what is missing.
     """
+    from dlcca.clusters import LazyClient
     from dlcca.fitting import transform as transforming
     from dlcca.storage import lock, places, transformed
 
     places.refuse_store(out, transformed.FORM, inputs=[model, *addresses(files)], setting="--out")
-    with lock.held(out, "dlcca transform"):
-        place = f"{out.rstrip('/')}/recordings"
-        sources, clock = new_views(console, model, files, place, cluster, workers, missing_chunks)
+    with lock.held(out, "dlcca transform"), LazyClient(cluster, workers, None, console.warn) as lazy:
+        sources, clock = new_views(console, model, files, runfile.recordings_of(out), lazy, missing_chunks)
         job = transforming.prepared(out, model, sources, clock)
-        wanted = client_if_worthwhile(console, cluster, workers, job.stage.n_blocks)
-        with console.progress() as progress, wanted as client:
-            header = transforming.run(job, client, progress)
+        with console.progress() as progress:
+            header = transforming.run(job, lazy.client(job.stage.n_blocks), progress)
     valid, outside = header["valid"], header["outside"]
     console.say(f"{header['samples']} rows, {valid} of them valid, {outside} outside the data of the fit.")
     console.say(*(f"  note: {note}" for note in header.get("notes", ())))
@@ -66,28 +64,26 @@ def addresses(files: list[str]) -> list[str]:
 
 
 def new_views(
-    console: Console, model: str, files: list[str], at: str, cluster: str | None, workers: int, chunks: str = "refuse"
+    console: Console, model: str, files: list[str], at: str, lazy: Any, chunks: str = "refuse"
 ) -> tuple[dict[str, Any], str]:
     """The views of new recordings by name, and the store of views that they are, if any: ``at``, if made here."""
     from dlcca.estimator import open_model
     from dlcca.fitting import transform as transforming
     from dlcca.recordings import ingest as ingesting
     from dlcca.recordings import new_recordings
-    from dlcca.storage import views
 
     fitted = open_model(model)
-    if len(files) == 1 and views.is_views(files[0]):
-        new_recordings.refuse_other_views(files[0], fitted.recordings_)
-        return transforming.views_of_store(files[0]), files[0]
+    if len(files) == 1 and (within := _views_within(files[0])):
+        new_recordings.refuse_other_views(within, fitted.recordings_)
+        return transforming.views_of_store(within), within
     if fitted.recordings_ is None:
         return transforming.named_arrays(files, fitted.model_.names, chunks), ""
     if any("=" in file and not Path(file).exists() for file in files):
         raise SettingsError(f"{model} was fitted to recordings: give files of recordings, not NAME=array.")
     job, line = new_recordings.prepared(at, fitted.recordings_, files)
     fitted.model_.check_present([view.name for view in job.views])
-    wanted = client_if_worthwhile(console, cluster, workers, job.n_blocks)
-    with console.progress() as progress, wanted as client:
-        header = ingesting.run(job, line, client, progress)
+    with console.progress() as progress:
+        header = ingesting.run(job, line, lazy.client(job.n_blocks), progress)
     console.say(*ingesting.summary(header))
     return transforming.views_of_store(at), at
 
@@ -115,9 +111,7 @@ def refit(
     landmarks of their own. The axes are aligned with the old ones, and how far the old rows moved is printed. The views
     of new recordings are kept beside the model, both-views.zarr for both.zarr.
     """
-    import warnings
-
-    from dlcca.errors import Untrusted
+    from dlcca.clusters import LazyClient
     from dlcca.estimator import open_model
     from dlcca.fitting.lazy import is_lazy
     from dlcca.storage import model as model_store
@@ -139,21 +133,21 @@ def refit(
     if not (alone or old) and run_store.is_finished(model) and (within := _views_within(model)):
         old = [within]
     before = _rows_at(old, fitted) if old else None
-    new, clock = _new_rows(console, model, fitted, files, beside, cluster, workers)
-    n_new = next(iter(new.values())).shape[0]
-    large = any(is_lazy(X) for rows in (new, before or {}) for X in rows.values())  # what is in memory is fitted here
-    if large and before is None:
-        raise SettingsError(
-            "the new rows are too many for memory, and are refitted block by block together with the old ones: say "
-            "with --old where these are, and leave out --alone."
-        )
-    wanted = client_if_worthwhile(console, cluster, workers, None) if large else nullcontext()
-    console.step("fitting old and new rows together")
-    with wanted as client, warnings.catch_warnings():
-        warnings.simplefilter("ignore", Untrusted)  # printed at the end
-        both = fitted.set_params(client=client).refit(new, before, align=align)
+    with LazyClient(cluster, workers, None, console.warn) as lazy:
+        new, clock = _new_rows(console, model, fitted, files, beside, lazy)
+        # What is in memory is fitted here.
+        large = any(is_lazy(X) for rows in (new, before or {}) for X in rows.values())
+        if large and before is None:
+            raise SettingsError(
+                "the new rows are too many for memory, and are refitted block by block together with the old ones: say "
+                "with --old where these are, and leave out --alone."
+            )
+        console.step("fitting old and new rows together")
+        with warnings.catch_warnings(action="ignore", category=Untrusted):  # printed at the end
+            both = fitted.set_params(client=lazy.client() if large else None).refit(new, before, align=align)
         console.step(f"writing {out}")
         both.save(out)
+    n_new = next(iter(new.values())).shape[0]
     change, first = both.change_, "landmarks" if before is None else "old rows"
     console.say(
         f"{n_new} new rows beside {change['rows']} {first}{', which stand for the old rows' * (before is None)}.",
@@ -176,11 +170,10 @@ def refit(
 
 
 def _new_rows(
-    console: Console, model: str, fitted: Any, files: list[str], place: str, cluster: str | None, workers: int
+    console: Console, model: str, fitted: Any, files: list[str], place: str, lazy: Any
 ) -> tuple[Mapping[str, Any], str]:
     """New views by name, and the store of views that they are, if any: ``place``, if they are made of recordings."""
     from dlcca.recordings.recorded_views import open_views
-    from dlcca.settings import runfile
 
     if is_toml(files):
         requested = runfile.read(files[0])
@@ -201,9 +194,7 @@ def _new_rows(
                     values = f"{given[key]!r}, and the model was fitted with {known[key]!r}"
                     raise SettingsError(f"{files[0]}: [views.{name}] {key} is {values}; give the same value.")
         files = list(dict.fromkeys(file for recipe in requested.recordings.values() for file in recipe.source))
-    elif len(files) == 1:
-        files = [_views_within(files[0]) or files[0]]
-    sources, clock = new_views(console, model, files, place, cluster, workers)
+    sources, clock = new_views(console, model, files, place, lazy)
     return (open_views(clock) if clock else _arrays(sources)), clock
 
 
@@ -212,7 +203,6 @@ def _rows_at(files: list[str], fitted: Any) -> Mapping[str, Any]:
     from dlcca.fitting.job import array_sources
     from dlcca.fitting.transform import named_arrays
     from dlcca.recordings.recorded_views import open_views
-    from dlcca.settings import runfile
 
     if is_toml(files):
         requested = runfile.read(files[0])
@@ -226,10 +216,9 @@ def _rows_at(files: list[str], fitted: Any) -> Mapping[str, Any]:
 
 def _views_within(store: str) -> str:
     """The store of views that a store is, or that a run or the coordinates of recordings hold; "" if there is none."""
-    from dlcca.settings.runfile import recordings_of
     from dlcca.storage.views import is_views
 
-    return next((place for place in (store, recordings_of(store)) if is_views(place)), "")
+    return next((place for place in (store, runfile.recordings_of(store)) if is_views(place)), "")
 
 
 def _arrays(sources: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,13 +4,12 @@ Exit codes: 0 done; 2 bad usage or settings; 3 the data was refused; 4 the clust
 result should not be trusted.
 """
 
-from __future__ import annotations
-
 import inspect
 import io
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -154,8 +153,6 @@ class Console:
     def _failed(self, error: BaseException, code: int, message: str) -> typer.Exit:
         self._print_document({"error": message, "kind": type(error).__name__, "exit_code": code})
         if self.debug:
-            import traceback
-
             traceback.print_exception(error)
         self.warn(f"dlcca: {message}")
         return typer.Exit(code)

@@ -5,13 +5,17 @@ scheduler or a file that describes how a cluster is started (`dlcca.clusters.pro
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from dlcca.clusters.dask_config import Say, to_log
 from dlcca.clusters.profile import Cloud, Existing, Kubernetes, Local, Profile, Queue, read
 from dlcca.errors import ClusterError
+
+#: Up to this many blocks are computed in this process: starting a cluster would take longer.
+FEW_BLOCKS = 8
 
 
 def profile_for(where: str | None, workers: int | None, memory_gib: float | None) -> Profile:
@@ -34,6 +38,21 @@ def client_for(
     jobs that were replaced, how to reach the dashboard.
     """
     return client_of(profile_for(where, workers, memory_gib), say)
+
+
+class LazyClient(ExitStack):
+    """A client as `client_for` gives it, started when it is first needed, and ended with the block."""
+
+    def __init__(self, where: str | None, workers: int | None, memory_gib: float | None, say: Say = to_log) -> None:
+        super().__init__()
+        self._options, self._client = (where, workers, memory_gib, say), None
+
+    def client(self, blocks: float = inf) -> Any:
+        """A client for this many blocks; None if this process computes them."""
+        where, workers, *_ = self._options
+        if self._client is None and (where is not None or (workers != 1 and blocks > FEW_BLOCKS)):
+            self._client = self.enter_context(client_for(*self._options))
+        return self._client
 
 
 @contextmanager

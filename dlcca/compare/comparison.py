@@ -226,10 +226,7 @@ def _finished(requested: RunFile) -> tuple[Job, run.Run]:
     """The job and what it found; an error if it is not done, or was done with other settings than these."""
     if not run.is_finished(requested.store):
         raise DataError(f"there is no finished run at {requested.store}; first do dlcca run with the same run.toml.")
-    clock = requested.ingested if requested.recordings else ""
-    job, _ = runner.prepared(
-        requested.store, requested.views, requested.settings, requested.seed, clock, requested.missing_chunks
-    )
+    job, _ = runner.prepared_run(requested)
     found = run.read(requested.store)
     if found.fingerprint != fingerprint(job.inputs, job.settings.to_dict(), job.seed):
         raise StaleStage(

@@ -81,34 +81,37 @@ def truth_of_options(said: str | None, circular: bool, labels: bool, folds: str)
     return None
 
 
-def read_truth(said: str, kind: str) -> Truth:
-    """The truth in a file: ``FILE``, or ``FILE:NAME`` for an array of a .npz or a column of a .csv."""
+def read_truth(said: str, kind: str, option: str = "--truth") -> Truth:
+    """The truth in a file: ``FILE``, or ``FILE:NAME`` for an array of a .npz or a column of a .csv.
+
+    ``option`` is the one of the command line that names it, for messages.
+    """
     file, _, name = said.rpartition(":")
     if Path(said).is_file() or not file:  # a colon may also be a part of the file's own name
         file, name = said, ""
     path = Path(file)
     if not path.is_file():
-        raise DataError(f"--truth {said}: there is no file {path}.")
+        raise DataError(f"{option} {said}: there is no file {path}.")
     try:
         match path.suffix.lower():
             case ".npy":
                 if name:
                     needed = f"a .npy file holds one array without a name; leave {name!r} out"
-                    raise SettingsError(f"--truth {said}: {needed}.")
+                    raise SettingsError(f"{option} {said}: {needed}.")
                 values = np.load(path, allow_pickle=False)
             case ".npz":
                 with np.load(path, allow_pickle=False) as content:
-                    name = _one_of(name, list(content.keys()), f"--truth {path}")
+                    name = _one_of(name, list(content.keys()), f"{option} {path}")
                     values = content[name]
             case ".csv":
-                values, name = _csv(path, name)
+                values, name = _csv(path, name, f"{option} {path}")
             case _:
-                raise SettingsError(f"--truth {path}: a file .npy, .npz or .csv is needed.")
+                raise SettingsError(f"{option} {path}: a file .npy, .npz or .csv is needed.")
     except DlccaError:
         raise
     except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"--truth {said} cannot be read: {error}.") from error
-    return Truth(_checked(np.squeeze(values), kind, f"--truth {said}"), kind, name or path.stem)
+        raise DataError(f"{option} {said} cannot be read: {error}.") from error
+    return Truth(_checked(np.squeeze(values), kind, f"{option} {said}"), kind, name or path.stem)
 
 
 def _checked(values: NDArray, kind: str, where: str) -> NDArray:
@@ -125,15 +128,13 @@ def _checked(values: NDArray, kind: str, where: str) -> NDArray:
     return values.astype(np.float64)
 
 
-def _csv(path: Path, name: str) -> tuple[NDArray, str]:
+def _csv(path: Path, name: str, where: str) -> tuple[NDArray, str]:
     with open(path, newline="", encoding="utf-8-sig") as file:
         head, *rows = [row for row in csv.reader(file) if row] or [[]]
-    name = _one_of(name, head, f"--truth {path}")
+    name = _one_of(name, head, where)
     for number, row in enumerate(rows, start=2):
         if len(row) != len(head):
-            raise DataError(
-                f"--truth {path}: line {number} has another number of fields than the header's {len(head)}."
-            )
+            raise DataError(f"{where}: line {number} has another number of fields than the header's {len(head)}.")
     texts = [row[head.index(name)].strip() for row in rows]
     try:
         return np.array([float(text) if text else np.nan for text in texts]), name

@@ -29,6 +29,7 @@ from dlcca.fitting.auto_window import chosen_job
 from dlcca.fitting.job import Job, array_sources, settled
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings
+from dlcca.settings.runfile import RunFile
 from dlcca.storage import event_log, lock
 from dlcca.storage import model as model_store
 from dlcca.storage import run as run_store
@@ -65,6 +66,13 @@ def prepared(
         raise DataError(f"the views of {store} are to be made of recordings, and are not yet: dlcca ingest run.toml.")
     sources = tuple(array_sources(views, missing_chunks or {}).values())
     return chosen_job(store, sources, settled(settings, sources), seed, clock)
+
+
+def prepared_run(requested: RunFile, settings: Settings | None = None) -> tuple[Job, Choices]:
+    """The job of a run file whose views are there; with other ``settings``, if any are given."""
+    clock = requested.ingested if requested.recordings else ""
+    used = requested.settings if settings is None else settings
+    return prepared(requested.store, requested.views, used, requested.seed, clock, requested.missing_chunks)
 
 
 def run(

@@ -254,8 +254,7 @@ def _chosen(name: str, values: tuple[Any, ...], worth: list[float], margin: floa
 def tune_run(requested: RunFile) -> Tuned:
     """Options for the views of a run file, of which some rows are read."""
     rows_of = Settings.from_options(neighborhoods=requested.settings.neighborhoods.kind)
-    clock = requested.ingested if requested.recordings else ""
-    job, _ = runner.prepared(requested.store, requested.views, rows_of, requested.seed, clock, requested.missing_chunks)
+    job, _ = runner.prepared_run(requested, rows_of)
     rows = rows_to_read(job.n, requested.settings)
     views = {source.name: job.read(v, rows) for v, source in enumerate(job.sources)}
     return tune_sample(views, unbroken([rows], job.segments), job.n, requested.settings, requested.seed)

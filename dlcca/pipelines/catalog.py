@@ -1,7 +1,5 @@
 """The catalog of a pipeline in SQLite: its tables, transactions, and the lock that lets one run work at a time."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -179,14 +177,9 @@ class Catalog(AbstractContextManager["Catalog"]):
     @contextmanager
     def change(self) -> Iterator[None]:
         """A transaction."""
-        with self._errors():
+        with self._errors(), self._base:  # which commits, or rolls back after an error
             self._base.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._base.rollback()
-                raise
-            self._base.commit()
+            yield
 
     def all(self, query: str, values: Values = ()) -> list[Row]:
         """The rows of a query."""

@@ -4,19 +4,18 @@ The catalog records paths relative to the folders of the pipeline, and nothing o
 pipeline can be copied or moved with all its files, and the copy works on its own files only.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from dlcca.clusters import LazyClient
 from dlcca.errors import SettingsError, StorageError, StoreFileError
 from dlcca.pipelines import settings as settings_file
 from dlcca.pipelines.catalog import FILE, OWNER, Catalog, Row, iso, refuse_other_state
@@ -24,8 +23,6 @@ from dlcca.pipelines.settings import PipelineSettings
 from dlcca.storage import places
 from dlcca.storage.files import files_at
 
-#: Up to this many blocks are computed in this process: starting a cluster would take longer.
-FEW_BLOCKS = 8
 #: Columns of the catalog that hold paths, and the folder that they are relative to.
 PATHS = {"views": "state", "result": "state", "address": "models", "rows_store": "models", "held_store": "models"}
 
@@ -39,30 +36,13 @@ def silent(text: str) -> None:
     """Print nothing."""
 
 
-class Workers(ExitStack):
-    """A Dask client that is started when first needed, and ended with the block."""
-
-    def __init__(self, cluster: str | None, workers: int | None, memory_gib: float | None, say: Say = silent) -> None:
-        super().__init__()
-        self._options, self._client = (cluster, workers, memory_gib, say), None
-
-    def client(self, blocks: int) -> Any:
-        """A client for this many blocks; None if this process computes them."""
-        cluster, workers, *_ = self._options
-        if self._client is None and (cluster is not None or (workers != 1 and blocks > FEW_BLOCKS)):
-            from dlcca.clusters import client_for
-
-            self._client = self.enter_context(client_for(*self._options))
-        return self._client
-
-
 @dataclass
 class Pipeline:
     """An open pipeline."""
 
     settings: PipelineSettings
     catalog: Catalog
-    workers: Workers
+    workers: LazyClient
     clock: Callable[[], datetime]
     say: Say = silent
     run: int | None = None  # id in the catalog
@@ -93,10 +73,6 @@ class Pipeline:
         found = self.catalog.all(f"SELECT * FROM recordings WHERE {where} ORDER BY {IN_TIME}", values)
         return [self.with_paths(located, row) for row in found]
 
-    def recording(self, number: int) -> Row:
-        """A recording by its id."""
-        return self.recordings("id = ?", number)[0]
-
     def models(self, where: str, *values: Any) -> list[Row]:
         """The models for which a condition in SQL is true, with absolute paths and decoded measures."""
         found = self.catalog.all(f"SELECT * FROM models WHERE {where}", values)
@@ -120,8 +96,26 @@ class Pipeline:
         return int(self.catalog.value(query) or 0) + 1
 
     def remove(self, *paths: Path | str) -> None:
-        """Remove files and folders of this pipeline; see `remove`."""
-        remove(self.settings, *paths)
+        """Remove files, links and folders of the pipeline; a missing one is not an error.
+
+        This is the only function of a pipeline that deletes. It refuses any path that is not strictly inside a folder
+        of the pipeline, both the path itself and, if it is a symbolic link, its target.
+        """
+        refuse_outside(self.settings, *paths)
+        for path in paths:
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                Path(path).unlink(missing_ok=True)
+
+    @contextmanager
+    def scratch(self, name: str) -> Iterator[Path]:
+        """A place for temporary files, which are removed after the block, or by the next run if this one is killed."""
+        place = self.state / "work" / name
+        try:
+            yield place
+        finally:
+            self.remove(place)
 
     def since(self, moment: str) -> timedelta:
         """Time since a moment; at least 0, because clocks may be set back."""
@@ -136,7 +130,7 @@ def opened(
     read = settings_file.read(path)
     refuse_occupied(read)
     limits = read.cluster
-    with Catalog(read.state / FILE) as catalog, Workers(cluster, limits.workers, limits.memory_gib, say) as workers:
+    with Catalog(read.state / FILE) as catalog, LazyClient(cluster, limits.workers, limits.memory_gib, say) as workers:
         yield Pipeline(read, catalog, workers, clock or partial(datetime.now, UTC), say)
 
 
@@ -180,22 +174,8 @@ def located(folder: Path, name: str) -> str:
     return str(folder / path)
 
 
-def remove(settings: PipelineSettings, *paths: Path | str) -> None:
-    """Remove files, links and folders of the pipeline; a missing one is not an error.
-
-    This is the only function of a pipeline that deletes. It refuses any path that is not strictly inside a folder of
-    the pipeline, both the path itself and, if it is a symbolic link, its target.
-    """
-    refuse_outside(settings, *paths)
-    for path in paths:
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            Path(path).unlink(missing_ok=True)
-
-
 def refuse_outside(settings: PipelineSettings, *paths: Path | str) -> None:
-    """An error for a path that `remove` refuses."""
+    """An error for a path that `Pipeline.remove` refuses."""
     roots = list(folders(settings).values())
     for given in paths:
         path, found = Path(given), []

@@ -1,7 +1,5 @@
 """Drift: four measures of how much a recording differs from the data of its model, each with a bound."""
 
-from __future__ import annotations
-
 import json
 import os
 from typing import Any
@@ -12,6 +10,7 @@ from dlcca.errors import DataError, SettingsError
 from dlcca.estimator import open_model
 from dlcca.fitting import metric, spectrum
 from dlcca.fitting.job import memory_job, refuse_early
+from dlcca.numerics.windows import chosen, unbroken
 from dlcca.pipelines.catalog import Row, iso
 from dlcca.pipelines.context import Pipeline
 from dlcca.pipelines.recordings import NOT_MEASURED
@@ -76,13 +75,8 @@ def probe(address: str, settings: Settings, seed: int = 0) -> dict[str, Any] | N
     The fit is the same for every recording, so that recordings can be compared by it. None if the store is too short.
     """
     opened = open_views(address)
-    n, length = len(next(iter(opened.values()))), PROBE_ROWS // PROBE_SEGMENTS
-    rows = np.arange(n)
-    if n > PROBE_ROWS:  # segments spread evenly over the recording
-        starts = np.linspace(0, n - length, PROBE_SEGMENTS).astype(np.int64)
-        rows = (starts[:, None] + np.arange(length)).ravel()
-    broken = (np.diff(rows) != 1) | (np.diff(opened.segments[rows]) != 0)
-    segments = np.concatenate([[0], np.cumsum(broken)]).astype(np.int64)
+    rows = chosen(len(opened.segments), PROBE_ROWS, PROBE_ROWS // PROBE_SEGMENTS)
+    segments = unbroken([rows], opened.segments)
     n_landmarks = min(PROBE_LANDMARKS, len(rows))
     fewer = settings.with_options(landmarks=n_landmarks, landmark_rule="even", neighbor_index="exact")
     try:

@@ -1,79 +1,70 @@
-"""Embedding of one recording: ingest, quality gate and transform, each resumed where it was stopped.
+"""Embedding of recordings: ingest, quality gate and transform, each resumed where it was stopped.
 
 The preprocessing (channels, windows, features and scaling) is the same for all recordings and all models of a
 generation. The first good recording determines it, and it has a store of its own, with what a model stores of its
 recordings (`dlcca.model.Recordings`).
 """
 
-from __future__ import annotations
-
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import zarr
 
 from dlcca.errors import DataError, StaleStage, StorageError, StoreFileError
 from dlcca.fitting import transform as transforming
 from dlcca.model import Recordings
 from dlcca.pipelines import recordings, sources
+from dlcca.pipelines.catalog import Row
 from dlcca.pipelines.context import Pipeline
 from dlcca.pipelines.recordings import HeldBack
 from dlcca.recordings import ingest as ingesting
 from dlcca.recordings import new_recordings
 from dlcca.storage import transformed
 from dlcca.storage import views as store
-from dlcca.storage.formats import Format, is_form, open_sealed, plain, read_array, seal, write_array
+from dlcca.storage.formats import Format, header_of, is_form, plain, read_all, seal, write_array
 from dlcca.storage.places import replacing
 
 FORM = Format("dlcca-treatment", 1, "preprocessing", StoreFileError, "run dlcca pipeline backfill --anew")
 
 
-def embed(pipeline: Pipeline, number: int) -> None:
-    """Embed a recording. Its errors are stored in the catalog, not raised."""
-    recording = pipeline.recording(number)
-    place = views_place(pipeline, recording)
-    is_made = store.is_views(str(place))
-
-    def embedded() -> dict[str, Any]:
-        header = ingest(pipeline, number)
-        gate(pipeline, header)
-        return transform(pipeline, number, header)
-
-    try:
+def embed(pipeline: Pipeline, pending: Iterable[Row]) -> None:
+    """Embed recordings. Their errors are stored in the catalog, not raised."""
+    for recording in pending:
+        place = views_place(pipeline, recording)
+        is_made = store.is_views(place)
         try:
-            facts = embedded()
-        except (DataError, StoreFileError):
-            if not is_made:
-                raise
-            pipeline.remove(place)  # the views of an earlier run may be damaged: make them again
-            facts = embedded()
-    except Exception as error:
-        recordings.failed(pipeline, recording, error)
-    else:
-        recordings.done(pipeline, recording, facts)
+            try:
+                facts = transform(pipeline, recording, ingest(pipeline, recording))
+            except (DataError, StoreFileError):
+                if not is_made:
+                    raise
+                pipeline.remove(place)  # the views of an earlier run may be damaged: make them again
+                facts = transform(pipeline, recording, ingest(pipeline, recording))
+        except Exception as error:
+            recordings.failed(pipeline, recording, error)
+        else:
+            recordings.done(pipeline, recording, facts)
 
 
-def views_place(pipeline: Pipeline, recording: Mapping[str, Any]) -> Path:
+def views_place(pipeline: Pipeline, recording: Row) -> Path:
     """The place of the views of a recording; the name depends on its content and the preprocessing."""
     made = f"g{pipeline.generation}-{pipeline.settings.fingerprint()[:8]}"
     return pipeline.state / "views" / f"{recording['id']:06d}-{recording['content'][:12]}-{made}.zarr"
 
 
-def can_be_repeated(pipeline: Pipeline, recording: Mapping[str, Any]) -> bool:
+def can_be_repeated(pipeline: Pipeline, recording: Row) -> bool:
     """Whether a recording can be embedded again: its file or its views exist."""
     known = pipeline.catalog.value("SELECT 1 FROM files WHERE content = ? AND state = 'known'", [recording["content"]])
-    return bool(known) or store.is_views(str(views_place(pipeline, recording)))
+    return bool(known) or store.is_views(views_place(pipeline, recording))
 
 
-def ingest(pipeline: Pipeline, number: int, first: Path | None = None) -> dict[str, Any]:
+def ingest(pipeline: Pipeline, recording: Row, first: Path | None = None) -> dict[str, Any]:
     """Make the views of a recording, unless they exist; the header of their store, with its address as ``store``.
 
-    A recording that determines the preprocessing has views at ``first``: by the settings alone, scaled by itself.
+    A recording that determines the preprocessing has views at ``first``: by the settings alone, scaled by itself. One
+    that does not meet the requirements of [gate] is a `HeldBack`.
     """
-    recording = pipeline.recording(number)
     place = first or views_place(pipeline, recording)
 
     def make() -> None:
@@ -90,18 +81,17 @@ def ingest(pipeline: Pipeline, number: int, first: Path | None = None) -> dict[s
             job, line = new_recordings.prepared(str(place), read_preprocessing(pipeline), files)
         ingesting.run(job, line, pipeline.workers.client(job.n_blocks))
 
-    if not store.is_views(str(place)):
+    if not store.is_views(place):
         parts, n_read, stamp = recordings.files_of(pipeline, recording)
-        scratch = pipeline.state / "work" / f"files-{number}"
-        try:
+        with pipeline.scratch(f"files-{recording['id']}") as scratch:
             files = sources.local_files(parts, scratch)[:n_read]
             _resumed(pipeline, place, bool(ingesting.begun(str(place))), make)
-        finally:
-            pipeline.remove(scratch)
         if not sources.has_stamp(parts, stamp):
             pipeline.remove(place)
             raise StorageError(f"{os.path.basename(recording['path'])} changed while it was read.")
-    return {**store.describe(str(place)), "store": str(place)}
+    header = store.describe(place)
+    _refuse_below_gate(pipeline, header)
+    return {**header, "store": str(place)}
 
 
 def _resumed(pipeline: Pipeline, place: Path, begun: bool, make: Callable[[], Any]) -> Any:
@@ -115,8 +105,7 @@ def _resumed(pipeline: Pipeline, place: Path, begun: bool, make: Callable[[], An
         return make()
 
 
-def gate(pipeline: Pipeline, header: Mapping[str, Any]) -> None:
-    """Raise `HeldBack` if a recording does not meet the requirements of [gate]."""
+def _refuse_below_gate(pipeline: Pipeline, header: Mapping[str, Any]) -> None:
     limits, rows, windows = pipeline.settings.gate, header["rows"], header["windows"]
     reasons = ", ".join(f"{count} {why}" for why, count in header["reasons"].items() if count and why != "valid")
     if rows < limits.least_rows or rows < limits.least_valid_share * windows:
@@ -129,12 +118,13 @@ def gate(pipeline: Pipeline, header: Mapping[str, Any]) -> None:
         raise HeldBack(f"it has no channels of view {', '.join(map(repr, missing))}, and [gate] all_views is true.")
 
 
-def transform(pipeline: Pipeline, number: int, header: Mapping[str, Any]) -> dict[str, Any]:
+def transform(pipeline: Pipeline, recording: Row, header: Mapping[str, Any]) -> dict[str, Any]:
     """Coordinates of a recording by the model in use; columns for the catalog."""
-    recording, model = pipeline.recording(number), pipeline.current_model()
+    model = pipeline.current_model()
     assert model is not None, "there is no model yet"
     views = header["store"]
-    place = pipeline.state / "results" / f"{number:06d}-{recording['content'][:12]}-v{model['version']}.zarr"
+    name = f"{recording['id']:06d}-{recording['content'][:12]}-v{model['version']}.zarr"
+    place = pipeline.state / "results" / name
 
     def make() -> dict[str, Any]:
         job = transforming.prepared(str(place), model["address"], transforming.views_of_store(views), views)
@@ -154,21 +144,18 @@ def preprocessing_place(pipeline: Pipeline) -> Path:
 def has_preprocessing(pipeline: Pipeline) -> bool:
     """Whether the preprocessing of these settings is determined."""
     place = preprocessing_place(pipeline)
-    return is_form(place, FORM) and open_sealed(place, FORM)[1]["settings"] == pipeline.settings.fingerprint()
+    return is_form(place, FORM) and header_of(place, FORM)["settings"] == pipeline.settings.fingerprint()
 
 
 def read_preprocessing(pipeline: Pipeline) -> Recordings:
     """The preprocessing of this generation."""
-    place = preprocessing_place(pipeline)
-    group, header = open_sealed(place, FORM)
-    arrays = {name: read_array(group, name, digest, place, FORM) for name, digest in header["manifest"].items()}
+    header, arrays = read_all(preprocessing_place(pipeline), FORM)
     return Recordings(header["facts"], arrays)
 
 
 def write_preprocessing(pipeline: Pipeline, made: Recordings) -> None:
     """Store the preprocessing of a recording or of a model for all that follow."""
-    with replacing(preprocessing_place(pipeline), FORM) as place:
-        group = zarr.create_group(str(place), zarr_format=3)
+    with replacing(preprocessing_place(pipeline), FORM) as group:
         arrays = {name: write_array(group, name, X) for name, X in made.scaling.items()}
         content = {"facts": plain(made.facts), "manifest": arrays, "settings": pipeline.settings.fingerprint()}
         seal(group, FORM, content)

@@ -1,7 +1,5 @@
 """Fits of models: the first one, and refits to old and new rows, which are stored as views of their own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import warnings
@@ -13,10 +11,9 @@ from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
-import zarr
 from numpy.typing import NDArray
 
-from dlcca.errors import DataError, SettingsError, Untrusted
+from dlcca.errors import DataError, SettingsError, StoreFileError, Untrusted
 from dlcca.estimator import LocalCCA, open_model
 from dlcca.model import Recordings
 from dlcca.numerics.coordinates import change
@@ -24,11 +21,10 @@ from dlcca.pipelines import embed, recordings, versions
 from dlcca.pipelines.catalog import Row
 from dlcca.pipelines.context import Pipeline
 from dlcca.pipelines.drift import probe
-from dlcca.pipelines.publish import new_array
 from dlcca.recordings.recorded_views import open_views
 from dlcca.storage import run as run_store
 from dlcca.storage import views as store
-from dlcca.storage.formats import plain, seal, write_array
+from dlcca.storage.formats import new_array, plain, seal, write_array
 from dlcca.storage.places import replacing
 
 #: Maximum number of probes of recordings that are stored with a model; the latest.
@@ -57,6 +53,19 @@ def adopt(pipeline: Pipeline) -> None:
     versions.settle(pipeline, version, {"n_rows": len(fitted.embedding_)}, measures, [])
 
 
+def unusable(pipeline: Pipeline) -> str:
+    """Why the model in use, or its preprocessing, cannot be read; "" if both can."""
+    if model := pipeline.current_model():
+        try:
+            embed.read_preprocessing(pipeline)
+            open_model(model["address"])
+        except StoreFileError as error:
+            command = f"dlcca pipeline rollback {pipeline.settings.path.name}"
+            wait = f"New recordings wait for it. Restore it, or use another one: {command}."
+            return f"model {model['version']} cannot be used: {error} {wait}"
+    return ""
+
+
 def first_fit(pipeline: Pipeline, because: str = "there was no model yet") -> dict[str, Any] | None:
     """Fit a model to recordings alone, and use it if it is trusted; the outcome, or None if there was no fit.
 
@@ -64,8 +73,9 @@ def first_fit(pipeline: Pipeline, because: str = "there was no model yet") -> di
     was to the same recordings with the same settings and is not trusted.
     """
     settings, last = pipeline.settings, versions.last_untrusted(pipeline)
-    numbers = _good_recordings(pipeline, last is not None)
-    if not numbers:
+    good = _good_recordings(pipeline, last is not None)
+    numbers, stores = list(good), list(good.values())
+    if not good:
         return None
     if last is not None and last["settings"] == settings.fingerprint():
         before = pipeline.catalog.all("SELECT recording FROM training WHERE model = ?", [last["version"]])
@@ -73,87 +83,76 @@ def first_fit(pipeline: Pipeline, because: str = "there was no model yet") -> di
             return None
     version = versions.begin(pipeline, because)
     places = versions.places(pipeline, version)
-    stores = [str(embed.views_place(pipeline, pipeline.recording(number))) for number in numbers]
     stored: Row = {"n_rows": _write_rows(pipeline, version, {}, stores)}
     model = LocalCCA.from_settings(settings.fit, random_state=settings.seed)
     model.client = pipeline.workers.client(stored["n_rows"] // ROWS_OF_A_BLOCK)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Untrusted)  # it is in the summary and the exit code
+    with warnings.catch_warnings(action="ignore", category=Untrusted):  # it is in the summary and the exit code
         model.fit(open_views(places["rows_store"]))
     model.save(places["address"])
     probes = [probe(address, model.settings_, settings.seed) for address in stores[-MOST_PROBES:]]
     baseline = [found for found in probes if found is not None]
     measures = {"baseline": baseline, "quality": model.quality_, "warnings": model.warnings_}
-    rows = {column: str(places[column]) for column in ("rows_store", "held_store")}
     if model.warnings_:
-        pipeline.remove(*rows.values())  # no refit will need them
-    else:
-        stored |= rows
-    outcome = versions.settle(pipeline, version, stored, measures, numbers, model.warnings_)
-    if not model.warnings_:  # recordings that were embedded with an untrusted model are embedded again
-        untrusted = f"SELECT version FROM models WHERE {versions.UNTRUSTED}"
-        found = pipeline.recordings(f"status = 'done' AND model IN ({untrusted})")
-        if again := [row for row in found if embed.can_be_repeated(pipeline, row)]:
-            with pipeline.catalog.change():
-                for row in again:
-                    pipeline.catalog.update("recordings", {"status": "new", "attempts": 0}, id=row["id"])
-                many = f"{len(again)} recordings are" if len(again) > 1 else "1 recording is"
-                pipeline.note("anew", f"{many} embedded again: the model used before is not trusted.")
+        pipeline.remove(places["rows_store"], places["held_store"])  # no refit will need them
+        return versions.settle(pipeline, version, stored, measures, numbers, model.warnings_)
+    stored |= {column: places[column] for column in ("rows_store", "held_store")}
+    outcome = versions.settle(pipeline, version, stored, measures, numbers)
+    # Recordings that were embedded with an untrusted model are embedded again.
+    untrusted = f"SELECT version FROM models WHERE {versions.UNTRUSTED}"
+    found = pipeline.recordings(f"status = 'done' AND model IN ({untrusted})")
+    if again := [row for row in found if embed.can_be_repeated(pipeline, row)]:
+        with pipeline.catalog.change():
+            for row in again:
+                pipeline.catalog.update("recordings", {"status": "new", "attempts": 0}, id=row["id"])
+            many = f"{len(again)} recordings are" if len(again) > 1 else "1 recording is"
+            pipeline.note("anew", f"{many} embedded again: the model used before is not trusted.")
     return outcome
 
 
-def candidates(pipeline: Pipeline) -> list[Row]:
-    """Recordings that a first fit can use, in order of start: all whose files or views exist."""
-    found = pipeline.recordings("day IS NOT NULL AND status IN ('new', 'failed', 'done')")
-    return [row for row in found if row["status"] != "done" or embed.can_be_repeated(pipeline, row)]
-
-
-def _good_recordings(pipeline: Pipeline, latest: bool) -> list[int]:
-    """The earliest recordings that pass the gate, up to first_rows; the others are marked in the catalog.
+def _good_recordings(pipeline: Pipeline, latest: bool) -> dict[int, str]:
+    """The earliest recordings that pass the gate, up to first_rows, with their views; others are marked in the catalog.
 
     With ``latest``, the latest ones: an earlier fit was not trusted, and this one must not be to the same rows. If the
     settings match none of the recordings, the error is in the settings, and the recordings are not marked.
     """
-    good: list[int] = []
+    good: dict[int, str] = {}
     unfit: list[tuple[Row, SettingsError]] = []
-    rows, found = 0, candidates(pipeline)
+    rows, found = 0, pipeline.recordings("day IS NOT NULL AND status IN ('new', 'failed', 'done')")
     for recording in found[::-1] if latest else found:
         if rows >= pipeline.settings.model.first_rows:
             break
-        number = recording["id"]
+        if recording["status"] == "done" and not embed.can_be_repeated(pipeline, recording):
+            continue
         try:
             if not embed.has_preprocessing(pipeline):
-                place = pipeline.state / "work" / f"first-{number}.zarr"
-                try:
-                    embed.gate(pipeline, embed.ingest(pipeline, number, place))
+                with pipeline.scratch(f"first-{recording['id']}.zarr") as place:
+                    embed.ingest(pipeline, recording, place)
                     embed.write_preprocessing(pipeline, store.recordings_of(str(place)))
-                finally:
-                    pipeline.remove(place)
-            header = embed.ingest(pipeline, number)
-            embed.gate(pipeline, header)
+            header = embed.ingest(pipeline, recording)
         except SettingsError as error:
             unfit.append((recording, error))
         except Exception as error:
             recordings.failed(pipeline, recording, error)
         else:
             if set(header["views"]) == set(pipeline.settings.recipes):  # else it can only be embedded
-                good.append(number)
+                good[recording["id"]] = header["store"]
                 rows += header["rows"]
     if unfit and not good:
         raise unfit[0][1]
     for refused, reason in unfit:
         recordings.failed(pipeline, refused, reason)
-    return good[::-1] if latest else good
+    return dict(reversed(good.items())) if latest else good
 
 
-def refit(pipeline: Pipeline, because: str) -> dict[str, Any] | None:
-    """Fit old and new rows together, and use the result if it passes the comparison; the outcome.
+def refit_if_due(pipeline: Pipeline) -> dict[str, Any] | None:
+    """Fit old and new rows together if that is due, and use the result if it passes the comparison; the outcome.
 
     Old landmarks are kept and axes are aligned with the old ones (`dlcca.fitting.refit`), unless the old model is not
     trusted. None if there was nothing to fit.
     """
-    parent = pipeline.current_model()
-    assert parent is not None
+    because, parent = versions.due(pipeline), pipeline.current_model()
+    if not because or parent is None:
+        return None
     if versions.warnings_of(parent):
         return first_fit(pipeline, because)
     chosen, together = _chosen(pipeline, parent)
@@ -190,17 +189,15 @@ def _refitted(pipeline: Pipeline, version: int, parent: Row, chosen: Sequence[Ro
     new_rows = places["rows_store"]
     if together:  # without the rows of the parent
         new_rows = pipeline.state / "work" / f"new-{version}.zarr"
-        pipeline.remove(new_rows)
         share = pipeline.settings.refit.held_out
         join(new_rows, [split(address, share)[0] for address in stores], embed.read_preprocessing(pipeline))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Untrusted)
+    with warnings.catch_warnings(action="ignore", category=Untrusted):
         made = old.refit(open_views(new_rows), open_views(parent["rows_store"]) if together else None)
     made.save(places["address"])
     if not together:
         pipeline.remove(places["rows_store"])  # the landmarks replace the old rows from now on
-    stored = {"n_rows": n_rows, "rows_store": str(places["rows_store"]) if together else None}
-    stored["held_store"] = str(places["held_store"])
+    rows_store = places["rows_store"] if together else None
+    stored = {"n_rows": n_rows, "rows_store": rows_store, "held_store": places["held_store"]}
     return _compared(pipeline, version, parent, made, stored, chosen)
 
 
@@ -300,15 +297,11 @@ def join(place: Path, pieces: Sequence[Piece], preprocessing: Recordings) -> Non
     opened = [open_views(piece.store) for piece in pieces]
     n = sum(piece.rows for piece in pieces)
     inputs = hashlib.sha256(repr(pieces).encode()).hexdigest()
-    with replacing(place, store.FORM) as aside:
-        group: Any = zarr.create_group(str(aside), zarr_format=3)
-        widths = {}
-        for name in preprocessing.facts["views"]:
-            like = opened[0][name]
-            widths[name], dtype = like.shape[1], like.dtype
-            rows = CHUNK_BYTES // (widths[name] * dtype.itemsize)
-            more = store.array_of_view(inputs, dtype, finished=True)
-            array = new_array(group, f"views/{name}", n, rows, like, **more)
+    with replacing(place, store.FORM) as group:
+        for name, like in opened[0].items():
+            rows = CHUNK_BYTES // (like.shape[1] * like.dtype.itemsize)
+            more = store.array_of_view(inputs, like.dtype, finished=True)
+            array = new_array(group, f"views/{name}", (n, like.shape[1]), like.dtype, rows, **more)
             parts = [
                 da.from_array(views[name], chunks=array.chunks, name=False)[piece.first : piece.last]
                 for views, piece in zip(opened, pieces, strict=True)
@@ -325,7 +318,7 @@ def join(place: Path, pieces: Sequence[Piece], preprocessing: Recordings) -> Non
         small = {"time": np.concatenate(times), "segment": np.concatenate(segments).astype(np.int64)}
         small |= {"reason": np.zeros(n, np.uint8), "rows": np.arange(n), **preprocessing.scaling}
         manifest = {name: write_array(group, name, X) for name, X in small.items()}
-        seal(group, store.FORM, plain({**_header(preprocessing, widths, pieces, inputs), "manifest": manifest}))
+        seal(group, store.FORM, plain({**_header(preprocessing, pieces, inputs), "manifest": manifest}))
 
 
 def rows_of_recordings(address: str) -> list[int]:
@@ -334,17 +327,14 @@ def rows_of_recordings(address: str) -> list[int]:
     return list(header.get("recordings", [header["rows"]]))
 
 
-def _header(preprocessing: Recordings, widths: dict[str, int], pieces: Sequence[Piece], inputs: str) -> dict[str, Any]:
-    facts, each = preprocessing.facts, []
+def _header(preprocessing: Recordings, pieces: Sequence[Piece], inputs: str) -> dict[str, Any]:
+    """The header of the first store, but for what differs."""
+    like, each = store.describe(pieces[0].store), []
     for piece in pieces:  # a piece may be a whole store of several recordings
         inner = rows_of_recordings(piece.store)
         each += inner if piece.rows == sum(inner) else [piece.rows]
-    n = sum(each)
-    views = {}
-    for name, view in facts["views"].items():
-        made = {key: view["recipe"][key] for key in ("features", "scaling")}
-        views[name] = {**view, "width": widths[name], **made, "finished": True}
-    times = {"start": None, "time_unit": "s", "window_s": facts["window_s"], "step_s": facts["step_s"]}
+    n, known = sum(each), preprocessing.facts["views"]
+    views = {name: {**view, **known[name], "finished": True} for name, view in like["views"].items()}
     sizes = {"windows": n, "rows": n, "segments": len(pieces), "recordings": each, "reasons": {"valid": n}}
-    notes = {"notes": ["rows of several recordings, one after another"], "files": [], "annotations": []}
-    return {**times, **sizes, **notes, "views": views, "fingerprint": inputs, "versions": run_store.versions()}
+    notes = {"notes": ["rows of several recordings, one after another"], "files": [], "annotations": [], "start": None}
+    return {**like, **sizes, **notes, "views": views, "fingerprint": inputs, "versions": run_store.versions()}

@@ -1,7 +1,5 @@
 """A run of a pipeline: all steps in their order, under one lock, recorded in the catalog however it ends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
@@ -11,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dlcca.errors import DlccaError, SettingsError, StoreFileError, described, exit_code
-from dlcca.pipelines import publish, retention, settings, versions
+from dlcca.pipelines import page, publish, retention, settings, versions
 from dlcca.pipelines.catalog import FILE, Catalog, iso, locked, refuse_other_state
 from dlcca.pipelines.context import Pipeline, Say, claim, opened, refuse_occupied, silent
 from dlcca.pipelines.recordings import NOT_MEASURED, discover, order
@@ -121,8 +119,6 @@ def _report(pipeline: Pipeline, document: dict[str, Any]) -> None:
     found, options = pipeline.settings, pipeline.settings.notify
     failures = []
     if found.outputs.page:
-        from dlcca.pipelines import page
-
         try:
             page.write(pipeline)
         except Exception as error:
@@ -153,7 +149,7 @@ def work_off(pipeline: Pipeline, summary: Summary, do: Do = _call) -> None:
 
 
 def _work_off(pipeline: Pipeline, summary: Summary, do: Do) -> None:
-    from dlcca.pipelines import drift, models
+    from dlcca.pipelines import drift, embed, models
 
     versions.remove_unfinished(pipeline)
     model, file = pipeline.current_model(), pipeline.settings.path.name
@@ -163,7 +159,7 @@ def _work_off(pipeline: Pipeline, summary: Summary, do: Do) -> None:
             "before and after would not be comparable. Restore them, or fit a model with the new settings to all "
             f"existing recordings: dlcca pipeline backfill {file} --anew."
         )
-    if broken := versions.unusable(pipeline):  # recordings wait; days that need no model are published
+    if broken := models.unusable(pipeline):  # recordings wait; days that need no model are published
         pipeline.note("failed", broken)
         summary.troubles.append(broken)
         do("publish", publish_due, pipeline, summary)
@@ -171,27 +167,19 @@ def _work_off(pipeline: Pipeline, summary: Summary, do: Do) -> None:
     ordered = do("order", order, pipeline)
     if model is None and pipeline.settings.model.start:
         do("adopt model", models.adopt, pipeline)
-    elif model is None and models.candidates(pipeline):
+    elif model is None:
         do("first fit", models.first_fit, pipeline)
         ordered = order(pipeline)  # without those that do not pass the gate
     model = pipeline.current_model()
     if model is not None:
         summary.model = model["version"]
         for day, recordings in groupby(ordered, key=itemgetter("day")):
-            do(f"embed {day}", embed_day, pipeline, [recording["id"] for recording in recordings], summary)
+            do(f"embed {day}", embed.embed, pipeline, [*recordings])
+            do("publish", publish_due, pipeline, summary)
     do("publish", publish_due, pipeline, summary)
     if model is not None:
         do("drift", drift.measure_pending, pipeline)
-        do("refit if due", refit_if_due, pipeline, summary)
-
-
-def embed_day(pipeline: Pipeline, numbers: list[int], summary: Summary) -> None:
-    """Embed the recordings of a day, and publish it when all of them are done."""
-    from dlcca.pipelines.embed import embed
-
-    for number in numbers:
-        embed(pipeline, number)
-    publish_due(pipeline, summary)
+        summary.refit = do("refit if due", models.refit_if_due, pipeline)
 
 
 def publish_due(pipeline: Pipeline, summary: Summary) -> None:
@@ -206,16 +194,6 @@ def publish_due(pipeline: Pipeline, summary: Summary) -> None:
                 publish.repeat_damaged(pipeline, day)
             if str(error) not in summary.troubles:
                 summary.troubles.append(str(error))
-
-
-def refit_if_due(pipeline: Pipeline, summary: Summary) -> None:
-    """Refit the model if drift, age or the number of new rows requires it."""
-    from dlcca.pipelines import models
-
-    because = versions.due(pipeline)
-    found = models.refit(pipeline, because) if because else None
-    if found is not None:
-        summary.refit = {**found, "because": because}
 
 
 def collect(pipeline: Pipeline, summary: Summary) -> None:

@@ -3,8 +3,6 @@
 This module selects what is shown; `page.html` is a template of Jinja that draws it, and escapes all text.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -14,6 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+import numpy as np
 
 from dlcca.errors import SettingsError
 from dlcca.pipelines import versions
@@ -239,8 +239,6 @@ def update_reports(file: str | Path, say: Say) -> None:
 
 def _as_run(model: Row) -> Any:
     """A model as a finished run; rows are numbered if their times are not stored."""
-    import numpy as np
-
     from dlcca.estimator import open_model
     from dlcca.recordings.recorded_views import open_views
     from dlcca.storage import views

@@ -4,8 +4,6 @@ Prefect starts runs and shows their progress. The catalog and its lock make a ru
 start at once, here as elsewhere: a failed step is not retried by Prefect, but by the next run.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -4,9 +4,6 @@ A Zarr group is published by replacing a link, a Parquet file by a rename. Proce
 can read it until the retention removes it.
 """
 
-from __future__ import annotations
-
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,22 +14,39 @@ from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dlcca.errors import StorageError, StoreFileError
 from dlcca.pipelines.catalog import Row, iso
 from dlcca.pipelines.context import IN_TIME, Pipeline, folders
 from dlcca.pipelines.recordings import MOST_ATTEMPTS
+from dlcca.storage import transformed
 from dlcca.storage.files import storage_errors
-from dlcca.storage.places import refuse_file
-
-if TYPE_CHECKING:
-    import numpy as np
+from dlcca.storage.formats import new_array, open_sealed, plain, read_rows, seal
+from dlcca.storage.manifest import digest_of_facts, new_hash
+from dlcca.storage.places import refuse_file, replacing
 
 #: Rows of a chunk, and of what is in memory at a time.
 ROWS = 65_536
 #: The array of a partition that other stores of coordinates do not have: the index of the recording of each row.
 RECORDING = "recording"
+
+
+@dataclass(frozen=True)
+class Day:
+    """A day and its recordings (rows of the catalog), in order of start."""
+
+    day: str
+    version: str  # fingerprint of its content
+    recordings: Sequence[Row]
+    begin: datetime
+
+    def total(self, column: str) -> int:
+        """The sum of a column over the recordings."""
+        return sum(recording[column] for recording in self.recordings)
 
 
 def due(pipeline: Pipeline) -> list[str]:
@@ -52,8 +66,7 @@ def due(pipeline: Pipeline) -> list[str]:
 
 def _version(rows: Iterable[Row]) -> str:
     """A fingerprint of the content of a partition."""
-    content = [[row["content"], row["model"], row["settings"], row["path"]] for row in rows]
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    return digest_of_facts([[row["content"], row["model"], row["settings"], row["path"]] for row in rows])
 
 
 def places(pipeline: Pipeline, day: str) -> dict[str, Path]:
@@ -89,8 +102,6 @@ def publish(pipeline: Pipeline, day: str) -> None:
 
 def repeat_damaged(pipeline: Pipeline, day: str) -> None:
     """Mark recordings of a day with damaged results to be embedded again by the next run, if their files exist."""
-    from dlcca.storage import transformed
-
     for row in pipeline.recordings("status = 'done' AND day = ?", day):
         known = pipeline.catalog.value("SELECT 1 FROM files WHERE content = ? AND state = 'known'", [row["content"]])
         with suppress(StoreFileError):
@@ -106,7 +117,6 @@ def repeat_damaged(pipeline: Pipeline, day: str) -> None:
 def _put_in_place(pipeline: Pipeline, day: Day) -> None:
     """Write both forms aside, and move them into place only when both are complete."""
     from dlcca.export.formats import is_known_parquet
-    from dlcca.storage import transformed
 
     found, moves = places(pipeline, day.day), []
     with ExitStack() as leftovers:
@@ -161,27 +171,8 @@ def _remove_if_empty(folder: Path) -> None:
 # The rows of a day, as a store of coordinates like those of `dlcca transform`, and as a Parquet file.
 
 
-@dataclass(frozen=True)
-class Day:
-    """A day and its recordings (rows of the catalog), in order of start."""
-
-    day: str
-    version: str  # fingerprint of its content
-    recordings: Sequence[Row]
-    begin: datetime
-
-    def total(self, column: str) -> int:
-        """The sum of a column over the recordings."""
-        return sum(recording[column] for recording in self.recordings)
-
-
-def parts(day: Day) -> Iterator[tuple[Row, dict[str, np.ndarray]]]:
+def parts(day: Day) -> Iterator[tuple[Row, dict[str, NDArray]]]:
     """All rows of a day in order, verified, at most `ROWS` at a time: their recording, and arrays (b, ...) by name."""
-    import numpy as np
-
-    from dlcca.storage import transformed
-    from dlcca.storage.formats import open_sealed, read_rows
-
     form = transformed.FORM
     stores = [open_sealed(recording["result"], form) for recording in day.recordings]
     widths = {int(group["embedding"].shape[1]) for group, _ in stores}
@@ -206,40 +197,16 @@ def parts(day: Day) -> Iterator[tuple[Row, dict[str, np.ndarray]]]:
             raise StoreFileError(f"{result} is damaged: {error}") from error
 
 
-def new_array(group: Any, name: str, rows: int, chunk: int, like: Any, **options: Any) -> Any:
-    """An array of a store for ``rows`` rows as those of another array, in chunks with checksums."""
-    from zarr.codecs import Crc32cCodec, ZstdCodec
-
-    return group.create_array(
-        name,
-        shape=(rows, *like.shape[1:]),
-        chunks=(max(1, min(rows, chunk)), *like.shape[1:]),
-        dtype=like.dtype,
-        compressors=[ZstdCodec(), Crc32cCodec()],
-        config={"write_empty_chunks": True},  # so that an absent chunk is known to be missing
-        **options,
-    )
-
-
 def write_zarr(day: Day, place: Path) -> None:
     """Write the day as a store of coordinates with an array ``recording``, completely or not at all."""
-    import numpy as np
-    import zarr
-
-    from dlcca.storage import transformed
-    from dlcca.storage.formats import plain, seal
-    from dlcca.storage.manifest import new_hash
-    from dlcca.storage.places import replacing
-
-    with replacing(place, transformed.FORM) as aside:
-        group: Any = zarr.create_group(str(aside), zarr_format=3)
+    with replacing(place, transformed.FORM) as group:
         arrays: dict[str, Any] = {}
         digests: dict[str, Any] = {}
         at = 0
         for _, part in parts(day):
             for name, X in part.items():
                 if name not in arrays:
-                    arrays[name] = new_array(group, name, day.total("rows"), ROWS, X)
+                    arrays[name] = new_array(group, name, (day.total("rows"), *X.shape[1:]), X.dtype, ROWS)
                     digests[name] = new_hash(arrays[name])
                 arrays[name][at : at + len(X)] = X
                 digests[name].update(np.ascontiguousarray(X).data)
@@ -249,7 +216,7 @@ def write_zarr(day: Day, place: Path) -> None:
 
 
 def _header(day: Day) -> dict[str, Any]:
-    from dlcca.storage import run, transformed
+    from dlcca.storage import run
 
     headers = [transformed.describe(recording["result"]) for recording in day.recordings]
     columns = ("path", "content", "start", "rows", "valid", "outside", "model")
@@ -270,11 +237,9 @@ def _header(day: Day) -> dict[str, Any]:
 
 def write_parquet(day: Day, place: Path) -> None:
     """Write the day as a Parquet file, with a row group for each part that is read."""
-    import numpy as np
-
     from dlcca.export.formats import columns, write_table
 
-    def tables() -> Iterator[dict[str, np.ndarray]]:
+    def tables() -> Iterator[dict[str, NDArray]]:
         for recording, part in parts(day):
             n, file = len(part["time"]), recording["path"].rsplit("/", 1)[-1]
             more = {"file": np.full(n, file), "model": np.full(n, recording["model"], np.int32)}

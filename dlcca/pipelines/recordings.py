@@ -4,8 +4,6 @@ Every file of the sources is listed, and read only if it is new or has changed. 
 is embedded once, whatever the names it has.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import json
 import os
@@ -22,7 +20,6 @@ from dlcca.pipelines.catalog import Row, iso
 from dlcca.pipelines.context import Pipeline, recorded
 from dlcca.pipelines.sources import Seen
 from dlcca.settings.recipe import ViewRecipe
-from dlcca.storage.files import is_remote
 
 #: A recording that failed this often no longer delays the publication of its day.
 MOST_ATTEMPTS = 3
@@ -65,7 +62,7 @@ def discover(pipeline: Pipeline) -> Found:
             same = (before.get("size"), before.get("stamp")) == (item.size, item.stamp)
             if same and before["state"] == "known":
                 continue
-            parts, state = [settings.source(part) for part in item.parts], "waiting"
+            parts, state = [settings.address(part) for part in item.parts], "waiting"
             text = sources.why_incomplete(item, settings.sources, settings.path.parent, pipeline.now, same)
             if not text:
                 try:
@@ -164,12 +161,9 @@ def _add(pipeline: Pipeline, item: Seen, old: str | None, content: str, found: F
         number = int(twin["id"])
         catalog.update("recordings", {"status": "new", "reason": None, "path": item.path, "result": None}, id=number)
     else:
-        modified = item.changed
-        if modified is not None and not is_remote(item.path):
-            modified = os.stat(pipeline.settings.source(item.path)).st_mtime
-        row: Row = {"modified": None if modified is None else iso(datetime.fromtimestamp(modified, UTC))}
-        row |= {"content": content, "path": item.path, "size": item.size, "first_seen": iso(pipeline.now)}
-        number = catalog.insert("recordings", {**row, "status": "new"})
+        modified = None if item.modified is None else iso(datetime.fromtimestamp(item.modified, UTC))
+        row = {"content": content, "path": item.path, "size": item.size, "modified": modified, "status": "new"}
+        number = catalog.insert("recordings", {**row, "first_seen": iso(pipeline.now)})
     if replaced is None:
         found.new.append(item.path)
         pipeline.note("new", f"{item.path} is new.", recording=number, path=item.path)
@@ -245,9 +239,8 @@ def _spans(pipeline: Pipeline, recording: Row) -> list[tuple[datetime, datetime]
     from dlcca.recordings.timeline import File
 
     parts, n_read, _stamp = files_of(pipeline, recording)
-    scratch = pipeline.state / "work" / f"header-{recording['id']}"
     spans = []
-    try:
+    with pipeline.scratch(f"header-{recording['id']}") as scratch:
         for path in sources.local_files(parts[:n_read], scratch):
             # The options of the first view that may be in this file.
             options = (r.reader_options for r in pipeline.settings.recipes.values() if path in files_for(r, [path]))
@@ -255,8 +248,6 @@ def _spans(pipeline: Pipeline, recording: Row) -> list[tuple[datetime, datetime]
             if opened.start is not None:
                 start = opened.start if opened.start.tzinfo else opened.start.replace(tzinfo=UTC)
                 spans.append((start, start + timedelta(seconds=opened.end_s)))
-    finally:
-        pipeline.remove(scratch)
     return spans
 
 
@@ -264,7 +255,7 @@ def files_of(pipeline: Pipeline, recording: Row) -> tuple[list[str], int, str]:
     """All files of a recording, how many of them (the first) a reader is given, and their stamp."""
     query = "SELECT path, parts, n_read, stamp FROM files WHERE content = ? AND state = 'known' ORDER BY path = ? DESC"
     for row in pipeline.catalog.all(query, [recording["content"], recording["path"]]):
-        parts = [pipeline.settings.source(part) for part in json.loads(row["parts"])]
+        parts = [pipeline.settings.address(part) for part in json.loads(row["parts"])]
         if sources.has_stamp(parts, row["stamp"]):
             return parts, row["n_read"], row["stamp"]
     raise StorageError(f"{recording['path']} no longer exists, or is being changed.")
@@ -306,7 +297,7 @@ def done(pipeline: Pipeline, recording: Row, facts: dict[str, Any]) -> None:
     row |= {**pipeline.with_paths(recorded, facts), "attempts": recording["attempts"] + 1}
     with pipeline.catalog.change():
         pipeline.catalog.update("recordings", row, id=number)
-        if replaced is not None and pipeline.recording(replaced)["status"] == "done":
+        if pipeline.catalog.value("SELECT status FROM recordings WHERE id = ?", [replaced]) == "done":
             supersede(pipeline, replaced, number, recording["path"])
         text = (
             f"{recording['path']} was embedded with model {facts['model']}: {facts['valid']} of {facts['rows']} rows "

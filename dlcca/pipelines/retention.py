@@ -1,7 +1,5 @@
 """Retention: removal of what is old and not needed. Published days and all that the catalog refers to are kept."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Scheduled runs on this machine: cron expressions, entries of a crontab, and units of systemd."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -11,6 +9,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from dlcca.errors import SettingsError, StorageError
 from dlcca.pipelines import settings
@@ -35,7 +34,7 @@ class Schedule:
     chosen: tuple[frozenset[int], ...]  # the values of each field
 
     @classmethod
-    def of(cls, expression: str) -> Schedule:
+    def of(cls, expression: str) -> Self:
         """The schedule of a cron expression such as "0 2 * * *" or "@daily"."""
         given = SHORT.get(expression.strip().lower(), expression).split()
         if len(given) != len(FIELDS):
@@ -46,7 +45,7 @@ class Schedule:
         return cls(" ".join(given), tuple(_numbers(text, name) for text, name in zip(given, FIELDS, strict=True)))
 
     @classmethod
-    def at(cls, time: str) -> Schedule:
+    def at(cls, time: str) -> Self:
         """Once a day, at a time such as 02:30."""
         found = re.fullmatch(r"(\d{1,2}):(\d{2})", time)
         if found is None or int(found[1]) > 23 or int(found[2]) > 59:

@@ -1,9 +1,5 @@
 """Settings in ``pipeline.toml``: sources, views, outputs, and when a model is refitted; example files."""
 
-from __future__ import annotations
-
-import hashlib
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -38,6 +34,7 @@ from dlcca.settings.schema import (
     texts,
 )
 from dlcca.storage.files import installed_folder
+from dlcca.storage.manifest import digest_of_facts
 
 TEXT = text(may_be_empty=True)
 #: Object storage has no renames.
@@ -270,21 +267,16 @@ class PipelineSettings:
         """A path in the file, which is relative to the file, as an absolute path."""
         return (self.path.parent / path).resolve()
 
-    def source(self, path: str) -> str:
-        """The path or address of a file of a recording, as the catalog has it."""
-        return path if "://" in path or os.path.isabs(path) else f"{self.path.parent}/{path}"
-
     def address(self, path: str) -> str:
-        """As `place`, for what may also be an address in object storage."""
-        return path if "://" in path else str(self.path.parent.resolve() / path)
+        """A path in the file or the catalog made absolute; an address in object storage as it is."""
+        return path if "://" in path else os.path.join(self.path.parent, path)
 
     def fingerprint(self) -> str:
         """Of everything that decides the coordinates of a recording."""
-        # Default values are left out, so that a new setting in a later version does not invalidate models.
-        unset: Any = object()
 
         def changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-            return {key: value for key, value in values.items() if defaults.get(key, unset) != value}
+            """Without default values, so that a new setting in a later version does not invalidate models."""
+            return {key: value for key, value in values.items() if value != defaults[key]}
 
         defaults, recipe = Settings().to_dict(), ViewRecipe().to_dict()
         content = {
@@ -292,7 +284,7 @@ class PipelineSettings:
             "fit": {name: changed(values, defaults[name]) for name, values in self.fit.to_dict().items()},
             "seed": self.seed,
         }
-        return hashlib.sha256(json.dumps(content, sort_keys=True, default=list).encode()).hexdigest()
+        return digest_of_facts(content)
 
 
 #: The sections of pipeline files alone, each with its class.

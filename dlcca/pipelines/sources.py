@@ -1,7 +1,5 @@
 """Files of recordings, on this machine or in object storage: listed, checked for changes, hashed and copied."""
 
-from __future__ import annotations
-
 import fnmatch
 import glob
 import hashlib
@@ -27,6 +25,7 @@ class Stat(NamedTuple):
     size: int
     stamp: str  # changes when the file changes
     changed: float | None  # seconds since 1970; None where the storage does not report it
+    modified: float | None  # the same, of the content alone
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,7 @@ class Seen:
     size: int
     stamp: str
     changed: float | None  # the last change of any of them
+    modified: float | None = None  # that of the content of the main file
     missing: str = ""  # a companion that does not exist (yet)
 
 
@@ -54,16 +54,10 @@ def seen(sources: SourceSection, folder: Path, known_before: bool) -> Iterator[S
 
 
 def _list(pattern: str, folder: Path, known_before: bool) -> Iterator[tuple[str, Stat]]:
-    full = str(folder / pattern)
-    _refuse_missing(_root(full), pattern, known_before)
-    for path in sorted(glob.iglob(full, recursive=True)):
-        if found := _stat_file(path):
-            yield _as_named(path, pattern, folder), found
-
-
-def _as_named(path: str, pattern: str, folder: Path) -> str:
-    """A path found by a pattern, relative to the folder if the pattern is."""
-    return path if os.path.isabs(pattern) else path.removeprefix(os.path.join(str(folder), ""))
+    _refuse_missing(_root(str(folder / pattern)), pattern, known_before)
+    for path in sorted(glob.iglob(str(Path(pattern)), root_dir=folder, recursive=True)):
+        if found := _stat_file(os.path.join(folder, path)):
+            yield path, found
 
 
 def _root(pattern: str) -> Path:
@@ -86,7 +80,8 @@ def closed_folders(sources: SourceSection, folder: Path) -> dict[str, str]:
             except OSError as error:
                 errors.append(error)
         for failure in errors:
-            path = _as_named(failure.filename.removesuffix("/."), pattern, folder)
+            path = failure.filename.removesuffix("/.")
+            path = path if os.path.isabs(pattern) else os.path.relpath(path, folder)
             closed[path] = failure.strerror or str(failure)
     return closed
 
@@ -114,7 +109,7 @@ def _with_companions(path: str, main: Stat, pattern: str, sources: SourceSection
     size, stamp = sum(found.size for found in exist), " ".join(found.stamp for found in exist)
     changed = max((found.changed for found in exist if found.changed is not None), default=None)
     missing = next((part for part, found in zip(parts, stats, strict=True) if found is None), "")
-    return Seen(path, parts, 1 + len(sources.companions), size, stamp, changed, missing)
+    return Seen(path, parts, 1 + len(sources.companions), size, stamp, changed, main.modified, missing)
 
 
 def why_incomplete(found: Seen, sources: SourceSection, folder: Path, now: datetime, unchanged: bool) -> str:
@@ -157,14 +152,14 @@ def _stat_file(path: str) -> Stat | None:
         if stat.S_ISDIR(found.st_mode):
             inner = [os.stat(os.path.join(where, name)) for where, _, names in os.walk(path) for name in names]
             latest = max((max(each.st_mtime, each.st_ctime) for each in inner), default=found.st_mtime)
-            return Stat(sum(each.st_size for each in inner), f"{len(inner)}.{latest}", latest)
+            return Stat(sum(each.st_size for each in inner), f"{len(inner)}.{latest}", latest, found.st_mtime)
     except OSError:
         return None
     if not stat.S_ISREG(found.st_mode):  # opening a pipe or a device could block forever
         return None
     # ctime also changes for a copy with an old modification time.
     stamp = f"{found.st_mtime_ns}.{found.st_ctime_ns}"
-    return Stat(found.st_size, stamp, max(found.st_mtime, found.st_ctime))
+    return Stat(found.st_size, stamp, max(found.st_mtime, found.st_ctime), found.st_mtime)
 
 
 def has_stamp(parts: Sequence[str], stamp: str) -> bool:
@@ -181,8 +176,6 @@ def digest(parts: Sequence[str]) -> str:
 
 
 def _digest(path: str) -> str:
-    if is_remote(path):
-        return _in_storage(path, "read", lambda fs, name: _sha256(fs.open(name, "rb")))
     if os.path.isdir(path):  # a recording that is a folder, such as Zarr; including the names in it
         made = hashlib.sha256()
         for where, folders, names in os.walk(path):
@@ -190,7 +183,9 @@ def _digest(path: str) -> str:
             for inner in (os.path.join(where, name) for name in sorted(names)):
                 made.update(f"{os.path.relpath(inner, path)} {_digest(inner)}\n".encode())
         return made.hexdigest()
-    with storage_errors(path, "read"):
+    with storage_errors(path, "read"):  # also if it was removed since it was listed
+        if is_remote(path):
+            return _in_storage(path, "read", lambda fs, name: _sha256(fs.open(name, "rb")))
         return _sha256(open(path, "rb"))
 
 
@@ -247,5 +242,6 @@ def _stat_of(info: dict[str, Any]) -> Stat:
     changed = info.get("LastModified") or info.get("mtime") or info.get("created")
     if isinstance(changed, datetime):
         changed = (changed if changed.tzinfo else changed.replace(tzinfo=UTC)).timestamp()
-    stamp = info.get("ETag") or info.get("etag") or changed
-    return Stat(int(info.get("size") or 0), str(stamp), None if changed is None else float(changed))
+    stamp = str(info.get("ETag") or info.get("etag") or changed)
+    changed = None if changed is None else float(changed)
+    return Stat(int(info.get("size") or 0), stamp, changed, changed)

@@ -1,7 +1,5 @@
 """The summary of a run and its notifications, the status of a pipeline, and its history."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,18 +1,17 @@
 """Versions of the model in the catalog: whether each is trusted, compared, promoted, rejected or rolled back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dlcca.errors import SettingsError, StoreFileError
+from dlcca.errors import SettingsError
 from dlcca.pipelines.catalog import Row, iso
 from dlcca.pipelines.context import Pipeline, recorded
 from dlcca.pipelines.publish import point
 from dlcca.pipelines.settings import RefitSection
+from dlcca.storage.formats import plain
 
 
 def remove_unfinished(pipeline: Pipeline) -> None:
@@ -28,22 +27,6 @@ def remove_unfinished(pipeline: Pipeline) -> None:
         point(pipeline, pipeline.settings.models / "current.zarr", Path(Path(current["address"]).name))
 
 
-def unusable(pipeline: Pipeline) -> str:
-    """Why the model in use, or its preprocessing, cannot be read; "" if both can."""
-    from dlcca.estimator import open_model
-    from dlcca.pipelines.embed import read_preprocessing
-
-    if model := pipeline.current_model():
-        try:
-            read_preprocessing(pipeline)
-            open_model(model["address"])
-        except StoreFileError as error:
-            command = f"dlcca pipeline rollback {pipeline.settings.path.name}"
-            wait = f"New recordings wait for it. Restore it, or use another one: {command}."
-            return f"model {model['version']} cannot be used: {error} {wait}"
-    return ""
-
-
 def places(pipeline: Pipeline, version: int) -> dict[str, Path]:
     """The stores of a version, by column of the catalog."""
     folder = pipeline.settings.models
@@ -53,20 +36,16 @@ def places(pipeline: Pipeline, version: int) -> dict[str, Path]:
 
 def begin(pipeline: Pipeline, because: str, parent: int | None = None) -> int:
     """Insert a new version, which is being fitted; its number. ``parent`` is the version that it refits."""
-    version = int(pipeline.catalog.value("SELECT max(version) FROM models") or 0) + 1
     alarms = pipeline.catalog.value("SELECT max(id) FROM drift") or 0
-    row = {"version": version, "generation": pipeline.generation, "status": "fitting", "because": because}
-    row |= {"parent": parent, "created": iso(pipeline.now), "last_drift": alarms}
-    pipeline.catalog.insert("models", {**row, "settings": pipeline.settings.fingerprint()})
-    return version
+    row = {"generation": pipeline.generation, "status": "fitting", "because": because, "parent": parent}
+    row |= {"created": iso(pipeline.now), "last_drift": alarms, "settings": pipeline.settings.fingerprint()}
+    return pipeline.catalog.insert("models", row)
 
 
 def settle(
     pipeline: Pipeline, version: int, stored: Row, measures: Row, numbers: Sequence[int], objections: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Use a new model, or keep it without using it if there are ``objections``, in one transaction; the outcome."""
-    from dlcca.storage.formats import plain
-
     catalog, why, address = pipeline.catalog, "; ".join(objections), places(pipeline, version)["address"]
     row = {**stored, "status": "rejected" if why else "current", "address": address, "reason": why or None}
     row["measures"] = json.dumps(plain(measures), default=str)
@@ -89,7 +68,8 @@ def settle(
             pipeline.note("promoted", text)
     if not why:
         point(pipeline, pipeline.settings.models / "current.zarr", Path(address.name))
-    return {"version": version, "promoted": not why, "objections": list(objections)}
+    because = catalog.value("SELECT because FROM models WHERE version = ?", [version])
+    return {"version": version, "promoted": not why, "objections": list(objections), "because": because}
 
 
 def due(pipeline: Pipeline) -> str:

@@ -115,17 +115,21 @@ def refuse_damaged_header(path: str | Path) -> None:
 # Arrays.
 
 
-def write_array(group: Any, name: str, X: NDArray) -> str:
-    """Write one array in chunks with checksums, and return its digest for the manifest."""
+def new_array(group: Any, name: str, shape: tuple[int, ...], dtype: Any, rows: int, **options: Any) -> Any:
+    """A new array of a store, in chunks of ``rows`` whole rows with checksums."""
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
-    X = np.asarray(X, order="C")
-    chunks = tuple(max(1, size) for size in X.shape)
-    if chunks:  # whole rows, about 8 MiB of them
-        chunks = (max(1, min(len(X), (8 << 20) // max(1, X[:1].nbytes))), *chunks[1:])
+    chunks = tuple(max(1, min(rows, size) if axis == 0 else size) for axis, size in enumerate(shape))
     # All chunks are written, also those of zeros: then a missing one is known to be lost.
-    every = {"write_empty_chunks": True}
-    group.create_array(name, data=X, chunks=chunks, compressors=[ZstdCodec(), Crc32cCodec()], config=every)
+    options |= {"compressors": [ZstdCodec(), Crc32cCodec()], "config": {"write_empty_chunks": True}}
+    return group.create_array(name, shape=shape, dtype=dtype, chunks=chunks, **options)
+
+
+def write_array(group: Any, name: str, X: NDArray) -> str:
+    """Write one array in chunks of about 8 MiB, and return its digest for the manifest."""
+    X = np.asarray(X, order="C")
+    row_bytes = max(1, np.atleast_1d(X)[:1].nbytes)
+    new_array(group, name, X.shape, X.dtype, (8 << 20) // row_bytes)[...] = X
     return manifest.digest(X)
 
 

@@ -36,10 +36,8 @@ def save(path: str | Path, model: Model, arrays: Mapping[str, NDArray], facts: M
 
     The group is written beside its place and then moved there; a model that is there already is replaced.
     """
-    import zarr
-
-    with replacing(Path(path), FORM) as place:
-        write(zarr.create_group(str(place), zarr_format=3), model, arrays, facts)
+    with replacing(Path(path), FORM) as group:
+        write(group, model, arrays, facts)
 
 
 def write(group: Any, model: Model, arrays: Mapping[str, NDArray], facts: Mapping[str, Any]) -> str:

@@ -105,12 +105,14 @@ def refuse_new(address: str | Path, *, inputs: Places = (), setting: str = "path
 
 
 @contextmanager
-def replacing(path: Path, form: Format) -> Iterator[Path]:
-    """A temporary place to write a whole store; it is moved to ``path`` at the end, or removed after an error.
+def replacing(path: Path, form: Format) -> Iterator[Any]:
+    """A group to write a whole store to, beside its place; it is moved there at the end, or removed after an error.
 
     A store of the same format is replaced; anything else is refused, and so is a store that another process writes to.
     A symbolic link stays, and its target is replaced.
     """
+    import zarr
+
     with storage_errors(path, "written"):
         refuse_store(path, form, replace=True)
         path = Path(os.path.realpath(path))
@@ -119,7 +121,7 @@ def replacing(path: Path, form: Format) -> Iterator[Path]:
         scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
         new, old = scratch / "new", scratch / "old"
         try:
-            yield new
+            yield zarr.create_group(str(new), zarr_format=3)
             for file in new.rglob("*"):  # a power cut could leave the move without the files
                 if file.is_file():
                     with open(file, "rb") as opened:

@@ -105,10 +105,7 @@ def write(path: str | Path, run: Run, write_model: Callable[[Any], str] | None =
 
     ``write_model`` writes the model into a group and returns the checksum of its header.
     """
-    import zarr
-
-    with replacing(Path(path), FORM) as place:
-        group = zarr.create_group(str(place), zarr_format=3)
+    with replacing(Path(path), FORM) as group:
         quality = plain({**run.quality, "n_common": run.n_common, "warnings": run.warnings})
         group.create_group("quality").attrs.update(quality)
         held = {name: getattr(run, name.rpartition("/")[2]) for name in (*ARRAYS, *SOMETIMES)}

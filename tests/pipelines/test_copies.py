@@ -177,6 +177,11 @@ def made(tmp_path):
     return settings, outside
 
 
+def flow_of(settings):
+    """The pipeline of settings, without what needs its catalog to be open."""
+    return context.Pipeline(settings, catalog=None, workers=None, clock=None)
+
+
 def test_what_is_not_inside_a_folder_of_the_pipeline_is_never_removed(tmp_path):
     settings, outside = made(tmp_path)
     lab = tmp_path / "lab"
@@ -203,7 +208,7 @@ def test_what_is_not_inside_a_folder_of_the_pipeline_is_never_removed(tmp_path):
         "/",
     ):
         with pytest.raises(StorageError, match="is not removed"):
-            context.remove(settings, target)
+            flow_of(settings).remove(target)
     assert files_in(tmp_path) == before
     assert (settings.state / "views").is_dir()
 
@@ -214,7 +219,7 @@ def test_what_is_inside_is_removed_and_what_is_not_there_is_no_error(tmp_path):
     (settings.state / "views" / "two").write_text("a file")
     (settings.state / "views" / "three").symlink_to("two")
     for name in ("three", "one.zarr", "two", "two"):
-        context.remove(settings, settings.state / "views" / name)
+        flow_of(settings).remove(settings.state / "views" / name)
     assert list((settings.state / "views").iterdir()) == []
 
 

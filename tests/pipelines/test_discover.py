@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from dlcca.errors import SettingsError, StorageError
@@ -115,7 +116,7 @@ def test_what_was_embedded_stands_until_its_successor_is(tmp_path):
     look(file)
     assert statuses(file) == [("a.edf", "done"), ("a.edf", "new")]
     with looking(file) as flow:
-        assert flow.recording(2)["replaces"] == 1
+        assert flow.recordings("id = 2")[0]["replaces"] == 1
 
 
 def test_a_file_waits_until_it_has_settled(tmp_path):
@@ -170,6 +171,39 @@ def test_empty_files_and_pipes_are_not_opened(tmp_path):
     os.mkfifo(tmp_path / "incoming" / "pipe.edf")  # opening it would wait for ever
     found = look(file)
     assert (found.files, names(found.waiting)) == (1, ["empty.edf"])
+
+
+def test_an_object_that_was_removed_since_it_was_listed_is_tried_again(tmp_path, monkeypatch):
+    fs, digest = fsspec.filesystem("memory"), sources.digest
+    file = pipeline_file(tmp_path)
+    file.write_text(file.read_text().replace("incoming/*.edf", f"memory://{tmp_path}/*.edf"))
+    fs.pipe_file(f"{tmp_path}/a.edf", b"some samples")
+
+    def removed(parts):
+        fs.rm(f"{tmp_path}/a.edf")
+        return digest(parts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sources, "digest", removed)
+        assert names(look(file).unreadable) == ["a.edf"]
+    fs.pipe_file(f"{tmp_path}/a.edf", b"some samples")
+    assert names(look(file).new) == ["a.edf"]
+
+
+def test_a_file_that_is_removed_after_it_was_read_is_gone_in_the_next_run_and_stops_no_other(tmp_path, monkeypatch):
+    file = pipeline_file(tmp_path)
+    put(tmp_path, "a.edf")
+    put(tmp_path, "b.edf", b"other samples")
+
+    def removed(parts, stamp):
+        Path(parts[0]).unlink()
+        return True
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sources, "has_stamp", removed)
+        assert names(look(file).new) == ["a.edf", "b.edf"]
+    assert look(file).gone == 2
+    assert statuses(file) == [("a.edf", "gone"), ("b.edf", "gone")]
 
 
 def test_ten_thousand_files_are_read_once_and_then_only_looked_at(tmp_path, monkeypatch):

@@ -68,10 +68,10 @@ def test_a_day_waits_for_a_recording_that_could_not_be_stored_but_not_for_ever(t
     recorded(tmp_path, 2, 1)
     ingest = embed.ingest
 
-    def failing(flow, number):
-        if number == 3:
+    def failing(flow, recording):
+        if recording["id"] == 3:
             raise OSError(5, "Input/output error")
-        return ingest(flow, number)
+        return ingest(flow, recording)
 
     monkeypatch.setattr(embed, "ingest", failing)
     for night in (2, 3):
