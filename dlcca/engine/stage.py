@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from dlcca.engine import given_rows
 from dlcca.engine.planning import StagePlan
-from dlcca.engine.work import OnProgress, do_missing
+from dlcca.engine.work import OnProgress, do_missing, reporter
 from dlcca.storage.blocks import Blocks
 from dlcca.storage.manifest import known_stage
 
@@ -61,9 +62,12 @@ class Stage:
     """Whether a job has this stage."""
     says: Callable[[Any], str] = lambda job: ""
     """What it depends on, in words, for the message on a stale stage; "" for the values of its options."""
-    cost: Callable[[Any], dict[str, Any]] | None = None
-    """What it will take, by the names of `StagePlan`: for `dlcca plan`. Tasks are given where they are not blocks."""
+    cost: Callable[[Any], dict[str, Any]] = lambda job: {}
+    """What it will take, by the names of `StagePlan`, for `dlcca plan`. Tasks are given where they are not blocks, and
+    writes where they are not its arrays."""
     drive: Callable[[Any, Blocks, Any, OnProgress | None], None] | None = None
+    is_here: Callable[[Any], bool] = lambda job: False
+    """Whether its blocks are computed where the run was started, which alone has the row numbers that were given."""
     on_start: Callable[[Any, Any, OnProgress | None], None] | None = None
     """Called when the stage is begun or resumed, with the job, the client and the progress."""
     before: Callable[[Any, Any], None] | None = None
@@ -90,9 +94,12 @@ class Stage:
 
     def plan(self, job: Any) -> StagePlan:
         """What it will take; no tasks if the job does not have it."""
-        counts = self.cost(job) if self.cost is not None else {"tasks": 0}
+        counts = dict(self.cost(job))
         if "tasks" not in counts:
             counts["tasks"] = self.n_blocks(job) if self.is_needed(job) else 0
+        if "writes" not in counts and counts["tasks"]:
+            sizes = (math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype, *_ in self.arrays(job).values())
+            counts["writes"] = float(sum(sizes))
         return StagePlan(self.name, **counts)
 
     def of(self, job: Any) -> Blocks:
@@ -128,12 +135,17 @@ class Stage:
         if self.on_start is not None:
             self.on_start(job, client, on_progress)
         if self.drive is not None:
-            self.drive(job, blocks, client, on_progress)
+            if blocks.missing():
+                self.drive(job, blocks, client, on_progress)
+            else:
+                reporter(blocks.address, on_progress)(self.name, 1, 1)
+            job.remove(self.scratch)
             return
         assert self.compute is not None
         if self.before is not None and blocks.missing():
             self.before(job, client)
-        if do_missing(self.compute, job, blocks, client, on_progress) and self.afterwards is not None:
+        workers = None if self.is_here(job) else client
+        if do_missing(self.compute, job, blocks, workers, on_progress) and self.afterwards is not None:
             self.afterwards(job, client)
 
 

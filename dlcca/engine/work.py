@@ -39,7 +39,7 @@ def do_missing(
     """Compute every block of the stage that is not finished; how many there were."""
     missing = stage.missing()
     done = stage.n_blocks - len(missing)
-    report = _reporter(stage.address, on_progress)
+    report = reporter(stage.address, on_progress)
     report(stage.name, done, stage.n_blocks)
     sent = job if client is None else given_rows.carried(job)
     finished = scheduler.as_completed(_do, (compute, sent, stage), missing, client, name=stage.name, wave=WAVE)
@@ -50,7 +50,7 @@ def do_missing(
     return len(missing)
 
 
-def _reporter(address: str, on_progress: OnProgress | None) -> OnProgress:
+def reporter(address: str, on_progress: OnProgress | None) -> OnProgress:
     """Reports progress to the caller and to the event log; an error if the lock of the run was lost."""
     if not address:  # in memory
         return on_progress or (lambda stage, done, blocks: None)
@@ -107,7 +107,7 @@ def collect(
     name: str,
 ) -> Iterator[Any]:
     """Small results of a function of every block, in the order of the blocks; for what is not worth a place on disk."""
-    report = _reporter(job.address, on_progress)
+    report = reporter(job.address, on_progress)
     report(name, 0, n_blocks)
     if not job.address:
         yield from (function(job, block, *arguments) for block in range(n_blocks))

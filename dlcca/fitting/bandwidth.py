@@ -28,8 +28,6 @@ def neighbor_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
 
 
 def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
-    if not stage.missing():
-        return
     rule, sigma = job.options["bandwidth"], []
     if not isinstance(rule, str):
         sigma = [float(rule) for _ in job.kernels]

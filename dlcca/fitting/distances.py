@@ -118,8 +118,6 @@ def view_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
 
 
 def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
-    if not stage.missing():
-        return
     if job.in_memory:
         found = [choose_bandwidth(of_view(job, v).distances(job.block(0)), "median") for v in range(job.K)]
     else:

@@ -30,7 +30,6 @@ from dlcca.fitting.job import Job
 from dlcca.numerics import eigensolvers
 from dlcca.numerics.kernels import sparse_rows
 from dlcca.storage import cache, cost
-from dlcca.storage.files import files_at
 
 NAME = "lanczos"
 #: Kind of what the cache of a process holds of kernel rows.
@@ -130,12 +129,6 @@ class Products:
         """Count the cost of the products, which are removed, as that of what is made of them."""
         if not self.job.in_memory:
             cost.collected(self.stage.cost())
-
-
-def remove(job: Job, name: str = NAME) -> None:
-    """Remove all products of that name, once what is made of them is known."""
-    if not job.in_memory:
-        files_at(job.address).remove(f"stages/{name}")
 
 
 def _blocks(job: Job, name: str, depends: list[Any], n_blocks: int) -> Blocks:

@@ -22,7 +22,7 @@ from dlcca.engine.work import OnProgress, collect
 from dlcca.errors import SettingsError
 from dlcca.fitting import indexes, landmarks, links, scan
 from dlcca.fitting.job import Job, check_rows, memory_job, refuse_sizes
-from dlcca.numerics.neighbors import checked_landmarks, recall
+from dlcca.numerics.neighbors import CHECKED, checked_landmarks, recall
 from dlcca.numerics.topk import Nearest, add, links_and_neighbors
 from dlcca.numerics.windows import time_windows
 from dlcca.settings.fit import Settings
@@ -44,7 +44,7 @@ def subset_views(job: Job) -> list[NDArray]:
 
 def _subset_cost(job: Job) -> dict[str, float]:
     moved = float(links.subset_size(job)) * job.width * job.itemsize
-    return {"reads": moved, "writes": moved, "memory": 2 * moved}
+    return {"reads": moved, "memory": 2 * moved}
 
 
 SUBSET = Stage(
@@ -88,7 +88,6 @@ def _query_cost(job: Job) -> dict[str, float]:
     return {
         "selections": float(job.n + m) * k * links.INDEX_STEPS,
         "reads": job.pass_bytes,
-        "writes": _tasks(job) / landmarks.n_groups(job) * m * k * 16.0,
         "memory": float(shard) * (job.width * (job.itemsize + 4.0) + 16 * k),
     }
 
@@ -173,7 +172,7 @@ def _together(parts: Iterator[Nearest]) -> Nearest:
 
 def _merge_cost(job: Job) -> dict[str, float]:
     moved = float(landmarks.count(job)) * links.n_neighbors(job) * 16
-    return {"reads": n_parts(job) * moved, "writes": moved, "memory": 6 * moved / landmarks.n_groups(job)}
+    return {"reads": n_parts(job) * moved, "memory": 6 * moved / landmarks.n_groups(job)}
 
 
 MERGED = Stage(
@@ -198,7 +197,7 @@ def width(job: Job) -> int:
     """Samples in a neighborhood."""
     kind = job.options["neighborhoods"]
     if not isinstance(kind, str):
-        return np.asarray(kind).shape[1]
+        return int(np.shape(kind)[1])
     return int(job.options["window"] if kind == "time" else job.options["n_neighbors"])
 
 
@@ -246,8 +245,6 @@ def find_neighbors(
 
 def _measure(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
     """Compare the neighbours of some landmarks with an exact search, and keep the share that was found."""
-    if not stage.missing():
-        return
     some = checked_landmarks(landmarks.count(job))
     if links.subset_size(job):
         exact = _in_subset(job, _some_points(job, some), "products")
@@ -290,9 +287,16 @@ def _cost(job: Job) -> dict[str, float]:
         "products": 2 * pairs * job.width,
         "selections": pairs,
         "reads": 0.0 if subset else parts * m * links.n_neighbors(job) * 16.0,
-        "writes": m * width(job) * 8.0,
         "memory": landmarks.rows_of_group(job) * width(job) * 80.0,
     }
+
+
+def _recall_cost(job: Job) -> dict[str, float]:
+    """An exact search for a few landmarks: a pass over all samples, or over the subset."""
+    is_pass = is_approximate(job) and not links.subset_size(job)
+    pairs = float(links.subset_size(job) or job.n) * min(landmarks.count(job), CHECKED)
+    passed = {"tasks": job.n_blocks, "reads": job.pass_bytes, "memory": 3 * job.reading_bytes} if is_pass else {}
+    return {"products": 2 * pairs * job.width, "selections": pairs, **passed}
 
 
 NEIGHBORHOODS = Stage(
@@ -304,6 +308,7 @@ NEIGHBORHOODS = Stage(
     n_blocks=landmarks.n_groups,
     arrays=_arrays,
     cost=_cost,
+    is_here=lambda job: not isinstance(job.options["neighborhoods"], str),
     reads="all parts of a group of landmarks",
     leaves="row numbers of its neighborhoods",
 )
@@ -311,6 +316,7 @@ RECALL = Stage(
     "recall",
     after=[NEIGHBORHOODS],
     is_needed=is_approximate,
+    cost=_recall_cost,
     drive=_measure,
     reads="a block of samples",
     leaves="the share of true neighbours that an approximate search found",

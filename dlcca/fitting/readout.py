@@ -33,19 +33,17 @@ def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) 
     if not _by_steps(job):
         do_missing(compute, job, stage, client, on_progress)
         return
-    if stage.missing():
-        columns, anchors, K = len(job.kernels), potential.anchors_of(landmarks.count(job)), max(len(job.kernels), 2)
-        most = columns + -(-anchors // potential.WIDTH) * K * (K + 1) * 2 * potential.MOST_ROUNDS
-        products = lanczos.Products(job, NAME, potential.WIDTH, most, client, on_progress)
-        C = products.columns()
+    columns, anchors, K = len(job.kernels), potential.anchors_of(landmarks.count(job)), max(len(job.kernels), 2)
+    most = columns + -(-anchors // potential.WIDTH) * K * (K + 1) * 2 * potential.MOST_ROUNDS
+    products = lanczos.Products(job, NAME, potential.WIDTH, most, client, on_progress)
+    C = products.columns()
 
-        def step(v: int, V: NDArray) -> NDArray:
-            r""":math:`P_{vw} V = C_v^{-1} R_v^T R_w V`, R the kernels with rows that sum to one."""
-            return products.along([(v + 1) % len(C), v], V) * inverse_root(C[v])[:, None] ** 2
+    def step(v: int, V: NDArray) -> NDArray:
+        r""":math:`P_{vw} V = C_v^{-1} R_v^T R_w V`, R the kernels with rows that sum to one."""
+        return products.along([(v + 1) % len(C), v], V) * inverse_root(C[v])[:, None] ** 2
 
-        _fit(job, stage, {}, C, step)
-        products.collect_cost()
-    lanczos.remove(job, NAME)
+    _fit(job, stage, {}, C, step)
+    products.collect_cost()
 
 
 def _by_steps(job: Job) -> bool:

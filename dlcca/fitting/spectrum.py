@@ -29,11 +29,9 @@ def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) 
     if job.options["solver"] == "gram":
         do_missing(solve, job, stage, client, on_progress)
         return
-    if stage.missing():
-        S, values = lanczos.solved(job, n_solved(job), client, on_progress)
-        # Every piece has an eigenvalue of one; of more pieces than were solved for, as many as there are.
-        write(job, stage, S, values, int((S > CONNECTED).sum()))
-    lanczos.remove(job)
+    S, values = lanczos.solved(job, n_solved(job), client, on_progress)
+    # Every piece has an eigenvalue of one; of more pieces than were solved for, as many as there are.
+    write(job, stage, S, values, int((S > CONNECTED).sum()))
     if on_progress is not None:
         on_progress(stage.name, 1, 1)
 
