@@ -12,7 +12,7 @@ with ``rounds`` the number of tasks that the busiest worker does, one after anot
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -75,8 +75,6 @@ class StageRate:
     rest_bytes: float = BASE_BYTES
     extra_bytes: float = 0.0
     repeats: float = 1.0  # measured tasks for each counted one, where their number depends on the data
-    tasks: int = 0  # when it was measured
-    per_block: bool = False  # whether there were as many tasks as blocks
 
 
 @dataclass(frozen=True)
@@ -150,25 +148,6 @@ class Plan:
     def largest_wave(self) -> int:
         """Tasks that the scheduler holds at a time, at most."""
         return min(WAVE, max(stage.tasks for stage in self.stages))
-
-
-def plan(job: Any, stages: Sequence[StagePlan], workers: int, rates: Rates | None = None) -> Plan:
-    """The plan of a job from what its stages cost; nothing is read or computed.
-
-    Stages that were measured and are not counted are taken as they were, or as a pass over blocks.
-    """
-    rates = rates or Rates()
-    made = [repeated(stage, rates.of(stage.name).repeats) for stage in stages]
-    more = {name: rate for name, rate in rates.stages.items() if rate.tasks and name not in {s.name for s in made}}
-    made += [uncounted(name, job, rate.tasks, rate.per_block) for name, rate in more.items()]
-    return Plan(job, made, workers, rates)
-
-
-def uncounted(name: str, job: Any, tasks: int, per_block: bool) -> StagePlan:
-    """A stage whose cost is not counted: a pass over all blocks, or tasks of which nothing is known."""
-    if per_block:
-        return StagePlan(name, job.n_blocks, reads=job.pass_bytes, memory=job.reading_bytes)
-    return StagePlan(name, tasks)
 
 
 def refuse_too_large(made: Plan, memory_bytes: float) -> None:

@@ -47,7 +47,6 @@ def _cost(job: Job) -> dict[str, float]:
         "products": 2.0 * m * squares,
         "decompositions": float(sum(10 * d**3 for d in job.dims)),
         "reads": m * job.width * job.itemsize * job.K,
-        "writes": 8.0 * squares,
         "memory": landmarks.rows_of_group(job) * job.width * (job.itemsize + 16.0) + 40.0 * max(job.dims) ** 2,
     }
 

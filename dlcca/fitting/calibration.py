@@ -57,7 +57,7 @@ def calibrate(
             for name, share in (("few", FEW), ("many", MANY), ("few again", FEW)):
                 say(f"measuring {n} rows in {name} blocks")
                 some = first_rows(job, n, -(-n // (share * workers)), scratch / name)
-                trials.append(Trial(some, workers, pipeline.costs(some), measured_run(some, client)))
+                trials.append(Trial(some, workers, measured_run(some, client)))
             few, many, again = trials
             others = bytes_besides_workers(client)
     rates = fitted([_quicker(few, again), many])

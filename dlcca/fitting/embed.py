@@ -149,14 +149,13 @@ def _coordinates_cost(job: Job) -> dict[str, float]:
         "selections": n * (5 * s or m) * len(job.kernels) + 3.0 * examined * len(used),
         "products": 4.0 * examined * sum(job.dims[v] for v in used) + read["products"],
         "reads": read["reads"],
-        "writes": n * q * 8.0,
         "memory": read["memory"] + model + min(job.rows, n) * q * 40.0,
     }
 
 
 def _embedding_cost(job: Job) -> dict[str, float]:
     entries = float(job.n) * job.q
-    return {"reads": entries * 8, "writes": entries * job.itemsize, "memory": min(job.rows, job.n) * job.q * 32.0}
+    return {"reads": entries * 8, "memory": min(job.rows, job.n) * job.q * 32.0}
 
 
 COORDINATES = Stage(

@@ -138,7 +138,6 @@ def _cost(job: Job) -> dict[str, float]:
         "additions": n * s * s * many,
         "products": read["products"] + (0.0 if s else 2.0 * n * m * m),
         "reads": read["reads"],
-        "writes": len(groups(job)) * many * one,
         "fixed": many * one,
         "memory": (many + 1) * one + read["memory"],
     }
@@ -159,6 +158,7 @@ COLUMNS = Stage(
     n_blocks=lambda job: job.n_blocks,
     arrays=lambda job: {"columns": ((job.n_blocks, landmarks.count(job)), "float64", 1)},
     is_needed=is_literal,
+    cost=lambda job: kernel.reading_cost(job, 20.0),
     reads="a block of samples",
     leaves="column sums of the kernel, for the normalization of the paper",
 )

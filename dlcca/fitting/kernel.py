@@ -87,7 +87,6 @@ def _cost(job: Job) -> dict[str, float]:
         "products": of_given if links_given else distances.dense_products(job),
         "selections": 0.0 if links_given else 10.0 * n * landmarks.count(job),
         "reads": job.pass_bytes + (link_bytes if links_given else 0),
-        "writes": n * s * float(job.itemsize) * kernels + (0 if links_given else link_bytes),
         "memory": held + (0 if links_given else distances.dense_tile(job)),
     }
 

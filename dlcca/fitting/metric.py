@@ -109,7 +109,6 @@ def _cost(job: Job) -> dict[str, float]:
     return {
         "decompositions": m * sum(20.0 * min(k, d) ** 2 * max(k, d) for d in (*dims, min(dims))),
         "reads": rows * job.width * job.itemsize,
-        "writes": float(m) * job.width * rank(job) * job.itemsize,
         "memory": local * job.width * job.itemsize * 4.0
         + landmarks.rows_of_group(job) * k * 24.0
         + (0 if copied else job.reading_bytes),

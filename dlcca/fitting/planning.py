@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from dlcca.engine import given_rows
-from dlcca.engine import planning as arithmetic
-from dlcca.engine.planning import Plan, Rates, refuse_too_large
+from dlcca.engine.planning import Plan, Rates, refuse_too_large, repeated
 from dlcca.engine.row_blocks import rows_of_block
 from dlcca.fitting import pipeline
 from dlcca.fitting.job import Job, Source, refuse_early
@@ -31,7 +30,9 @@ __all__ = ["Plan", "Rates", "at_scale", "plan", "refuse_too_large"]
 
 def plan(job: Job, workers: int, rates: Rates | None = None) -> Plan:
     """The plan of a job; the headers of the views are read, and nothing is computed."""
-    return arithmetic.plan(job, pipeline.costs(job), workers, rates)
+    rates = rates or Rates()
+    stages = [repeated(stage, rates.of(stage.name).repeats) for stage in pipeline.costs(job)]
+    return Plan(job, stages, workers, rates)
 
 
 def at_scale(job: Job, n: int, workers: int, rates: Rates | None = None, *, asked: Settings | None = None) -> Plan:

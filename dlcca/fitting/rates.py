@@ -20,11 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from dlcca.engine import planning
-from dlcca.engine.planning import BASE_BYTES, Rates, StagePlan, StageRate
+from dlcca.engine.planning import BASE_BYTES, Rates, StagePlan, StageRate, repeated
 from dlcca.engine.stage import fingerprint
 from dlcca.errors import SettingsError
-from dlcca.fitting import kernel, landmarks, links, metric, neighbors
+from dlcca.fitting import kernel, landmarks, links, metric, neighbors, pipeline
 from dlcca.fitting.job import Job
 from dlcca.storage import places
 from dlcca.storage.files import atomic_file
@@ -57,26 +56,26 @@ class Trial:
 
     job: Job
     workers: int
-    counted: Sequence[StagePlan]  # what its stages do
     stages: Mapping[str, Measured]
 
 
 def fitted(trials: Sequence[Trial]) -> dict[str, StageRate]:
-    """The rate of every measured stage; the trials have as many workers, and differ in the rows of their blocks."""
-    names = dict.fromkeys(name for trial in trials for name in trial.stages)
-    return {name: _rate(name, [trial for trial in trials if name in trial.stages]) for name in names}
+    """The rate of every stage that was counted and measured.
+
+    The trials have as many workers, and differ in the rows of their blocks.
+    """
+    both: dict[str, list[tuple[StagePlan, Measured]]] = {}
+    for trial in trials:
+        for stage in pipeline.costs(trial.job):
+            if stage.name in trial.stages:
+                both.setdefault(stage.name, []).append((stage, trial.stages[stage.name]))
+    return {name: _rate(known, trials[0].workers) for name, known in both.items()}
 
 
-def _rate(name: str, trials: Sequence[Trial]) -> StageRate:
-    measured, workers = [trial.stages[name] for trial in trials], trials[0].workers
-    per_block = all(trial.stages[name].tasks == trial.job.n_blocks for trial in trials)
-    counted = [
-        next((stage for stage in trial.counted if stage.name == name), None)
-        or planning.uncounted(name, trial.job, max(1, trial.stages[name].tasks), per_block)
-        for trial in trials
-    ]
-    first, repeats = measured[0], measured[0].tasks / counted[0].tasks
-    counted = [planning.repeated(stage, repeats) for stage in counted]
+def _rate(known: Sequence[tuple[StagePlan, Measured]], workers: int) -> StageRate:
+    measured = [found for _, found in known]
+    first, repeats = measured[0], measured[0].tasks / known[0][0].tasks
+    counted = [repeated(stage, repeats) for stage, _ in known]
     opening_s = _opening(measured, workers)
     each = [_later_task(found, workers, opening_s) for found in measured]
     fixed, factor = fixed_and_growing([stage.work_s / max(1, stage.tasks) for stage in counted], each, expected=1.0)
@@ -85,7 +84,7 @@ def _rate(name: str, trials: Sequence[Trial]) -> StageRate:
         for found, seconds in zip(measured, each, strict=True)
     ]
     client_s, client_task_s = fixed_and_growing([found.tasks for found in measured], waiting, when_alike="fixed")
-    known = first.rest_bytes > 0 and first.peak_bytes > 0
+    is_known = first.rest_bytes > 0 and first.peak_bytes > 0
     return StageRate(
         task_factor=fixed / counted[0].task_s,
         factor=factor,
@@ -93,10 +92,8 @@ def _rate(name: str, trials: Sequence[Trial]) -> StageRate:
         client_s=client_s,
         client_task_s=client_task_s,
         rest_bytes=first.rest_bytes or BASE_BYTES,
-        extra_bytes=first.peak_bytes - first.rest_bytes - counted[0].memory if known else 0.0,
+        extra_bytes=first.peak_bytes - first.rest_bytes - counted[0].memory if is_known else 0.0,
         repeats=repeats,
-        tasks=first.tasks,
-        per_block=per_block,
     )
 
 
@@ -140,7 +137,7 @@ def fixed_and_growing(
     return float(a), float(b / scale)
 
 
-FORM, VERSION = "dlcca-rates", 2
+FORM, VERSION = "dlcca-rates", 3
 #: Settings that a cost per row depends on, beside the sizes.
 _OPTIONS = ("metric", "landmark_rule", "fusion", "kernel", "solver", "coordinates", "neighbor_index", "bandwidth")
 

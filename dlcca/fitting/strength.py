@@ -53,7 +53,7 @@ def of_rows(job: Job) -> NDArray[np.float64] | None:
 def _cost(job: Job) -> dict[str, float]:
     entries = float(job.n) * len(job.kernels) * (kernel.n_kept(job) or landmarks.count(job))
     read = kernel.reading_cost(job, 25.0 * len(job.kernels), tiles=2)
-    return {**read, "selections": 2 * entries, "writes": job.n * 8.0}
+    return {**read, "selections": 2 * entries}
 
 
 STRENGTH = Stage(

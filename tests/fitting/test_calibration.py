@@ -129,7 +129,7 @@ def test_rates_hold_nothing_that_names_the_machine(kept):
     [
         lambda text: text[:-40],
         lambda text: text.replace("dlcca-rates", "other"),
-        lambda text: text.replace('"version": 2', '"version": 3'),
+        lambda text: text.replace('"version": 3', '"version": 4'),
         lambda text: text.replace("7.5", '"quick"'),
         lambda text: text.replace("7.5", "NaN"),
         lambda text: text.replace("7.5", "-7.5"),

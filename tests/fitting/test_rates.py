@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.engine.planning import TASK_S, Rates, StageRate
+from dlcca.engine.planning import Rates, StageRate
 from dlcca.fitting.pipeline import costs as counted_stages
 from dlcca.fitting.planning import plan
 from dlcca.fitting.rates import Measured, Trial, fitted, fixed_and_growing
@@ -17,7 +17,7 @@ COSTS = st.floats(0.001, 10)
 
 
 def trial_of(job, **stages):
-    return Trial(job, 2, counted_stages(job), stages)
+    return Trial(job, 2, stages)
 
 
 def measured(job, rate, name, workers=2):
@@ -64,15 +64,8 @@ def test_more_tasks_than_are_counted_are_planned_in_the_same_proportion():
     assert rates["spectrum"].repeats == 3
 
 
-def test_a_stage_that_is_not_counted_keeps_its_tasks():
-    def trial(job):
-        every = Measured(job.n_blocks, job.n_blocks * 0.1, 0.4)
-        return trial_of(job, **{"polish": Measured(3, 0.3, 0.5), "pass": every})
-
-    rates = fitted([trial(FEW), trial(MANY)])
-    assert (rates["polish"].tasks, rates["polish"].per_block) == (3, False)
-    assert rates["polish"].task_factor == pytest.approx(0.1 / TASK_S)
-    assert rates["pass"].per_block
+def test_a_stage_that_was_not_counted_has_no_rate():
+    assert fitted([trial_of(job, merged=Measured(3, 0.3, 0.5)) for job in (FEW, MANY)]) == {}
 
 
 def test_unknown_memory_leaves_the_guess():
