@@ -24,7 +24,6 @@ from dlcca.fitting import (
     scan,
     sharing,
     spectrum,
-    strength,
 )
 from dlcca.fitting.job import Job, places_read
 from dlcca.recordings import input_integrity
@@ -57,7 +56,7 @@ STAGES: tuple[Stage, ...] = (
     embed.COORDINATES,
     embed.SIGNS,
     embed.EMBEDDING,
-    strength.STRENGTH,
+    sharing.STRENGTH,
     checks.CHECKS,
 )
 

@@ -23,7 +23,6 @@ from dlcca.fitting import (
     readout,
     sharing,
     spectrum,
-    strength,
 )
 from dlcca.fitting.auto_window import chosen_job
 from dlcca.fitting.job import Job, array_sources, settled
@@ -88,12 +87,12 @@ def quality_of(job: Job, choices: Choices | None = None) -> Quality:
         neighborhood_rows.width(job),
         spectrum.eigenvalues(job),
         neighbor_recall=neighbors.neighbor_recall(job),
-        common=sharing.common(job, metric.METRIC.of(job)),
+        common=sharing.common(job),
         checks=checks.result(job),
         one_is_meant=choices is None or "metric" not in choices.reasons,
         hint=transposed(job.n, job.dims),
     )
-    return replace(quality, strength=strength.of_rows(job))
+    return replace(quality, strength=sharing.strength_of(job))
 
 
 def finish(job: Job, choices: Choices, cost: Mapping[str, Any] | None = None) -> Quality:
