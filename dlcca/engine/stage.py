@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,10 +71,8 @@ class Stage:
     """Whether its blocks are computed where the run was started, which alone has the row numbers that were given."""
     on_start: Callable[[Any, Any, OnProgress | None], None] | None = None
     """Called when the stage is begun or resumed, with the job, the client and the progress."""
-    before: Callable[[Any, Any], None] | None = None
-    """Called before missing blocks are computed, with the job and the client: to compile what tasks need."""
-    afterwards: Callable[[Any, Any], None] | None = None
-    """Called when blocks have been computed, with the job and the client: to give memory back."""
+    around: Callable[[Any, Any], AbstractContextManager[None]] | None = None
+    """What missing blocks are computed within, by job and client: to compile what they need, to give memory back."""
 
     scratch: Sequence[str] = ()
     """Names of folders beside its own that it needs on the way, and removes."""
@@ -142,11 +141,9 @@ class Stage:
             job.remove(self.scratch)
             return
         assert self.compute is not None
-        if self.before is not None and blocks.missing():
-            self.before(job, client)
-        workers = None if self.is_here(job) else client
-        if do_missing(self.compute, job, blocks, workers, on_progress) and self.afterwards is not None:
-            self.afterwards(job, client)
+        around = nullcontext() if self.around is None or not blocks.missing() else self.around(job, client)
+        with around:
+            do_missing(self.compute, job, blocks, None if self.is_here(job) else client, on_progress)
 
 
 @dataclass(frozen=True)

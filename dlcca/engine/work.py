@@ -35,8 +35,8 @@ OnProgress = Callable[[str, int, int], None]
 
 def do_missing(
     compute: Compute, job: Any, stage: Blocks, client: Any = None, on_progress: OnProgress | None = None
-) -> int:
-    """Compute every block of the stage that is not finished; how many there were."""
+) -> None:
+    """Compute every block of the stage that is not finished."""
     missing = stage.missing()
     done = stage.n_blocks - len(missing)
     report = reporter(stage.address, on_progress)
@@ -47,7 +47,6 @@ def do_missing(
         if "/" in stage.name and stage.address:  # a stage within another one, with which it goes: its cost is handed on
             cost.collected(took)
         report(stage.name, done + count, stage.n_blocks)
-    return len(missing)
 
 
 def reporter(address: str, on_progress: OnProgress | None) -> OnProgress:

@@ -8,7 +8,8 @@ the rows, the block's rows of the subset are kept for that search.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -16,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.fitting import axes, indexes, landmarks, scan
+from dlcca.fitting import axes, landmarks, scan
 from dlcca.fitting.job import Job
 from dlcca.numerics.distances import project
-from dlcca.numerics.neighbors import recall
+from dlcca.numerics.neighbors import Index, Tree, recall
 from dlcca.numerics.topk import FEW_PAIRS, Nearest, links_and_neighbors, rank
 from dlcca.settings.auto import search_by
+from dlcca.storage import cache
 
 #: A part of the neighbours: the array's name, its first row, its rows.
 Part = tuple[str, tuple[int, NDArray]]
@@ -31,6 +33,10 @@ TILE_ENTRIES = 1 << 20
 INDEX_STEPS, SHARD_ROWS = 64.0, 1 << 17
 #: Second number of the seed of the subset, so that it is independent of other random choices.
 SUBSET_STREAM = 1
+#: Indexes that are kept in the cache of a process, because many tasks query the same one: of a shard of samples, or of
+#: all landmarks in one view. Each can be made again; nothing of it is on disk.
+INDEX_OF_SAMPLES, INDEX_OF_LANDMARKS = "index of samples", "index of landmarks"
+INDEXES: dict[str, Callable[..., Index | Tree]] = {"tree": Tree.of, "pynndescent": Index.of}
 #: Samples of a block whose links, found by an approximate index, are compared with all landmarks.
 CHECKED = 16
 
@@ -130,7 +136,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     if is_whole and how == "products":
         parts = chain(parts, _by_products(job, block, views, first))
     elif is_whole:
-        links = [indexes.links(job, v, X, n_links(job), how) for v, X in enumerate(views)]
+        links = [_by_index(job, v, X, how) for v, X in enumerate(views)]
         parts = chain(parts, _numbered(links, first))
         facts = {"recall": _recall(job, views, links)} if how == "pynndescent" else {}
     stage.write(block, parts, facts)
@@ -158,6 +164,39 @@ def _by_products(job: Job, block: int, views: list[NDArray], first: int) -> Iter
                 rank([turned[v]], points[v], [1.0], links[v], best, first_row=landmarks.group(job, g)[0])
     if s:
         yield from _numbered([best.rows for best in kept] or links, first)
+
+
+def _by_index(job: Job, v: int, X: NDArray, how: str) -> NDArray[np.int64]:
+    """The landmarks (b, s) nearest to each sample along one view's axes, nearest first."""
+    here = axes.of(job)[v]
+
+    def make() -> Index | Tree:
+        return INDEXES[how]([project(landmarks.points(job)[v], here)], [1.0], 0)
+
+    # The spreads are in the key because they change when any sample does.
+    key = (landmarks.POINTS.fingerprint(job), how, v, *scan.result(job).spreads)
+    index = job.cached(INDEX_OF_LANDMARKS, *key, make=make, keep=job.K)
+    return index.nearest([project(X, here)], n_links(job)).rows
+
+
+@contextmanager
+def indexing(client: Any, how: str) -> Iterator[None]:
+    """Blocks that make indexes: pynndescent is compiled before, and the memory is given back for the next stages."""
+    if client is not None and how == "pynndescent":  # without a client, it compiles when it is first used, here
+        from dlcca.engine.warm_up import CompilesPynndescent
+
+        client.register_plugin(CompilesPynndescent())  # also in workers that come later
+    yield
+    if how != "products":
+        forget_indexes(client)
+
+
+def forget_indexes(client: Any = None) -> None:
+    """Drop all indexes, here and on the workers."""
+    if client is not None:
+        client.run(forget_indexes)
+    for kind in (INDEX_OF_SAMPLES, INDEX_OF_LANDMARKS):
+        cache.clear(kind)
 
 
 def _along(job: Job, views: list[NDArray]) -> list[NDArray]:
@@ -231,8 +270,7 @@ LINKS = Stage(
     arrays=_arrays,
     is_needed=is_needed,
     cost=_cost,
-    before=lambda job, client: indexes.warm(client, links_by(job)),
-    afterwards=lambda job, client: indexes.forget(client) if links_by(job) != "products" else None,
+    around=lambda job, client: indexing(client, links_by(job)),
     reads="a block of samples",
     leaves="each sample's nearest landmarks in each view, and the block's part in each landmark's neighbours",
 )

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.engine.work import OnProgress, collect
 from dlcca.errors import SettingsError
-from dlcca.fitting import indexes, landmarks, links, scan
+from dlcca.fitting import landmarks, links, scan
 from dlcca.fitting.job import Job, check_rows, memory_job, refuse_sizes
-from dlcca.numerics.neighbors import CHECKED, checked_landmarks, recall
+from dlcca.numerics.neighbors import CHECKED, Index, Tree, checked_landmarks, recall, shards
 from dlcca.numerics.topk import Nearest, add, links_and_neighbors
 from dlcca.numerics.windows import time_windows
 from dlcca.settings.fit import Settings
@@ -61,8 +61,19 @@ SUBSET = Stage(
 )
 
 
+#: Samples of a shard with a tree of its own: 2^21 of 8 channels take 0.4 GB.
+TREE_ROWS = 1 << 21
+
+
+def _shards(job: Job) -> list[tuple[int, int]]:
+    """First and last rows of the shards; they depend on the number of samples alone."""
+    if links.neighbors_by(job) == "pynndescent":
+        return shards(job.n)
+    return [(first, min(job.n, first + TREE_ROWS)) for first in range(0, job.n, TREE_ROWS)]
+
+
 def n_shards(job: Job) -> int:
-    return len(indexes.bounds(job, links.neighbors_by(job)))
+    return len(_shards(job))
 
 
 def _tasks_of_shard(job: Job) -> int:
@@ -72,7 +83,13 @@ def _tasks_of_shard(job: Job) -> int:
 
 def query_shard(job: Job, stage: Blocks, block: int) -> None:
     shard, task = divmod(block, _tasks_of_shard(job))
-    index = indexes.of_shard(job, shard, links.neighbors_by(job))
+    spreads, how, (first, last) = scan.result(job).spreads, links.neighbors_by(job), _shards(job)[shard]
+
+    def make() -> Index | Tree:
+        return links.INDEXES[how]([job.read(v, slice(first, last)) for v in range(job.K)], spreads, first)
+
+    key = (landmarks.POINTS.fingerprint(job), how, shard, *spreads)
+    index = job.cached(links.INDEX_OF_SAMPLES, *key, make=make, keep=1)
     groups = range(landmarks.n_groups(job))[task :: _tasks_of_shard(job)]
     found = ((g, index.nearest(landmarks.points(job, g), links.n_neighbors(job))) for g in groups)
     stage.write(block, chain.from_iterable(links.part_of_neighbors(g, shard, part) for g, part in found), {})
@@ -97,13 +114,12 @@ INDEX_QUERIES = Stage(
     query_shard,
     after=[landmarks.POINTS, scan.MOMENTS],
     options=["neighborhoods", "n_neighbors", "neighbor_index"],
-    constants=[landmarks.GROUP, indexes.TREE_ROWS],
+    constants=[landmarks.GROUP, TREE_ROWS],
     n_blocks=_tasks,
     arrays=lambda job: links.parts_of_neighbors(job, n_shards(job)),
     is_needed=lambda job: links.searches_all(job) and links.neighbors_by(job) != "products",
     cost=_query_cost,
-    before=lambda job, client: indexes.warm(client, links.neighbors_by(job)),
-    afterwards=lambda job, client: indexes.forget(client),
+    around=lambda job, client: links.indexing(client, links.neighbors_by(job)),
     reads="a shard of samples",
     leaves="neighbours found by an index of the shard, where there are many landmarks",
 )
@@ -147,7 +163,7 @@ def _in_subset(job: Job, points: Sequence[NDArray], how: str) -> Nearest:
         found, few = Nearest.none(len(points[0]), links.n_neighbors(job)), links.few_pairs(job)
         links_and_neighbors(views, points, spreads, n_links=0, first_row=0, nearest=found, few_pairs=few)
     else:
-        found = indexes.KINDS[how](views, spreads, 0).nearest(points, links.n_neighbors(job))
+        found = links.INDEXES[how](views, spreads, 0).nearest(points, links.n_neighbors(job))
     return Nearest(found.distances, rows[found.rows])
 
 

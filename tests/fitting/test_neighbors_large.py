@@ -14,7 +14,6 @@ from distributed import Client, LocalCluster
 from dlcca import LocalCCA
 from dlcca.errors import Untrusted
 from dlcca.fitting import (
-    indexes,
     landmarks,
     links,
     neighborhood_rows,
@@ -66,7 +65,7 @@ def by_tree(in_groups, monkeypatch):
     in_memory(), in_memory(1), in_memory(3)
     monkeypatch.setattr(auto, "TREE_LANDMARKS", 20)
     monkeypatch.setattr(auto, "TREE_CHANNELS", 100)
-    monkeypatch.setattr(indexes, "TREE_ROWS", 64)
+    monkeypatch.setattr(neighbors, "TREE_ROWS", 64)
 
 
 @pytest.mark.parametrize(("chunk_rows", "block_rows"), [(1, 40), (7, 11), (7, 40), (1000, 150)])
