@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from dlcca.fitting.rates import Measured, Trial, fitted
 from dlcca.recordings import input_integrity
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings
-from dlcca.storage.cost import peak_bytes
 from dlcca.storage.files import is_remote
 
 #: Rows that are measured, at most.
@@ -120,33 +118,24 @@ def cut_down(settings: Settings, n: int, most_landmarks: int) -> Settings:
 def measured_run(job: Job, client: Any = None) -> dict[str, Measured]:
     """Run a job from its beginning to its seal, and say what each stage took."""
     pipeline.forget(client)
-    found = {}
-    for stage in (stage for stage in pipeline.STAGES if stage.is_needed(job)):
-        took = _measured(partial(stage.run, job, client), client)
-        blocks = stage.of(job)
-        if (cost := blocks.cost())["tasks"]:
-            found[stage.name] = Measured(cost["tasks"], cost["seconds"], *took, tuple(blocks.task_seconds()))
-
-    def finish() -> None:
-        input_integrity.confirm(job, client)
-        runner.finish(job, Choices(job.settings, {}))
-
-    took = _measured(finish, client)
-    return {**found, "finish": Measured(1, took[0], *took)}
-
-
-def _measured(work: Callable[[], None], client: Any) -> tuple[float, float, float]:
-    """The wall time of some work, the memory of the largest worker before it, and its peak within; 0 if not known."""
 
     def everywhere(function: Callable[[], Any]) -> list[Any]:
         return [function()] if client is None else list(client.run(function).values())
 
-    rest, resets, before = max(everywhere(resident_bytes)), all(everywhere(forget_peak)), max(everywhere(peak_bytes))
-    began = time.perf_counter()
-    work()
+    found = {}
+    for stage in (stage for stage in pipeline.STAGES if stage.is_needed(job)):
+        rest, resets, began = max(everywhere(resident_bytes)), all(everywhere(forget_peak)), time.perf_counter()
+        stage.run(job, client)
+        wall_s, blocks = time.perf_counter() - began, stage.of(job)
+        if (cost := blocks.cost())["tasks"]:
+            peak = cost["peak_bytes"] if resets else 0  # else it is perhaps of an earlier stage
+            each = tuple(blocks.task_seconds())
+            found[stage.name] = Measured(cost["tasks"], cost["seconds"], wall_s, rest, peak, each)
+    rest, began = max(everywhere(resident_bytes)), time.perf_counter()
+    input_integrity.confirm(job, client)
+    runner.finish(job, Choices(job.settings, {}))
     wall_s = time.perf_counter() - began
-    peak = max(everywhere(peak_bytes))
-    return wall_s, rest, peak if resets or peak > before else 0  # else it is of an earlier stage
+    return {**found, "finish": Measured(1, wall_s, wall_s, rest, rest)}
 
 
 def resident_bytes() -> int:

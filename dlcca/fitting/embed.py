@@ -153,11 +153,6 @@ def _coordinates_cost(job: Job) -> dict[str, float]:
     }
 
 
-def _embedding_cost(job: Job) -> dict[str, float]:
-    entries = float(job.n) * job.q
-    return {"reads": entries * 8, "memory": min(job.rows, job.n) * job.q * 32.0}
-
-
 COORDINATES = Stage(
     "coordinates",
     compute,
@@ -187,7 +182,7 @@ EMBEDDING = Stage(
     after=[SIGNS],
     n_blocks=lambda job: count_of_blocks(job.n_moments, job.rows),
     arrays=lambda job: {"/embedding": ((job.n_moments, job.q), job.dtype, job.rows)},
-    cost=_embedding_cost,
+    cost=lambda job: {"reads": 8.0 * job.n * job.q, "memory": min(job.rows, job.n) * job.q * 32.0},
     reads="a block of coordinates",
     leaves="the embedding",
 )

@@ -12,7 +12,6 @@ from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.errors import NeighborhoodTooSmall
 from dlcca.fitting import landmarks, neighborhood_rows, neighbors
 from dlcca.fitting.job import Job
-from dlcca.fitting.neighborhood_rows import LANDMARKS as LANDMARKS  # of a task, at least
 from dlcca.numerics.metrics import METRICS
 from dlcca.numerics.metrics.cca import LocalMetric
 from dlcca.settings.fit import Settings
@@ -26,7 +25,7 @@ BATCH_ENTRIES = 1 << 22
 
 def rank(job: Job) -> int:
     """Directions of a metric: what `fit_metric` gives for these shapes."""
-    k = neighborhood_rows.width(job)
+    k = neighbors.width(job)
     most = METRICS[job.options["metric"]].directions([min(k, d) for d in job.dims])
     return min(most, int(job.options["rank"]))
 
@@ -97,7 +96,7 @@ def tested(job: Job) -> tuple[Tested, NDArray, NDArray]:
 
 def _steps(job: Job) -> int:
     """Steps of the test: directions of the narrower view, of the pair in which they are most."""
-    k = neighborhood_rows.width(job)
+    k = neighbors.width(job)
     directions = [min(n_directions(k), k, d) for d in job.dims]
     return max(min(pair) for pair in combinations(directions, 2))
 
@@ -133,7 +132,7 @@ def _arrays(job: Job) -> Arrays:
 
 
 def _cost(job: Job) -> dict[str, float]:
-    m, k, dims = landmarks.count(job), neighborhood_rows.width(job), job.dims
+    m, k, dims = landmarks.count(job), neighbors.width(job), job.dims
     local = float(min(neighborhood_rows.per_task(job), m)) * k
     rows, copied = neighborhood_rows.rows_read(job)
     return {
@@ -150,7 +149,7 @@ METRIC = Stage(
     compute,
     after=[neighborhood_rows.MEMBERS],
     options=["metric", "ridge", "rank"],
-    constants=[LANDMARKS, neighborhood_rows.MANY_TASKS, neighborhood_rows.TASK_BYTES],
+    constants=[neighborhood_rows.LANDMARKS, neighborhood_rows.MANY_TASKS, neighborhood_rows.TASK_BYTES],
     n_blocks=neighborhood_rows.tasks,
     arrays=_arrays,
     cost=_cost,

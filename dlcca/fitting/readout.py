@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -69,11 +68,10 @@ def _landmark_rows(model: Model) -> list[Kernel]:
     some = evenly(m, min(m, MOST_ROWS))
     tiles = np.array_split(some, -(-len(some) * m // TILE_ENTRIES))
     parts = [model.kernel_rows([X[rows] for X in model.points]) for rows in tiles]
-    return parts[0] if len(parts) == 1 else [_stacked(rows) for rows in zip(*parts, strict=True)]
-
-
-def _stacked(rows: Sequence[Kernel]) -> Kernel:
-    return sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows)
+    if len(parts) == 1:
+        return parts[0]
+    together = zip(*parts, strict=True)
+    return [sp.vstack(W, format="csr") if sp.issparse(W[0]) else np.concatenate(W) for W in together]
 
 
 def solved_model(job: Job) -> Model:

@@ -11,19 +11,7 @@ import numpy as np
 from dlcca.engine.stage import Progress, fingerprint, progress_of, stages_on_disk
 from dlcca.engine.work import OnProgress, digest_of_blocks, watched
 from dlcca.errors import DataError, SettingsError
-from dlcca.fitting import (
-    bandwidth,
-    checks,
-    embed,
-    landmarks,
-    metric,
-    neighborhood_rows,
-    neighbors,
-    pipeline,
-    readout,
-    sharing,
-    spectrum,
-)
+from dlcca.fitting import bandwidth, checks, embed, landmarks, metric, neighbors, pipeline, readout, sharing, spectrum
 from dlcca.fitting.auto_window import chosen_job
 from dlcca.fitting.job import Job, array_sources, settled
 from dlcca.settings.auto import Choices
@@ -84,7 +72,7 @@ def quality_of(job: Job, choices: Choices | None = None) -> Quality:
     """How far the result can be trusted; the choices know whether the user or "auto" chose the metric."""
     quality = assess(
         metric.result(job),
-        neighborhood_rows.width(job),
+        neighbors.width(job),
         spectrum.eigenvalues(job),
         neighbor_recall=neighbors.neighbor_recall(job),
         common=sharing.common(job),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.stage import Blocks, Stage
-from dlcca.fitting import bandwidth, embed, kernel, landmarks, links, metric, neighborhood_rows, neighbors
+from dlcca.fitting import bandwidth, embed, kernel, landmarks, links, metric, neighbors
 from dlcca.fitting.job import Job
 from dlcca.numerics.kernels import extend
 from dlcca.trust.quality import Chance, Common
@@ -39,7 +39,7 @@ class _View:
 
 def compute_chance(job: Job, stage: Blocks, block: int) -> None:
     views = [_View(job, v) for v in range(job.K)]
-    found = chance_of(views, neighborhood_rows.width(job), job.settings, job.segments, _given(job))
+    found = chance_of(views, neighbors.width(job), job.settings, job.segments, _given(job))
     stage.write(block, {}, asdict(found))
 
 
@@ -91,7 +91,7 @@ def strength_of(job: Job) -> NDArray[np.float64] | None:
 
 def _chance_cost(job: Job) -> dict[str, float]:
     """Shifted views: nearest neighbours of a few samples among some stretches, anew for each shift; or windows."""
-    searched, k = links.n_neighbors(job) > 0, neighborhood_rows.width(job)
+    searched, k = links.n_neighbors(job) > 0, neighbors.width(job)
     shifts, samples, stretches = 39.0 if searched else 1.0, 64, min(job.n, 20_000)
     rows, pairs = stretches if searched else 512 * k, shifts * samples * stretches if searched else 0.0
     return {

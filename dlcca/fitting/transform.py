@@ -69,17 +69,13 @@ class TransformJob:
         return {source.name: source for source in self.sources if source is not None}
 
 
-def model_address(store: str) -> str:
-    """The address of a saved model, or of the model of a finished run."""
-    return run_store.model_of(store) if run_store.is_finished(store) else store
-
-
 def prepared(address: str, model: str, sources: Mapping[str, Source], clock: str = "") -> TransformJob:
     """The job, after a check of the headers of model and views; a view that is missing is not among the sources.
 
-    ``clock`` is the address of the store of views that they are, if they were made of recordings.
+    ``model`` is the address of a saved model or of a finished run, ``clock`` that of the store of views that they are, if
+    they were made of recordings.
     """
-    place = model_address(model)
+    place = run_store.model_of(model) if run_store.is_finished(model) else model
     checksum = _checksum(place)
     fitted = _opened(place, checksum)
     for name in sources:
