@@ -8,7 +8,6 @@ from dlcca.engine.planning import StagePlan
 from dlcca.engine.stage import Stage
 from dlcca.engine.work import OnProgress
 from dlcca.fitting import (
-    axes,
     bandwidth,
     checks,
     distances,
@@ -35,7 +34,7 @@ STAGES: tuple[Stage, ...] = (
     scan.MOMENTS,
     landmarks.LANDMARKS,
     landmarks.POINTS,
-    axes.AXES,
+    links.AXES,
     links.LINKS,
     neighbors.SUBSET,
     neighbors.INDEX_QUERIES,

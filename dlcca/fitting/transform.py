@@ -72,8 +72,8 @@ class TransformJob:
 def prepared(address: str, model: str, sources: Mapping[str, Source], clock: str = "") -> TransformJob:
     """The job, after a check of the headers of model and views; a view that is missing is not among the sources.
 
-    ``model`` is the address of a saved model or of a finished run, ``clock`` that of the store of views that they are, if
-    they were made of recordings.
+    ``model`` is the address of a saved model or of a finished run; ``clock`` that of the store of views that they are,
+    if they were made of recordings.
     """
     place = run_store.model_of(model) if run_store.is_finished(model) else model
     checksum = _checksum(place)
