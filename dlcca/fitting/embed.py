@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dlcca.engine.planning import FILE_SELECTIONS
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks
 from dlcca.engine.stage import Blocks, Stage
-from dlcca.fitting import bandwidth, distances, kernel, landmarks, readout, spectrum
+from dlcca.fitting import distances, kernel, landmarks, readout, spectrum
 from dlcca.fitting.job import Job
 from dlcca.model import Model
 from dlcca.numerics.coordinates import largest_entries, signs_of_sums
@@ -73,7 +73,7 @@ def reaches(job: Job) -> NDArray[np.float64]:
 
 def kernel_rows(job: Job, block: int) -> Iterator[list[Kernel]]:
     """Rows of every kernel, up to a factor of each row, of some samples of a block at a time."""
-    sigmas, m = bandwidth.sigmas(job), landmarks.count(job)
+    sigmas, m = kernel.sigmas(job), landmarks.count(job)
     if not job.is_sparse:
         yield from ([relative_rows(D, sigmas[0])] for _links, D in kernel.tiles(job, block))
         return

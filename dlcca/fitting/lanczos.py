@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from dlcca.engine.stage import Blocks, fingerprint
 from dlcca.engine.work import OnProgress, do_missing
 from dlcca.errors import DamagedBlock, StaleStage
-from dlcca.fitting import bandwidth, gram, kernel, landmarks
+from dlcca.fitting import gram, kernel, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics import eigensolvers
 from dlcca.numerics.kernels import sparse_rows
@@ -132,7 +132,7 @@ class Products:
 
 
 def _blocks(job: Job, name: str, depends: list[Any], n_blocks: int) -> Blocks:
-    return job.blocks(name, fingerprint(bandwidth.BANDWIDTH.fingerprint(job), depends), n_blocks)
+    return job.blocks(name, fingerprint(kernel.BANDWIDTH.fingerprint(job), depends), n_blocks)
 
 
 def _prepared(stage: Blocks, arrays: dict[str, Any]) -> Blocks:
@@ -160,11 +160,11 @@ def add_group(job: Job, stage: Blocks, block: int) -> None:
 
 def _rows(job: Job, v: int, samples: int) -> sp.csr_array:
     """Rows of a sparse kernel, which sum to one, of a block of samples: (rows, m)."""
-    key = (bandwidth.BANDWIDTH.fingerprint(job), v, samples)
+    key = (kernel.BANDWIDTH.fingerprint(job), v, samples)
     if (found := job.find(ROWS, *key)) is not None:
         return found
     links, D = kernel.rows(job, v, samples)
-    found = sparse_rows(gram.normalized(job, D, bandwidth.sigmas(job)[v], links), links, landmarks.count(job))
+    found = sparse_rows(gram.normalized(job, D, kernel.sigmas(job)[v], links), links, landmarks.count(job))
     size = sum(part.nbytes for part in (found.data, found.indices, found.indptr))
     if job.in_memory or cache.size_of(ROWS) + size <= KEPT_BYTES:
         job.cached(ROWS, *key, make=lambda: found)

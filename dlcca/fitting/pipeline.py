@@ -8,7 +8,6 @@ from dlcca.engine.planning import StagePlan
 from dlcca.engine.stage import Stage
 from dlcca.engine.work import OnProgress
 from dlcca.fitting import (
-    bandwidth,
     checks,
     distances,
     embed,
@@ -47,7 +46,7 @@ STAGES: tuple[Stage, ...] = (
     sharing.CHANCE,
     distances.UNITS,
     kernel.KERNEL,
-    bandwidth.BANDWIDTH,
+    kernel.BANDWIDTH,
     gram.COLUMNS,
     gram.GRAM,
     spectrum.SPECTRUM,

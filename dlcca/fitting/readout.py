@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dlcca.engine.stage import Blocks, Stage
 from dlcca.engine.work import OnProgress, do_missing
-from dlcca.fitting import bandwidth, distances, gram, lanczos, landmarks, spectrum
+from dlcca.fitting import distances, gram, kernel, lanczos, landmarks, spectrum
 from dlcca.fitting.job import Job
 from dlcca.model import Model
 from dlcca.numerics import potential
@@ -79,7 +79,7 @@ def solved_model(job: Job) -> Model:
     draft = distances.model(job)
     return replace(
         draft,
-        units=job.fusion.kernel_units(draft.units, bandwidth.sigmas(job)),
+        units=job.fusion.kernel_units(draft.units, kernel.sigmas(job)),
         weights=gram.weights(job),
         values=spectrum.values(job),
     )

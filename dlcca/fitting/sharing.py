@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.stage import Blocks, Stage
-from dlcca.fitting import bandwidth, embed, kernel, landmarks, links, metric, neighbors
+from dlcca.fitting import embed, kernel, landmarks, links, metric, neighbors
 from dlcca.fitting.job import Job
 from dlcca.numerics.kernels import extend
 from dlcca.trust.quality import Chance, Common
@@ -122,7 +122,7 @@ def _strength_cost(job: Job) -> dict[str, float]:
 STRENGTH = Stage(
     "strength",
     compute_strength,
-    after=[CHANCE, metric.METRIC, kernel.KERNEL, bandwidth.BANDWIDTH],
+    after=[CHANCE, metric.METRIC, kernel.KERNEL, kernel.BANDWIDTH],
     n_blocks=lambda job: job.n_blocks,
     arrays=lambda job: {"rows": ((job.n,), "float64", job.rows)},
     is_needed=lambda job: job.K > 1 and links.subset_size(job) > 0,

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.engine.work import OnProgress, do_missing
 from dlcca.errors import SettingsError
-from dlcca.fitting import bandwidth, gram, lanczos, landmarks
+from dlcca.fitting import gram, kernel, lanczos, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics.kernels import gram_components
 from dlcca.trust.quality import CONNECTED
@@ -103,7 +103,7 @@ def _cost(job: Job) -> dict[str, float]:
 
 SPECTRUM = Stage(
     "spectrum",
-    after=[bandwidth.BANDWIDTH, gram.GRAM],
+    after=[kernel.BANDWIDTH, gram.GRAM],
     options=["n_components", "normalization", "coordinates"],
     constants=[SPARE],
     arrays=_arrays,

@@ -10,7 +10,7 @@ import pytest
 
 from dlcca.engine.planning import Rates, StageRate
 from dlcca.errors import SettingsError, StorageError
-from dlcca.fitting import bandwidth, calibration, gram, landmarks, pipeline, planning, runner
+from dlcca.fitting import calibration, gram, kernel, landmarks, pipeline, planning, runner
 from dlcca.fitting import rates as rate_file
 from dlcca.fitting.calibration import measured_run
 from dlcca.storage.files import files_at
@@ -208,7 +208,7 @@ def test_the_record_of_a_block_has_its_cost(job):
 def test_the_passes_for_the_bandwidth_are_in_its_cost(job):
     pipeline.run(job)
     costs = runner.costs(job.address)
-    assert costs["bandwidth"]["tasks"] == bandwidth.BANDWIDTH.plan(job).tasks
+    assert costs["bandwidth"]["tasks"] == kernel.BANDWIDTH.plan(job).tasks
     assert costs["bandwidth"]["seconds"] > 0
 
 
