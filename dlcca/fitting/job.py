@@ -385,10 +385,8 @@ def refuse_few_landmarks(m: int, q: int) -> None:
 
 
 def given_landmarks(wanted: Any, n: int) -> NDArray[np.int64]:
-    """Row numbers that the user gave, checked."""
+    """Row numbers that the user gave, checked; the settings have checked that they are whole numbers (L,)."""
     rows = np.asarray(wanted)
-    if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        raise SettingsError(f"landmarks is an array {rows.shape} of {rows.dtype}; row numbers (L,) are needed.")
     if len(rows) < 2:
         raise SettingsError(f"{len(rows)} landmark was given; at least 2 are needed.")
     check_rows("landmarks", rows, n)

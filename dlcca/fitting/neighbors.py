@@ -72,10 +72,6 @@ def _shards(job: Job) -> list[tuple[int, int]]:
     return [(first, min(job.n, first + TREE_ROWS)) for first in range(0, job.n, TREE_ROWS)]
 
 
-def n_shards(job: Job) -> int:
-    return len(_shards(job))
-
-
 def _tasks_of_shard(job: Job) -> int:
     """Tasks that query the index of a shard: each for one group of landmarks, or one for all of them."""
     return landmarks.n_groups(job) if links.neighbors_by(job) == "tree" else 1
@@ -95,10 +91,6 @@ def query_shard(job: Job, stage: Blocks, block: int) -> None:
     stage.write(block, chain.from_iterable(links.part_of_neighbors(g, shard, part) for g, part in found), {})
 
 
-def _tasks(job: Job) -> int:
-    return n_shards(job) * _tasks_of_shard(job)
-
-
 def _query_cost(job: Job) -> dict[str, float]:
     """Indexes of samples that are queried for the neighbours of every landmark."""
     k, m, shard = links.n_neighbors(job), landmarks.count(job), min(job.n, links.SHARD_ROWS)
@@ -115,8 +107,8 @@ INDEX_QUERIES = Stage(
     after=[landmarks.POINTS, scan.MOMENTS],
     options=["neighborhoods", "n_neighbors", "neighbor_index"],
     constants=[landmarks.GROUP, TREE_ROWS],
-    n_blocks=_tasks,
-    arrays=lambda job: links.parts_of_neighbors(job, n_shards(job)),
+    n_blocks=lambda job: len(_shards(job)) * _tasks_of_shard(job),
+    arrays=lambda job: links.parts_of_neighbors(job, len(_shards(job))),
     is_needed=lambda job: links.searches_all(job) and links.neighbors_by(job) != "products",
     cost=_query_cost,
     around=lambda job, client: links.indexing(client, links.neighbors_by(job)),
@@ -130,7 +122,7 @@ SPAN = 32
 
 
 def n_parts(job: Job) -> int:
-    return job.n_blocks if links.neighbors_by(job) == "products" else n_shards(job)
+    return job.n_blocks if links.neighbors_by(job) == "products" else len(_shards(job))
 
 
 def n_spans(job: Job) -> int:
