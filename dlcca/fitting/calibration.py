@@ -102,7 +102,7 @@ def calibrate(
                 trials.append(Trial(some, workers, measured_run(some, client)))
             few, many, again = trials
             others = bytes_besides_workers(client)
-    rates = fitted([_quicker(few, again), many])
+        rates = fitted([_quicker(few, again), many])  # which looks at the views once more
     return Rates(rates, start_s=here_s + max(0.0, cold_s - warm_s), client_bytes=others)
 
 
