@@ -43,7 +43,8 @@ def carried(job: Any) -> Any:
     large = {name: X for name, X in options.items() if getattr(X, "nbytes", 0) > FEW_BYTES}
     if not large:
         return job
-    return replace(job, settings=settings.with_options(**{n: Digest(digest(X), X.shape) for n, X in large.items()}))
+    digests = {name: Digest(digest(X), X.shape) for name, X in large.items()}
+    return replace(job, settings=job.settings.with_options(**digests))
 
 
 def digest(X: Any) -> str:
