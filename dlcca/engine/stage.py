@@ -11,14 +11,13 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine import given_rows
-from dlcca.engine.planning import StagePlan
 from dlcca.engine.work import OnProgress, do_missing, reporter
 from dlcca.storage.blocks import Blocks
 from dlcca.storage.manifest import known_stage
@@ -27,6 +26,46 @@ __all__ = ["Arrays", "Blocks", "Stage"]
 
 #: By name: shape, dtype and rows of a block of an array.
 Arrays = Mapping[str, tuple[Any, ...]]
+
+
+#: Guessed speeds of one worker thread, by what is counted: good for orders of magnitude only.
+SPEEDS = {"products": 40e9, "selections": 3.5e8, "additions": 3e8, "decompositions": 8e9}
+BYTES_PER_S, TASK_S = 4e8, 0.02
+#: Reading the record of a block takes as long as looking at so many distances.
+FILE_SELECTIONS = 1e4
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """One stage: what it does in all, and what a task of it holds."""
+
+    name: str
+    tasks: int
+    products: float = 0  # multiplications and additions in matrix products
+    selections: float = 0  # distances looked at one by one
+    additions: float = 0  # entries added into a sparse sum
+    decompositions: float = 0  # operations in SVDs and eigenproblems
+    reads: float = 0  # bytes
+    writes: float = 0  # bytes
+    fixed: float = 0  # of the bytes read and written, those of each task that do not depend on its rows
+    memory: float = 0  # bytes held by a task
+
+    @property
+    def task_s(self) -> float:
+        """Guessed seconds of a task, whatever its rows."""
+        return TASK_S + self.fixed / BYTES_PER_S
+
+    @property
+    def work_s(self) -> float:
+        """Guessed seconds of all its rows on one worker."""
+        counted = sum(getattr(self, name) / speed for name, speed in SPEEDS.items())
+        return counted + max(0.0, self.reads + self.writes - self.tasks * self.fixed) / BYTES_PER_S
+
+
+def repeated(stage: StagePlan, times: float) -> StagePlan:
+    """The stage done so many times; what a task holds stays the same."""
+    totals = {name: times * getattr(stage, name) for name in (*SPEEDS, "reads", "writes")}
+    return replace(stage, tasks=max(1, round(times * stage.tasks)), **totals)
 
 
 def fingerprint(*content: Any) -> str:

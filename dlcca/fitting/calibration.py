@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from dlcca.engine.planning import BASE_BYTES, Rates, StagePlan, StageRate, repeated
-from dlcca.engine.stage import fingerprint
+from dlcca.engine.stage import StagePlan, fingerprint, repeated
 from dlcca.errors import SettingsError
 from dlcca.fitting import kernel, landmarks, links, metric, neighbors, pipeline, runner
 from dlcca.fitting.job import Job, Source, identity, requested_landmarks
+from dlcca.fitting.planning import BASE_BYTES, Rates, StageRate
 from dlcca.recordings import input_integrity
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings

@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import FILE_SELECTIONS
 from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks
-from dlcca.engine.stage import Blocks, Stage
+from dlcca.engine.stage import FILE_SELECTIONS, Blocks, Stage
 from dlcca.fitting import distances, kernel, landmarks, readout, spectrum
 from dlcca.fitting.job import Job
 from dlcca.model import Model

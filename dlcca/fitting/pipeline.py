@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlcca.engine.planning import StagePlan
-from dlcca.engine.stage import Stage
+from dlcca.engine.stage import Stage, StagePlan
 from dlcca.engine.work import OnProgress
 from dlcca.fitting import (
     checks,

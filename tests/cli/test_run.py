@@ -144,8 +144,8 @@ def test_a_plan_says_where_its_rates_come_from(folder):
 
 
 def test_a_plan_uses_the_rates_that_were_kept(folder):
-    from dlcca.engine.planning import Rates, StageRate
     from dlcca.fitting import runner
+    from dlcca.fitting.planning import Rates, StageRate
 
     asked = read(folder / "run.toml")
     job, _ = runner.prepared(asked.store, asked.views, asked.settings, asked.seed)

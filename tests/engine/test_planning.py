@@ -2,12 +2,11 @@
 
 import pytest
 
-from dlcca.engine.planning import TASK_S, Rates, StageRate, refuse_too_large
-from dlcca.engine.stage import Stage
+from dlcca.engine.stage import TASK_S, Stage
 from dlcca.errors import SettingsError
 from dlcca.fitting import pipeline
 from dlcca.fitting.job import Job
-from dlcca.fitting.planning import PlannedSource, plan
+from dlcca.fitting.planning import PlannedSource, Rates, StageRate, plan, refuse_too_large
 from dlcca.settings.auto import choose
 from dlcca.settings.fit import Settings
 

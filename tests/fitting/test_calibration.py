@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dlcca.engine.planning import Rates, StageRate
 from dlcca.errors import SettingsError, StorageError
 from dlcca.fitting import calibration, gram, kernel, landmarks, pipeline, planning, runner
 from dlcca.fitting.calibration import measured_run
+from dlcca.fitting.planning import Rates, StageRate
 from dlcca.storage.files import files_at
 from dlcca.storage.run import is_finished
 from tests.fitting.jobs import KNN, TIME, recordings, small_job

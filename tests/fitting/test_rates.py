@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.engine.planning import Rates, StageRate
 from dlcca.fitting.calibration import Measured, Trial, fitted, fixed_and_growing
 from dlcca.fitting.pipeline import costs as counted_stages
-from dlcca.fitting.planning import plan
+from dlcca.fitting.planning import Rates, StageRate, plan
 from tests.engine.test_planning import job_of
 from tests.numerics.cases import quick
 
