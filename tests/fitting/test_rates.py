@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dlcca.fitting.calibration import Measured, Trial, fitted, fixed_and_growing
 from dlcca.fitting.pipeline import costs as counted_stages
 from dlcca.fitting.planning import Rates, StageRate, plan
-from tests.engine.test_planning import job_of
+from tests.fitting.test_planning import job_of
 from tests.numerics.cases import quick
 
 FEW, MANY = (job_of(10_000, rows=rows, chunk_rows=rows) for rows in (5000, 625))
