@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks
 from dlcca.engine.stage import FILE_SELECTIONS, Blocks, Stage
 from dlcca.fitting import distances, kernel, landmarks, readout, spectrum
 from dlcca.fitting.job import Job
@@ -118,7 +117,7 @@ def combine(job: Job, stage: Blocks, block: int) -> None:
 
 
 def finish(job: Job, stage: Blocks, block: int) -> None:
-    first, last = bounds_of_block(job.n_moments, job.rows, block)
+    first, last = block * job.rows, min(job.n_moments, (block + 1) * job.rows)
     sign, scale = sign_and_scale(job)
     E = _raw(job, first, last) * (sign * scale)
     stage.write(block, {"/embedding": (first, E.astype(job.dtype))}, {})
@@ -179,7 +178,7 @@ EMBEDDING = Stage(
     "embedding",
     finish,
     after=[SIGNS],
-    n_blocks=lambda job: count_of_blocks(job.n_moments, job.rows),
+    n_blocks=lambda job: -(-job.n_moments // job.rows),
     arrays=lambda job: {"/embedding": ((job.n_moments, job.q), job.dtype, job.rows)},
     cost=lambda job: {"reads": 8.0 * job.n * job.q, "memory": min(job.rows, job.n) * job.q * 32.0},
     reads="a block of coordinates",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dlcca.engine import given_rows
 from dlcca.engine.memory_store import MemoryBlocks, MemoryStore
-from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_decoded, rows_of_block
+from dlcca.engine.row_blocks import RowBlocks, rows_decoded, rows_of_block
 from dlcca.engine.stage import Stage, fingerprint
 from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
 from dlcca.numerics import windows
@@ -117,7 +117,7 @@ MOMENTS = Stage("moments", after=[SCAN])
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(RowBlocks):
     """K views of n samples, to be embedded with these settings (no "auto" left in them) into a store."""
 
     address: str
@@ -185,14 +185,6 @@ class Job:
         """Whether a row of a kernel has entries at some landmarks only."""
         return self.fusion.per_view or self.options["kernel"] == "sparse"
 
-    @property
-    def n_blocks(self) -> int:
-        return count_of_blocks(self.n, self.rows)
-
-    def bounds(self, block: int) -> tuple[int, int]:
-        """First row of a block, and the row after its last."""
-        return bounds_of_block(self.n, self.rows, block)
-
     def block(self, block: int) -> list[NDArray]:
         """The views of a block of samples."""
         first, last = self.bounds(block)
@@ -228,7 +220,7 @@ class Job:
     def present(self) -> dict[str, Source]:
         return {source.name: source for source in self.sources}
 
-    rows_read = bounds  # of the views, that a block is made of
+    rows_read = RowBlocks.bounds  # of the views, that a block is made of
 
     def views_read(self, block: int) -> list[NDArray]:
         """The views of a block as they are now, whether or not they have changed."""
@@ -312,11 +304,9 @@ def _checksums(stage: Blocks, *, again: bool) -> list[list[int]] | None:
     key = ("checksums", stage.address, stage.fingerprint)
     if again:
         cache.discard(key)
-    found = cache.find(key)
-    if found is None and stage.is_finished(0):
-        found = stage.facts(0)[inputs.CHECKSUMS]
-        cache.put(key, found)
-    return found
+    if cache.find(key) is None and not stage.is_finished(0):
+        return None
+    return cache.get(key, lambda: stage.facts(0)[inputs.CHECKSUMS])
 
 
 def cached_clock(address: str, inputs: str) -> Clock:

@@ -71,7 +71,7 @@ def fit(
     ``clock`` is the address of the store of views that they are, if they were made of recordings; ``missing_chunks``
     says what to do about chunks that a Zarr array lacks, "refuse" or "fill".
     """
-    place = fit_store(store)
+    place = FitStore(store)
     try:
         views = {name: _bare(X) for name, X in views.items()}
         notes = _check_complete(views, missing_chunks)
@@ -173,7 +173,7 @@ def refit(
     together = {name: da.concatenate(pair) for name, *pair in zip(names, first, then, strict=True)}
     if store is not None:
         about = [settings.options(), {name: _identity(X) for name, X in together.items()}]
-        store = f"{fit_store(store).address}/refit-{fingerprint(about)[:16]}"
+        store = f"{FitStore(store).address}/refit-{fingerprint(about)[:16]}"
     return fit(together, settings, seed, client, store=store), before
 
 
@@ -287,16 +287,14 @@ class _Rows:
         return self.source.read(rows)[(slice(None), *rest)]
 
 
-@dataclass(frozen=True)
 class FitStore:
     """A place for one fit, which this process and all workers read and write."""
 
-    address: str
-    kept: bool  # given by the user; else temporary, and removed with the fitted model
-
-    @property
-    def run(self) -> str:
-        return f"{self.address}/run.zarr"
+    def __init__(self, store: str | Path | None) -> None:
+        self.kept = store is not None  # given by the user; else temporary, and removed with the fitted model
+        address = tempfile.mkdtemp(prefix="dlcca-") if store is None else str(store).removeprefix("file://").rstrip("/")
+        self.address = address if is_remote(address) else str(Path(address).absolute())
+        self.run = f"{self.address}/run.zarr"
 
     def remove_if_temporary(self) -> None:
         if not self.kept:
@@ -371,14 +369,6 @@ def _write(block: NDArray, address: str, block_info: Any = None) -> NDArray[np.b
             array = zarr.open_array(zarr_store(address), mode="r+").with_config({"write_empty_chunks": True})
             array[first:last] = np.asarray(block)
     return np.ones((1, 1), bool)
-
-
-def fit_store(store: str | Path | None) -> FitStore:
-    """The place for a fit: a new temporary folder, or the one at this address."""
-    if store is None:
-        return FitStore(tempfile.mkdtemp(prefix="dlcca-"), kept=False)
-    address = str(store).removeprefix("file://").rstrip("/")
-    return FitStore(address if is_remote(address) else str(Path(address).absolute()), kept=True)
 
 
 def unreadable(client: Any, source: Source) -> str | None:

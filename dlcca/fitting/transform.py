@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks
+from dlcca.engine.row_blocks import RowBlocks
 from dlcca.engine.stage import Arrays, fingerprint, progress_of, stages_on_disk
 from dlcca.engine.work import OnProgress, digest_of_blocks, do_missing
 from dlcca.errors import SettingsError, StaleStage, suggest
@@ -27,7 +27,7 @@ from dlcca.storage.views import Clock, Reason
 
 
 @dataclass(frozen=True)
-class TransformJob:
+class TransformJob(RowBlocks):
     """Views of n moments, to be given the coordinates of a model; small enough to send to every worker."""
 
     address: str  # of the result
@@ -48,13 +48,13 @@ class TransformJob:
 
     @property
     def stage(self) -> Blocks:
-        return Blocks(self.address, "transform", self.inputs, count_of_blocks(self.n, self.rows))
+        return Blocks(self.address, "transform", self.inputs, self.n_blocks)
 
     first_read = stage
 
     def rows_read(self, block: int) -> tuple[int, int]:
         """The rows of the views that a block of moments is made of."""
-        first, last = bounds_of_block(self.n, self.rows, block)
+        first, last = self.bounds(block)
         if self.moments is None:
             return first, last
         low, high = np.searchsorted(self.moments.rows, [first, last])
@@ -146,7 +146,7 @@ def _arrays(job: TransformJob) -> Arrays:
 def compute(job: TransformJob, stage: Blocks, block: int) -> None:
     """Coordinates, distances and reasons of a block of moments."""
     model, clock = _opened(job.model, job.seal), job.moments
-    (first, last), (low, high) = bounds_of_block(job.n, job.rows, block), job.rows_read(block)
+    (first, last), (low, high) = job.bounds(block), job.rows_read(block)
     arrays = _read(job, low, high)
     known = inputs.checksums([X for X in arrays if X is not None])
     if clock is None:
