@@ -222,11 +222,6 @@ class Job(RowBlocks):
 
     rows_read = RowBlocks.bounds  # of the views, that a block is made of
 
-    def views_read(self, block: int) -> list[NDArray]:
-        """The views of a block as they are now, whether or not they have changed."""
-        first, last = self.bounds(block)
-        return [np.asarray(source.read(slice(first, last)), dtype=self.dtype) for source in self.sources]
-
     def find(self, kind: str, *key: Hashable) -> Any:
         """The cached value of this job of a kind and a key; None if there is none."""
         return cache.find((kind, self.address, *key))

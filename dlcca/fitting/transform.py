@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dlcca.engine.row_blocks import RowBlocks
 from dlcca.engine.stage import Arrays, fingerprint, progress_of, stages_on_disk
@@ -59,10 +58,6 @@ class TransformJob(RowBlocks):
             return first, last
         low, high = np.searchsorted(self.moments.rows, [first, last])
         return int(low), int(high)
-
-    def views_read(self, block: int) -> list[NDArray]:
-        """The views that are there, in the rows of a block."""
-        return [X for X in _read(self, *self.rows_read(block)) if X is not None]
 
     @property
     def present(self) -> dict[str, Source]:
@@ -147,7 +142,8 @@ def compute(job: TransformJob, stage: Blocks, block: int) -> None:
     """Coordinates, distances and reasons of a block of moments."""
     model, clock = _opened(job.model, job.seal), job.moments
     (first, last), (low, high) = job.bounds(block), job.rows_read(block)
-    arrays = _read(job, low, high)
+    sources, dtype = job.sources, job.dtype
+    arrays = [None if s is None else s.read(slice(low, high)).astype(dtype, copy=False) for s in sources]
     known = inputs.checksums([X for X in arrays if X is not None])
     if clock is None:
         finite = np.logical_and.reduce([np.isfinite(X).all(axis=1) for X in arrays if X is not None])
@@ -163,11 +159,6 @@ def compute(job: TransformJob, stage: Blocks, block: int) -> None:
     made = {"embedding": E.astype(job.dtype), "time": time, "reason": reason, "distance": distance, "outside": outside}
     parts = {f"/{name}": (first, X) for name, X in made.items()}
     stage.write(block, parts, {"valid": len(at), "outside": int(outside.sum()), **known})
-
-
-def _read(job: TransformJob, first: int, last: int) -> list[NDArray | None]:
-    rows = slice(first, last)
-    return [None if source is None else source.read(rows).astype(job.dtype, copy=False) for source in job.sources]
 
 
 def _checksum(address: str) -> str:
