@@ -17,7 +17,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ def fit(
         if mover is not None:
             place.refuse_unreachable(mover)
         seed = place.claim(settings, seed, {name: _identity(X) for name, X in views.items()})
-        with place.held():
+        with lock.held(place.run, "a fit") if place.kept else nullcontext():
             sources = tuple(_source(name, X, place, number, mover) for number, (name, X) in enumerate(views.items()))
             choices = replace(settled(settings, sources), notes=notes)
             job, choices = chosen_job(place.run, sources, choices, seed, clock)
@@ -122,14 +122,11 @@ def _whole(views: dict[str, Any], missing_chunks: str) -> list[Any]:
     return [None if X is None else _dask(X, name) for name, X in views.items()]
 
 
-#: Coordinates (b, q) of some rows (b, d_v) of every view; a view may be missing (None).
-Coordinates = Callable[[list[NDArray | None]], NDArray]
-
-
-def mapped(coordinates_of: Coordinates, views: Sequence[Any], q: int) -> Any:
+def mapped(coordinates_of: Callable[[list[NDArray | None]], NDArray], views: Sequence[Any], q: int) -> Any:
     """Coordinates (n, q) of Dask arrays (n, d_v), a task for each chunk of rows; a missing view is None.
 
-    The chunks of rows are those of the first view that is there. The dtype is its, too.
+    ``coordinates_of`` gives those (b, q) of some rows of every view. The chunks of rows and the dtype are those of the
+    first view that is there.
     """
     import dask.array as da
     from dask.delayed import delayed
@@ -142,7 +139,7 @@ def mapped(coordinates_of: Coordinates, views: Sequence[Any], q: int) -> Any:
     return da.map_blocks(_mapped_block, *aligned, **known, dtype=aligned[0].dtype, meta=aligned[0]._meta)
 
 
-def _mapped_block(*parts: NDArray, coordinates_of: Coordinates, given: list[int], K: int) -> NDArray:
+def _mapped_block(*parts: NDArray, coordinates_of: Callable[..., NDArray], given: list[int], K: int) -> NDArray:
     """The coordinates of one chunk of rows."""
     there = dict(zip(given, parts, strict=True))
     return coordinates_of([there.get(v) for v in range(K)]).astype(parts[0].dtype)
@@ -299,10 +296,6 @@ class FitStore:
     def remove_if_temporary(self) -> None:
         if not self.kept:
             shutil.rmtree(self.address, ignore_errors=True)
-
-    def held(self) -> AbstractContextManager[Any]:
-        """Locks a store of the user against other fits."""
-        return lock.held(self.run, "a fit") if self.kept else nullcontext()
 
     def refuse_unreachable(self, client: Any) -> None:
         """End here if a worker does not see what is written here, or the other way round."""
