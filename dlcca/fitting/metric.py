@@ -69,11 +69,12 @@ def refuse_degenerate(metric: LocalMetric, k: int, dims: Sequence[int], settings
     if (needed > k).any():
         worst = int(np.argmax(needed))
         channels, ranks = (" and ".join(map(str, sizes)) for sizes in (dims, metric.ranks[worst]))
-        option = "window" if settings.neighborhoods.kind == "time" else "n_neighbors"
+        kind = settings.neighborhoods.kind  # may be an array of rows
+        advice = f"Raise {'window' if kind == 'time' else 'n_neighbors'}" if isinstance(kind, str) else "Give more rows"
         raise NeighborhoodTooSmall(
             f"landmark {first + worst} has {k} neighbors; local {settings.metric.kind} of views with {channels} "
             f"channels (rank {ranks} there) needs at least {needed[worst]} when ridge is 0. "
-            f"Raise {option} (now {k}), or set ridge (0.03 is usual)."
+            f"{advice} (now {k}), or set ridge (0.03 is usual)."
         )
 
 

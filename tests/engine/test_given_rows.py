@@ -5,7 +5,9 @@ import pickle
 import numpy as np
 import pytest
 
+from dlcca import LocalCCA
 from dlcca.engine import given_rows
+from dlcca.errors import NeighborhoodTooSmall
 from dlcca.fitting import landmarks, neighbors, pipeline
 from tests.fitting.jobs import KNN, embedding, recordings, small_job
 
@@ -57,3 +59,11 @@ def test_other_rows_are_other_work(tmp_path):
     jobs = [job_with(tmp_path / name, neighborhoods=rows) for name, rows in (("one", ROWS), ("two", ROWS[::-1]))]
     one, two = (neighbors.NEIGHBORHOODS.fingerprint(job) for job in jobs)
     assert one != two
+
+
+@pytest.mark.parametrize("form", [np.asarray, np.ndarray.tolist])
+def test_too_few_given_rows_for_a_metric_without_ridge_are_refused_with_advice(form):
+    rows = form(np.random.default_rng(1).integers(0, 150, (45, 5)))
+    model = LocalCCA(neighborhoods=rows, landmarks=np.arange(45), ridge=0, n_components=2)
+    with pytest.raises(NeighborhoodTooSmall, match=r"landmark 0 has 5 neighbors.*Give more rows \(now 5\)"):
+        model.fit(recordings(2))
