@@ -29,24 +29,18 @@ class Digest:
         return self.shape[0]
 
 
-def as_arrays(settings: Settings) -> Settings:
-    """The settings with all row numbers as arrays of int64, however they were given: equal rows have equal digests."""
-    options = {name: value for name, value in settings.options().items() if not isinstance(value, Digest)}
-    given = {name: np.asarray(value) for name, value in options.items() if np.ndim(value) > 0}
-    return settings.with_options(**{n: X.astype(np.int64) if X.dtype.kind in "iu" else X for n, X in given.items()})
-
-
 def carried(job: Any) -> Any:
     """A job as it is sent with tasks: of large arrays in its settings the digests."""
     settings = getattr(job, "settings", None)
     options = settings.options() if isinstance(settings, Settings) else {}
-    large = {name: X for name, X in options.items() if getattr(X, "nbytes", 0) > FEW_BYTES}
-    if not large:
-        return job
-    digests = {name: Digest(digest(X), X.shape) for name, X in large.items()}
-    return replace(job, settings=job.settings.with_options(**digests))
+    given = {name: np.asarray(rows) for name, rows in options.items() if np.ndim(rows) > 0}
+    large = {name: Digest(digest(X), X.shape) for name, X in given.items() if X.nbytes > FEW_BYTES}
+    return replace(job, settings=job.settings.with_options(**large)) if large else job
 
 
 def digest(X: Any) -> str:
-    """SHA-256 of an array, its shape and its dtype."""
-    return X.digest if isinstance(X, Digest) else manifest.digest(np.asarray(X))
+    """SHA-256 of an array, its shape and its dtype; of whole numbers however they were given."""
+    if isinstance(X, Digest):
+        return X.digest
+    X = np.asarray(X)
+    return manifest.digest(X.astype(np.int64) if X.dtype.kind in "iu" else X)

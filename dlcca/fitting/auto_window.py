@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine import given_rows
 from dlcca.errors import DataError
 from dlcca.fitting.embed import fitted
 from dlcca.fitting.job import Job, Source, make_job, memory_job
@@ -124,4 +123,4 @@ def chosen_job(
     # Any window does for a job that only reads: the shortest fits every recording.
     job = make_job(address, sources, choices.settings.with_options(window=2), seed, clock)
     settled = with_window(choices, job.n, lambda rows: [job.read(v, rows) for v in range(job.K)], job.segments)
-    return replace(job, settings=given_rows.as_arrays(settled.settings)), settled
+    return replace(job, settings=settled.settings), settled

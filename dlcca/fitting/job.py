@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine import given_rows
 from dlcca.engine.memory_store import MemoryBlocks, MemoryStore
 from dlcca.engine.row_blocks import RowBlocks, rows_decoded, rows_of_block
 from dlcca.engine.stage import Stage, fingerprint
@@ -426,8 +425,7 @@ def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed
     ``clock`` is the address of the store of views that they are, if they were made of recordings.
     """
     arrays = list(opened(sources).values())
-    n, settings = arrays[0].shape[0], given_rows.as_arrays(settings)
-    dims = tuple(array.shape[1] for array in arrays)
+    n, dims = arrays[0].shape[0], tuple(array.shape[1] for array in arrays)
     refuse_early(settings.options(), n, dims)
     if settings.neighborhoods.lags is not None:
         raise SettingsError(
@@ -477,7 +475,7 @@ def memory_job(
     allow_degenerate: bool = False,
 ) -> MemoryJob:
     """The job of arrays (n, d_v) that have been checked, with settings that hold no "auto"."""
-    n, sources, settings = len(arrays[0]), tuple(Source(name, "") for name in names), given_rows.as_arrays(settings)
+    n, sources = len(arrays[0]), tuple(Source(name, "") for name in names)
     dims, dtype = tuple(X.shape[1] for X in arrays), str(np.result_type(*arrays))
     kept: dict[str, Any] = {"arrays": tuple(arrays), "segments": segments, "allow_degenerate": allow_degenerate}
     return MemoryJob("", sources, settings, seed, n, dims, dtype, rows=n, inputs="", **kept)

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from dlcca.engine import given_rows
 from dlcca.engine.row_blocks import rows_of_block
 from dlcca.engine.scheduler import WAVE
 from dlcca.engine.stage import StagePlan, repeated
@@ -209,10 +208,9 @@ def job_to_ingest(
         for view, d in zip(made.views, dims, strict=True)
     )
     choices = choose(settings, made.n, len(sources), dims)
-    chosen = given_rows.as_arrays(choices.settings)
-    refuse_early(chosen.options(), made.n)
+    refuse_early(choices.settings.options(), made.n)
     rows = rows_of_block(made.n, dims, 4, min(made.rows, made.n))
-    job = Job(store, sources, chosen, seed, made.n, dims, "float32", rows, made.inputs)
+    job = Job(store, sources, choices.settings, seed, made.n, dims, "float32", rows, made.inputs)
     return job, choices, _ingest_plan(made, dims)
 
 
