@@ -154,16 +154,12 @@ class Stage:
         for block in range(stage.n_blocks):
             stage.write(block, {name: (first[name][block], cut[name][block]) for name in given}, facts or {})
 
-    def ensure(self, job: Any, done: set[str] | None = None) -> None:
+    def ensure(self, job: Any) -> None:
         """Run this stage, in this process, after those whose arrays it needs; a finished stage needs none."""
-        if not self.of(job).missing():
-            return
-        done = set() if done is None else done
-        for stage in self.after:
-            if stage.name not in done:
-                stage.ensure(job, done)
-        done.add(self.name)
-        self.run(job)
+        if self.of(job).missing():
+            for stage in self.after:
+                stage.ensure(job)
+            self.run(job)
 
     def run(self, job: Any, client: Any = None, on_progress: OnProgress | None = None) -> None:
         """Compute the blocks that are missing."""

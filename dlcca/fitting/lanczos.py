@@ -60,7 +60,6 @@ class Products:
         self.m, self.width = landmarks.count(job), width
         arrays = {"products": ((most * self.m, self.width), "float64", self.m)}
         self.stage = _prepared(_blocks(job, name, [width], most), arrays)
-        self.known = set(range(most)) - set(self.stage.missing())
         self.count = 0
 
     def along(self, path: Sequence[int], V: NDArray, roots: list[NDArray] | None = None) -> NDArray:
@@ -83,7 +82,7 @@ class Products:
 
     def _found(self, number: int, inputs: list[Any], b: int) -> NDArray | None:
         """The product as an earlier run has left it; None if it was of other vectors or is damaged."""
-        if number not in self.known:
+        if not self.stage.is_finished(number):
             return None
         try:
             kept = self.stage.read("products", number)[:, :b]
