@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +31,6 @@ COMPONENTS, LEAST_VARIANCE = 32, 1e-4
 TIMES_UNEXPLAINED, BESIDES = 2.0, 0.03
 
 Rows = NDArray[np.int64]
-#: The first coordinate (n,) of some views, from the windows (m, k) of some landmarks (m,).
-Embed = Callable[[list[NDArray], Rows, Rows], NDArray]
 
 
 def rows_to_choose_by(n: int, segments: NDArray | None = None) -> tuple[Rows, Rows]:
@@ -47,11 +44,11 @@ def rows_to_choose_by(n: int, segments: NDArray | None = None) -> tuple[Rows, Ro
     return rows, np.concatenate([[0], np.cumsum(breaks)])
 
 
-def auto_window(arrays: Sequence[NDArray], segments: NDArray, embed: Embed) -> tuple[int, str]:
+def auto_window(arrays: Sequence[NDArray], segments: NDArray, settings: Settings) -> tuple[int, str]:
     """The length for views (n, d_v) of which `rows_to_choose_by` has chosen the rows, and why."""
     usual = min(len(segments), CANDIDATES[0])
     sound = len(arrays) > 1 and all(in_range(X) for X in arrays)  # what is not is refused with its rows, later
-    found = r2_by_window([main_components(X) for X in arrays], segments, embed) if sound else {}
+    found = r2_by_window([main_components(X) for X in arrays], segments, settings) if sound else {}
     if not found:
         return usual, "the usual length; there is nothing to compare it by"
     curve = ", ".join(f"{width}: {score:.2f}" for width, score in found.items())
@@ -64,7 +61,7 @@ def auto_window(arrays: Sequence[NDArray], segments: NDArray, embed: Embed) -> t
     return shortest, f"the shortest whose first coordinate each view alone predicts nearly best (R² {curve})"
 
 
-def r2_by_window(parts: list[NDArray], segments: NDArray, embed: Embed) -> dict[int, float]:
+def r2_by_window(parts: list[NDArray], segments: NDArray, settings: Settings) -> dict[int, float]:
     """For each candidate length, R² of the first coordinate predicted from one view, the lowest of all views."""
     found = {}
     for width in CANDIDATES:
@@ -73,7 +70,8 @@ def r2_by_window(parts: list[NDArray], segments: NDArray, embed: Embed) -> dict[
             break
         landmarks = room[evenly(len(room), min(len(room), LANDMARKS))]
         try:
-            coordinate = embed(parts, landmarks, time_windows(len(segments), landmarks, width, segments))
+            windows = time_windows(len(segments), landmarks, width, segments)
+            coordinate = first_coordinate(settings, parts, landmarks, windows)
         except DataError:  # the metrics of such windows see no change
             continue
         score = min(filter_r2(Z, coordinate, segments) for Z in parts)
@@ -101,7 +99,7 @@ def with_window(
         return replace(choices, settings=settings.with_options(window=8))  # not used
     rows, stretches = rows_to_choose_by(n, segments)
     small = settings.with_options(n_components=1, kernel="dense", solver="gram")
-    window, why = auto_window(read(rows), stretches, partial(first_coordinate, small))
+    window, why = auto_window(read(rows), stretches, small)
     return replace(choices, settings=settings.with_options(window=window), reasons={**choices.reasons, "window": why})
 
 
