@@ -65,13 +65,8 @@ class Measured:
     each: tuple[float, ...] = ()  # seconds of the tasks, those that began first first; none if not known
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One measured run."""
-
-    job: Job
-    workers: int
-    stages: Mapping[str, Measured]
+#: One run: its job, and its stages by their names.
+Trial = tuple[Job, Mapping[str, Measured]]
 
 
 def calibrate(
@@ -95,24 +90,24 @@ def calibrate(
             say("warming")
             runs = (measured_run(_warming(job, scratch / name), client) for name in ("cold", "warm"))
             cold_s, warm_s = (sum(stage.wall_s for stage in found.values()) for found in runs)
-            trials = []
+            trials: list[Trial] = []
             for name, share in (("few", FEW), ("many", MANY), ("few again", FEW)):
                 say(f"measuring {n} rows in {name} blocks")
                 some = first_rows(job, n, -(-n // (share * workers)), scratch / name)
-                trials.append(Trial(some, workers, measured_run(some, client)))
-            few, many, again = trials
+                trials.append((some, measured_run(some, client)))
             others = bytes_besides_workers(client)
-        rates = fitted([_quicker(few, again), many])  # which looks at the views once more
+        (first, few), many, (_, again) = trials
+        rates = fitted([(first, _quicker(few, again)), many], workers)  # which looks at the views once more
     return Rates(rates, start_s=here_s + max(0.0, cold_s - warm_s), client_bytes=others)
 
 
-def _quicker(trial: Trial, again: Trial) -> Trial:
+def _quicker(stages: Mapping[str, Measured], again: Mapping[str, Measured]) -> dict[str, Measured]:
     """Of two equal trials each stage as it went quicker: what disturbs a measurement makes it longer."""
-    stages = {}
-    for name, one in trial.stages.items():
-        best = min(one, again.stages.get(name, one), key=lambda found: found.seconds)
-        stages[name] = replace(best, rest_bytes=one.rest_bytes, peak_bytes=one.peak_bytes)
-    return replace(trial, stages=stages)
+    found = {}
+    for name, one in stages.items():
+        best = min(one, again.get(name, one), key=lambda measured: measured.seconds)
+        found[name] = replace(best, rest_bytes=one.rest_bytes, peak_bytes=one.peak_bytes)
+    return found
 
 
 def _warming(job: Job, folder: Path) -> Job:
@@ -212,17 +207,17 @@ def bytes_besides_workers(client: Any) -> int:
     return total
 
 
-def fitted(trials: Sequence[Trial]) -> dict[str, StageRate]:
+def fitted(trials: Sequence[Trial], workers: int) -> dict[str, StageRate]:
     """The rate of every stage that was counted and measured.
 
     The trials have as many workers, and differ in the rows of their blocks.
     """
     both: dict[str, list[tuple[StagePlan, Measured]]] = {}
-    for trial in trials:
-        for stage in pipeline.costs(trial.job):
-            if stage.name in trial.stages:
-                both.setdefault(stage.name, []).append((stage, trial.stages[stage.name]))
-    return {name: _rate(known, trials[0].workers) for name, known in both.items()}
+    for job, stages in trials:
+        for stage in pipeline.costs(job):
+            if stage.name in stages:
+                both.setdefault(stage.name, []).append((stage, stages[stage.name]))
+    return {name: _rate(known, workers) for name, known in both.items()}
 
 
 def _rate(known: Sequence[tuple[StagePlan, Measured]], workers: int) -> StageRate:

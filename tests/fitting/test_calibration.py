@@ -78,11 +78,11 @@ def test_calibration_looks_at_the_first_rows_alone_and_leaves_nothing_behind(job
 
 def test_calibration_meets_few_large_and_many_small_blocks(job, monkeypatch):
     met = []
-    monkeypatch.setattr(calibration, "fitted", lambda trials: met.extend(trials) or {})
+    monkeypatch.setattr(calibration, "fitted", lambda trials, workers: met.extend(trials) or {})
     monkeypatch.setattr(calibration, "measured_run", lambda job, client=None: {})
     calibration.calibrate(job, nullcontext, workers=2)
-    assert [(trial.job.n, trial.job.rows, trial.job.n_blocks) for trial in met] == [(150, 75, 2), (150, 10, 15)]
-    assert {landmarks.count(trial.job) for trial in met} == {45}
+    assert [(some.n, some.rows, some.n_blocks) for some, _ in met] == [(150, 75, 2), (150, 10, 15)]
+    assert {landmarks.count(some) for some, _ in met} == {45}
 
 
 def test_what_asks_for_more_rows_than_there_are_is_cut_down(job):

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.fitting.calibration import Measured, Trial, fitted, fixed_and_growing
+from dlcca.fitting import calibration
+from dlcca.fitting.calibration import Measured, fixed_and_growing
 from dlcca.fitting.pipeline import costs as counted_stages
 from dlcca.fitting.planning import Rates, StageRate, plan
 from tests.fitting.test_planning import job_of
@@ -15,8 +16,12 @@ LARGE = job_of()
 COSTS = st.floats(0.001, 10)
 
 
+def fitted(trials):
+    return calibration.fitted(trials, workers=2)
+
+
 def trial_of(job, **stages):
-    return Trial(job, 2, stages)
+    return job, stages
 
 
 def measured(job, rate, name, workers=2):
@@ -50,9 +55,7 @@ def test_what_depends_on_landmarks_alone_is_taken_as_measured(name):
     rate = StageRate(task_factor=0.0, factor=2.0, client_s=0.5, rest_bytes=1e8)
     trials = [trial_of(job, **{name: measured(job, rate, name)}) for job in (FEW, MANY)]
     stage = next(s for s in counted_stages(FEW) if s.name == name)
-    assert plan(FEW, 2, Rates(fitted(trials))).seconds_of(stage) == pytest.approx(
-        trials[0].stages[name].wall_s, rel=0.1
-    )
+    assert plan(FEW, 2, Rates(fitted(trials))).seconds_of(stage) == pytest.approx(trials[0][1][name].wall_s, rel=0.1)
 
 
 def test_more_tasks_than_are_counted_are_planned_in_the_same_proportion():
