@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dlcca.engine import given_rows
 from dlcca.engine.work import OnProgress, do_missing, reporter
 from dlcca.storage.blocks import Blocks
+from dlcca.storage.files import files_at
 from dlcca.storage.manifest import known_stage
 
 __all__ = ["Arrays", "Blocks", "Stage"]
@@ -173,7 +174,8 @@ class Stage:
                 self.drive(job, blocks, client, on_progress)
             else:
                 reporter(blocks.address, on_progress)(self.name, 1, 1)
-            job.remove(self.scratch)
+            for name in () if job.in_memory else self.scratch:
+                files_at(job.address).remove(f"stages/{name}")
             return
         assert self.compute is not None
         around = nullcontext() if self.around is None or not blocks.missing() else self.around(job, client)

@@ -229,11 +229,6 @@ class Job(RowBlocks):
         """The cached value, computed if there is none; with ``keep``, only so many values of a kind are kept."""
         return cache.get((kind, self.address, *key), make, keep=keep)
 
-    def remove(self, stages: Sequence[str]) -> None:
-        """Remove folders of stages that are no longer needed."""
-        for name in stages:
-            files_at(self.address).remove(f"stages/{name}")
-
     def blocks(self, name: str, known_by: str, n_blocks: int) -> Blocks:
         """The blocks of a stage in the store of this job; ``known_by`` is the fingerprint of the stage."""
         return Blocks(self.address, name, known_by, n_blocks)
@@ -457,9 +452,6 @@ class MemoryJob(Job):
 
     def cached(self, kind: str, *key: Hashable, make: Callable[[], T], keep: int | None = None) -> T:
         return self.store.cached(kind, key, make, keep=keep)
-
-    def remove(self, stages: Sequence[str]) -> None:
-        """They go with the store."""
 
     def blocks(self, name: str, known_by: str, n_blocks: int) -> MemoryBlocks:  # type: ignore[override]
         return self.store.blocks(name, known_by, n_blocks)
