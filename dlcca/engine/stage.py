@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine import given_rows
-from dlcca.engine.work import OnProgress, do_missing, reporter
+from dlcca.engine.work import OnProgress, digest, do_missing, reporter
 from dlcca.storage.blocks import Blocks
 from dlcca.storage.files import files_at
 from dlcca.storage.manifest import known_stage
@@ -76,7 +75,7 @@ def fingerprint(*content: Any) -> str:
 
 def plain(value: Any) -> Any:
     """A value for JSON; of an array its digest."""
-    return given_rows.digest(value) if np.ndim(value) else np.asarray(value).tolist()
+    return digest(value) if np.ndim(value) else np.asarray(value).tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +125,7 @@ class Stage:
         """Identity of the arrays of this stage: its inputs and settings."""
         known = job.fingerprints
         if self.name not in known:
-            options = [job.seed if name == "seed" else job.options[name] for name in self.options]
+            options = [plain(job.seed if name == "seed" else job.options[name]) for name in self.options]
             below = [stage.fingerprint(job) for stage in self.after]
             known[self.name] = fingerprint(job.inputs, job.rows, self.name, options, list(self.constants), below)
         return known[self.name]

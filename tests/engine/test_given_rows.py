@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dlcca import LocalCCA
-from dlcca.engine import given_rows
+from dlcca.engine import work
 from dlcca.errors import NeighborhoodTooSmall
 from dlcca.fitting import landmarks, neighbors, pipeline
 from tests.fitting.jobs import KNN, embedding, recordings, small_job
@@ -20,7 +20,7 @@ def job_with(folder, **options):
 
 def test_a_job_is_carried_without_its_rows_but_with_their_number(tmp_path):
     job = job_with(tmp_path, neighborhoods=ROWS)
-    sent = pickle.dumps(given_rows.carried(job))
+    sent = pickle.dumps(work.carried(job))
     assert len(sent) < ROWS.nbytes / 4
     there = pickle.loads(sent)
     assert (np.shape(there.options["neighborhoods"]), len(there.options["neighborhoods"])) == (ROWS.shape, 45)
@@ -28,7 +28,7 @@ def test_a_job_is_carried_without_its_rows_but_with_their_number(tmp_path):
 
 
 def test_workers_compute_with_rows_that_tasks_do_not_carry(tmp_path, client, monkeypatch):
-    monkeypatch.setattr(given_rows, "FEW_BYTES", 100)
+    monkeypatch.setattr(work, "FEW_BYTES", 100)
     options = {"neighborhoods": ROWS, "landmarks": np.arange(1, 136, 3)}
     alone, together = job_with(tmp_path / "alone", **options), job_with(tmp_path / "together", **options)
     pipeline.run(alone)
@@ -40,7 +40,7 @@ def test_workers_compute_with_rows_that_tasks_do_not_carry(tmp_path, client, mon
 
 def test_what_is_small_is_carried_as_it_is(tmp_path):
     job = job_with(tmp_path, landmarks=np.arange(45))
-    assert given_rows.carried(job) is job
+    assert work.carried(job) is job
     assert not (tmp_path / "run.zarr").exists()
 
 
@@ -49,8 +49,7 @@ def test_the_same_rows_in_another_form_are_the_same_work(form, tmp_path):
     usual = job_with(tmp_path / "usual", neighborhoods=ROWS)
     other = job_with(tmp_path / "other", neighborhoods=form(ROWS))
     prints = [
-        neighbors.NEIGHBORHOODS.fingerprint(job)
-        for job in (usual, given_rows.carried(usual), other, given_rows.carried(other))
+        neighbors.NEIGHBORHOODS.fingerprint(job) for job in (usual, work.carried(usual), other, work.carried(other))
     ]
     assert len(set(prints)) == 1
 
