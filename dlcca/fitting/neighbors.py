@@ -65,7 +65,7 @@ SUBSET = Stage(
 TREE_ROWS = 1 << 21
 
 
-def _shards(job: Job) -> list[tuple[int, int]]:
+def shards_of(job: Job) -> list[tuple[int, int]]:
     """First and last rows of the shards; they depend on the number of samples alone."""
     if links.neighbors_by(job) == "pynndescent":
         return shards(job.n)
@@ -79,7 +79,7 @@ def _tasks_of_shard(job: Job) -> int:
 
 def query_shard(job: Job, stage: Blocks, block: int) -> None:
     shard, task = divmod(block, _tasks_of_shard(job))
-    spreads, how, (first, last) = scan.result(job).spreads, links.neighbors_by(job), _shards(job)[shard]
+    spreads, how, (first, last) = scan.result(job).spreads, links.neighbors_by(job), shards_of(job)[shard]
 
     def make() -> Index | Tree:
         return links.INDEXES[how]([job.read(v, slice(first, last)) for v in range(job.K)], spreads, first)
@@ -107,8 +107,8 @@ INDEX_QUERIES = Stage(
     after=[landmarks.POINTS, scan.MOMENTS],
     options=["neighborhoods", "n_neighbors", "neighbor_index"],
     constants=[landmarks.GROUP, TREE_ROWS],
-    n_blocks=lambda job: len(_shards(job)) * _tasks_of_shard(job),
-    arrays=lambda job: links.parts_of_neighbors(job, len(_shards(job))),
+    n_blocks=lambda job: len(shards_of(job)) * _tasks_of_shard(job),
+    arrays=lambda job: links.parts_of_neighbors(job, len(shards_of(job))),
     is_needed=lambda job: links.searches_all(job) and links.neighbors_by(job) != "products",
     cost=_query_cost,
     around=lambda job, client: links.indexing(client, links.neighbors_by(job)),
@@ -122,7 +122,7 @@ SPAN = 32
 
 
 def n_parts(job: Job) -> int:
-    return job.n_blocks if links.neighbors_by(job) == "products" else len(_shards(job))
+    return job.n_blocks if links.neighbors_by(job) == "products" else len(shards_of(job))
 
 
 def n_spans(job: Job) -> int:

@@ -84,7 +84,7 @@ def test_a_tree_gives_the_answer_in_memory(K, chunk_rows, by_tree, tmp_path):
     job = small_job(tmp_path, recordings(K), chunk_rows, **ALL)
     pipeline.run(job)
     assert links.neighbors_by(job) == links.links_by(job) == "tree"
-    assert neighbors.n_shards(job) == 3
+    assert len(neighbors.shards_of(job)) == 3
     assert_same(job, in_memory(K))
 
 
