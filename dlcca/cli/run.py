@@ -119,7 +119,6 @@ def plan(
     """
     from dlcca.clusters import client_for
     from dlcca.fitting import calibration, planning, runner
-    from dlcca.fitting import rates as rate_file
     from dlcca.storage.views import is_views
 
     requested = read(runfile)
@@ -134,11 +133,11 @@ def plan(
     limits = requested.cluster
     if calibrate:
         if rates is not None:
-            rate_file.refuse_occupied(rates, [runfile, requested.store, *requested.inputs])
+            calibration.refuse_occupied(rates, [runfile, requested.store, *requested.inputs])
         cores = limits.workers or os.cpu_count() or 1
         found = calibration.calibrate(job, lambda: client_for(None, cores, limits.memory_gib), cores, console.step)
-        measured = rate_file.new(found, job, min(job.n, calibration.ROWS), cores)
-        rate_file.write(rates or rate_file.usual_place(job), measured)
+        measured = calibration.new(found, job, min(job.n, calibration.ROWS), cores)
+        calibration.write(rates or calibration.usual_place(job), measured)
         known, origin = measured.rates, measured.sentence()
     else:
         known, origin = kept_rates(job, rates)
@@ -175,14 +174,14 @@ def plan(
 
 def kept_rates(job: Any, file: Path | None = None) -> tuple[Any, str]:
     """Measured rates and their origin in words; None and a reason if there are none, but an error for a ``file``."""
-    from dlcca.fitting import rates as rate_file
+    from dlcca.fitting import calibration
 
-    place = file or rate_file.usual_place(job)
+    place = file or calibration.usual_place(job)
     if file is None and not place.exists():
         return None, "a guess: run with --calibrate to measure this machine"
     try:
-        found = rate_file.read(place)
-        rate_file.refuse_other(found, job, place)
+        found = calibration.read(place)
+        calibration.refuse_other(found, job, place)
     except SettingsError as error:
         if file is not None:
             raise

@@ -19,14 +19,19 @@ def rows_of_block(n: int, dims: Sequence[int], itemsize: int, chunk_rows: int) -
     return -(-rows // chunk_rows) * chunk_rows if chunk_rows < rows else rows
 
 
-def count_of_blocks(n: int, rows: int) -> int:
-    """Blocks of so many rows, the last one perhaps shorter."""
-    return -(-n // rows)
+class RowBlocks:
+    """What has n rows in blocks of so many, the last one perhaps shorter."""
 
+    n: int
+    rows: int
 
-def bounds_of_block(n: int, rows: int, block: int) -> tuple[int, int]:
-    """First row of a block, and the row after its last."""
-    return block * rows, min(n, (block + 1) * rows)
+    @property
+    def n_blocks(self) -> int:
+        return -(-self.n // self.rows)
+
+    def bounds(self, block: int) -> tuple[int, int]:
+        """First row of a block, and the row after its last."""
+        return block * self.rows, min(self.n, (block + 1) * self.rows)
 
 
 def rows_decoded(n: int, rows: int, chunk_rows: int) -> int:

@@ -8,23 +8,64 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine import given_rows
-from dlcca.engine.planning import StagePlan
-from dlcca.engine.work import OnProgress, do_missing
+from dlcca.engine.work import OnProgress, digest, do_missing, reporter
 from dlcca.storage.blocks import Blocks
+from dlcca.storage.files import files_at
 from dlcca.storage.manifest import known_stage
 
 __all__ = ["Arrays", "Blocks", "Stage"]
 
 #: By name: shape, dtype and rows of a block of an array.
 Arrays = Mapping[str, tuple[Any, ...]]
+
+
+#: Guessed speeds of one worker thread, by what is counted: good for orders of magnitude only.
+SPEEDS = {"products": 40e9, "selections": 3.5e8, "additions": 3e8, "decompositions": 8e9}
+BYTES_PER_S, TASK_S = 4e8, 0.02
+#: Reading the record of a block takes as long as looking at so many distances.
+FILE_SELECTIONS = 1e4
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """One stage: what it does in all, and what a task of it holds."""
+
+    name: str
+    tasks: int
+    products: float = 0  # multiplications and additions in matrix products
+    selections: float = 0  # distances looked at one by one
+    additions: float = 0  # entries added into a sparse sum
+    decompositions: float = 0  # operations in SVDs and eigenproblems
+    reads: float = 0  # bytes
+    writes: float = 0  # bytes
+    fixed: float = 0  # of the bytes read and written, those of each task that do not depend on its rows
+    memory: float = 0  # bytes held by a task
+
+    @property
+    def task_s(self) -> float:
+        """Guessed seconds of a task, whatever its rows."""
+        return TASK_S + self.fixed / BYTES_PER_S
+
+    @property
+    def work_s(self) -> float:
+        """Guessed seconds of all its rows on one worker."""
+        counted = sum(getattr(self, name) / speed for name, speed in SPEEDS.items())
+        return counted + max(0.0, self.reads + self.writes - self.tasks * self.fixed) / BYTES_PER_S
+
+
+def repeated(stage: StagePlan, times: float) -> StagePlan:
+    """The stage done so many times; what a task holds stays the same."""
+    totals = {name: times * getattr(stage, name) for name in (*SPEEDS, "reads", "writes")}
+    return replace(stage, tasks=max(1, round(times * stage.tasks)), **totals)
 
 
 def fingerprint(*content: Any) -> str:
@@ -34,7 +75,7 @@ def fingerprint(*content: Any) -> str:
 
 def plain(value: Any) -> Any:
     """A value for JSON; of an array its digest."""
-    return given_rows.digest(value) if np.ndim(value) else np.asarray(value).tolist()
+    return digest(value) if np.ndim(value) else np.asarray(value).tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,15 +102,16 @@ class Stage:
     """Whether a job has this stage."""
     says: Callable[[Any], str] = lambda job: ""
     """What it depends on, in words, for the message on a stale stage; "" for the values of its options."""
-    cost: Callable[[Any], dict[str, Any]] | None = None
-    """What it will take, by the names of `StagePlan`: for `dlcca plan`. Tasks are given where they are not blocks."""
+    cost: Callable[[Any], dict[str, Any]] = lambda job: {}
+    """What it will take, by the names of `StagePlan`, for `dlcca plan`. Tasks are given where they are not blocks, and
+    writes where they are not its arrays."""
     drive: Callable[[Any, Blocks, Any, OnProgress | None], None] | None = None
+    is_here: Callable[[Any], bool] = lambda job: False
+    """Whether its blocks are computed where the run was started, which alone has the row numbers that were given."""
     on_start: Callable[[Any, Any, OnProgress | None], None] | None = None
     """Called when the stage is begun or resumed, with the job, the client and the progress."""
-    before: Callable[[Any, Any], None] | None = None
-    """Called before missing blocks are computed, with the job and the client: to compile what tasks need."""
-    afterwards: Callable[[Any, Any], None] | None = None
-    """Called when blocks have been computed, with the job and the client: to give memory back."""
+    around: Callable[[Any, Any], AbstractContextManager[None]] | None = None
+    """What missing blocks are computed within, by job and client: to compile what they need, to give memory back."""
 
     scratch: Sequence[str] = ()
     """Names of folders beside its own that it needs on the way, and removes."""
@@ -83,16 +125,19 @@ class Stage:
         """Identity of the arrays of this stage: its inputs and settings."""
         known = job.fingerprints
         if self.name not in known:
-            options = [job.seed if name == "seed" else job.options[name] for name in self.options]
+            options = [plain(job.seed if name == "seed" else job.options[name]) for name in self.options]
             below = [stage.fingerprint(job) for stage in self.after]
             known[self.name] = fingerprint(job.inputs, job.rows, self.name, options, list(self.constants), below)
         return known[self.name]
 
     def plan(self, job: Any) -> StagePlan:
         """What it will take; no tasks if the job does not have it."""
-        counts = self.cost(job) if self.cost is not None else {"tasks": 0}
+        counts = dict(self.cost(job))
         if "tasks" not in counts:
             counts["tasks"] = self.n_blocks(job) if self.is_needed(job) else 0
+        if "writes" not in counts and counts["tasks"]:
+            sizes = (math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype, *_ in self.arrays(job).values())
+            counts["writes"] = float(sum(sizes))
         return StagePlan(self.name, **counts)
 
     def of(self, job: Any) -> Blocks:
@@ -109,16 +154,12 @@ class Stage:
         for block in range(stage.n_blocks):
             stage.write(block, {name: (first[name][block], cut[name][block]) for name in given}, facts or {})
 
-    def ensure(self, job: Any, done: set[str] | None = None) -> None:
+    def ensure(self, job: Any) -> None:
         """Run this stage, in this process, after those whose arrays it needs; a finished stage needs none."""
-        if not self.of(job).missing():
-            return
-        done = set() if done is None else done
-        for stage in self.after:
-            if stage.name not in done:
-                stage.ensure(job, done)
-        done.add(self.name)
-        self.run(job)
+        if self.of(job).missing():
+            for stage in self.after:
+                stage.ensure(job)
+            self.run(job)
 
     def run(self, job: Any, client: Any = None, on_progress: OnProgress | None = None) -> None:
         """Compute the blocks that are missing."""
@@ -128,13 +169,17 @@ class Stage:
         if self.on_start is not None:
             self.on_start(job, client, on_progress)
         if self.drive is not None:
-            self.drive(job, blocks, client, on_progress)
+            if blocks.missing():
+                self.drive(job, blocks, client, on_progress)
+            else:
+                reporter(blocks.address, on_progress)(self.name, 1, 1)
+            for name in () if job.in_memory else self.scratch:
+                files_at(job.address).remove(f"stages/{name}")
             return
         assert self.compute is not None
-        if self.before is not None and blocks.missing():
-            self.before(job, client)
-        if do_missing(self.compute, job, blocks, client, on_progress) and self.afterwards is not None:
-            self.afterwards(job, client)
+        around = nullcontext() if self.around is None or not blocks.missing() else self.around(job, client)
+        with around:
+            do_missing(self.compute, job, blocks, None if self.is_here(job) else client, on_progress)
 
 
 @dataclass(frozen=True)

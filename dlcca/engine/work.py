@@ -3,6 +3,9 @@
 Dask repeats the work of tasks that fail and of workers that are gone without a message. So a task that fails reports it
 from its worker, before Dask sees it, on a topic of its own; the scheduler reports workers that are gone. Both reach the
 client, which notes them with the run and prints them.
+
+Row numbers that the user gave are not sent: stages that need them run in the process that has them (`Stage.is_here`),
+and tasks carry their digests.
 """
 
 from __future__ import annotations
@@ -11,18 +14,21 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dlcca.engine import given_rows, scheduler
+from dlcca.engine import scheduler
 from dlcca.engine.scheduler import RETRIES, WAVE
 from dlcca.errors import DamagedBlock
-from dlcca.storage import cost, event_log, lock
+from dlcca.settings.fit import Settings
+from dlcca.storage import cost, event_log, lock, manifest
 from dlcca.storage.blocks import Blocks
 from dlcca.storage.event_log import Recorder
-from dlcca.storage.manifest import new_hash
 
+#: Bytes of given row numbers that a task may carry itself.
+FEW_BYTES = 10_000
 TOPIC = "dlcca-failures"
 #: Failures that are printed; of more only the number, at the end.
 MOST_PRINTED = 10
@@ -35,22 +41,53 @@ OnProgress = Callable[[str, int, int], None]
 
 def do_missing(
     compute: Compute, job: Any, stage: Blocks, client: Any = None, on_progress: OnProgress | None = None
-) -> int:
-    """Compute every block of the stage that is not finished; how many there were."""
+) -> None:
+    """Compute every block of the stage that is not finished."""
     missing = stage.missing()
     done = stage.n_blocks - len(missing)
-    report = _reporter(stage.address, on_progress)
+    report = reporter(stage.address, on_progress)
     report(stage.name, done, stage.n_blocks)
-    sent = job if client is None else given_rows.carried(job)
+    sent = job if client is None else carried(job)
     finished = scheduler.as_completed(_do, (compute, sent, stage), missing, client, name=stage.name, wave=WAVE)
     for count, (_block, took) in enumerate(finished, start=1):
         if "/" in stage.name and stage.address:  # a stage within another one, with which it goes: its cost is handed on
             cost.collected(took)
         report(stage.name, done + count, stage.n_blocks)
-    return len(missing)
 
 
-def _reporter(address: str, on_progress: OnProgress | None) -> OnProgress:
+@dataclass(frozen=True)
+class Digest:
+    """What tasks know of an array that they do not need."""
+
+    digest: str
+    shape: tuple[int, ...]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+
+def carried(job: Any) -> Any:
+    """A job as it is sent with tasks: of large arrays in its settings the digests."""
+    settings = getattr(job, "settings", None)
+    options = settings.options() if isinstance(settings, Settings) else {}
+    given = {name: np.asarray(rows) for name, rows in options.items() if np.ndim(rows) > 0}
+    large = {name: Digest(digest(X), X.shape) for name, X in given.items() if X.nbytes > FEW_BYTES}
+    return replace(job, settings=job.settings.with_options(**large)) if large else job
+
+
+def digest(X: Any) -> str:
+    """SHA-256 of an array, its shape and its dtype; of whole numbers however they were given."""
+    if isinstance(X, Digest):
+        return X.digest
+    X = np.asarray(X)
+    return manifest.digest(X.astype(np.int64) if X.dtype.kind in "iu" else X)
+
+
+def reporter(address: str, on_progress: OnProgress | None) -> OnProgress:
     """Reports progress to the caller and to the event log; an error if the lock of the run was lost."""
     if not address:  # in memory
         return on_progress or (lambda stage, done, blocks: None)
@@ -84,7 +121,7 @@ def digest_of_blocks(compute: Compute, job: Any, stage: Blocks, name: str) -> st
     A block that does not fit its record is computed again, once. Arrays of the run have the same place in every
     attempt: a storage without conditional puts may have replaced a block by that of a late worker.
     """
-    made = new_hash(stage.array(name))
+    made = manifest.new_hash(stage.array(name))
     for block in range(stage.n_blocks):
         try:
             X = stage.read(name, block)
@@ -107,12 +144,12 @@ def collect(
     name: str,
 ) -> Iterator[Any]:
     """Small results of a function of every block, in the order of the blocks; for what is not worth a place on disk."""
-    report = _reporter(job.address, on_progress)
+    report = reporter(job.address, on_progress)
     report(name, 0, n_blocks)
     if not job.address:
         yield from (function(job, block, *arguments) for block in range(n_blocks))
         return
-    sent = job if client is None else given_rows.carried(job)
+    sent = job if client is None else carried(job)
     results = scheduler.in_order(_result, (function, sent, arguments, name), n_blocks, client, wave=WAVE)
     for block, (result, took) in enumerate(results):
         cost.collected(took)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine import given_rows
 from dlcca.errors import DataError
 from dlcca.fitting.embed import fitted
 from dlcca.fitting.job import Job, Source, make_job, memory_job
@@ -33,8 +31,6 @@ COMPONENTS, LEAST_VARIANCE = 32, 1e-4
 TIMES_UNEXPLAINED, BESIDES = 2.0, 0.03
 
 Rows = NDArray[np.int64]
-#: The first coordinate (n,) of some views, from the windows (m, k) of some landmarks (m,).
-Embed = Callable[[list[NDArray], Rows, Rows], NDArray]
 
 
 def rows_to_choose_by(n: int, segments: NDArray | None = None) -> tuple[Rows, Rows]:
@@ -48,11 +44,11 @@ def rows_to_choose_by(n: int, segments: NDArray | None = None) -> tuple[Rows, Ro
     return rows, np.concatenate([[0], np.cumsum(breaks)])
 
 
-def auto_window(arrays: Sequence[NDArray], segments: NDArray, embed: Embed) -> tuple[int, str]:
+def auto_window(arrays: Sequence[NDArray], segments: NDArray, settings: Settings) -> tuple[int, str]:
     """The length for views (n, d_v) of which `rows_to_choose_by` has chosen the rows, and why."""
     usual = min(len(segments), CANDIDATES[0])
     sound = len(arrays) > 1 and all(in_range(X) for X in arrays)  # what is not is refused with its rows, later
-    found = r2_by_window([main_components(X) for X in arrays], segments, embed) if sound else {}
+    found = r2_by_window([main_components(X) for X in arrays], segments, settings) if sound else {}
     if not found:
         return usual, "the usual length; there is nothing to compare it by"
     curve = ", ".join(f"{width}: {score:.2f}" for width, score in found.items())
@@ -65,7 +61,7 @@ def auto_window(arrays: Sequence[NDArray], segments: NDArray, embed: Embed) -> t
     return shortest, f"the shortest whose first coordinate each view alone predicts nearly best (R² {curve})"
 
 
-def r2_by_window(parts: list[NDArray], segments: NDArray, embed: Embed) -> dict[int, float]:
+def r2_by_window(parts: list[NDArray], segments: NDArray, settings: Settings) -> dict[int, float]:
     """For each candidate length, R² of the first coordinate predicted from one view, the lowest of all views."""
     found = {}
     for width in CANDIDATES:
@@ -74,7 +70,8 @@ def r2_by_window(parts: list[NDArray], segments: NDArray, embed: Embed) -> dict[
             break
         landmarks = room[evenly(len(room), min(len(room), LANDMARKS))]
         try:
-            coordinate = embed(parts, landmarks, time_windows(len(segments), landmarks, width, segments))
+            windows = time_windows(len(segments), landmarks, width, segments)
+            coordinate = first_coordinate(settings, parts, landmarks, windows)
         except DataError:  # the metrics of such windows see no change
             continue
         score = min(filter_r2(Z, coordinate, segments) for Z in parts)
@@ -102,7 +99,7 @@ def with_window(
         return replace(choices, settings=settings.with_options(window=8))  # not used
     rows, stretches = rows_to_choose_by(n, segments)
     small = settings.with_options(n_components=1, kernel="dense", solver="gram")
-    window, why = auto_window(read(rows), stretches, partial(first_coordinate, small))
+    window, why = auto_window(read(rows), stretches, small)
     return replace(choices, settings=settings.with_options(window=window), reasons={**choices.reasons, "window": why})
 
 
@@ -124,4 +121,4 @@ def chosen_job(
     # Any window does for a job that only reads: the shortest fits every recording.
     job = make_job(address, sources, choices.settings.with_options(window=2), seed, clock)
     settled = with_window(choices, job.n, lambda rows: [job.read(v, rows) for v in range(job.K)], job.segments)
-    return replace(job, settings=given_rows.as_arrays(settled.settings)), settled
+    return replace(job, settings=settled.settings), settled

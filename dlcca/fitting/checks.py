@@ -6,7 +6,6 @@ Among them are fits to halves: with half of the landmarks, and to half of the ro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -109,7 +108,7 @@ def from_halves(
     for _ in range(n_splits):
         *halves, block = split_rows(views.n, blocks, rng)
         cut = _cut(block, segments)
-        one, two = (_fitted(views[half], (more, own), rng, cut[half]) for half in halves)
+        one, two = (_fitted(views[half], more, own, rng, cut[half]) for half in halves)
         made.append((one.coordinates(views.present), two.coordinates(views.present)))
     return reproduced(E, made)
 
@@ -172,13 +171,13 @@ def _cut(block: NDArray[np.int64], segments: NDArray | None) -> NDArray[np.int64
     return np.searchsorted(new, np.arange(len(block)), side="left")
 
 
-def _fitted(views: Views, tried: Sequence[Settings], rng: np.random.Generator, segments: NDArray) -> Model:
-    """The model alone, without its quality; by the first settings that the kernel has enough rank for."""
-    job = memory_job(views.present, views.names, tried[0], int(rng.integers(1 << 63)), segments)
-    for settings in tried[:-1]:
-        with suppress(SettingsError):
-            return fitted(replace(job, settings=settings))
-    return fitted(replace(job, settings=tried[-1]))
+def _fitted(views: Views, more: Settings, own: Settings, rng: np.random.Generator, segments: NDArray) -> Model:
+    """The model alone, without its quality; with ``more`` coordinates if the kernel has enough rank for them."""
+    job = memory_job(views.present, views.names, more, int(rng.integers(1 << 63)), segments)
+    try:
+        return fitted(job)
+    except SettingsError:
+        return fitted(replace(job, settings=own))
 
 
 def half_fit(whole: Model, arrays: list[NDArray], embedding: NDArray, settings: Settings) -> Half | None:

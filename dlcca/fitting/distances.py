@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dlcca.engine.stage import Blocks, Stage
 from dlcca.engine.work import OnProgress, collect
 from dlcca.errors import DataError
-from dlcca.fitting import axes, landmarks, metric
+from dlcca.fitting import landmarks, links, metric
 from dlcca.fitting.job import Job
 from dlcca.model import Model
 from dlcca.numerics.kernels import beyond_rounding, choose_bandwidth
@@ -59,7 +59,7 @@ def of_units(job: Job, units: Sequence[float]) -> Model:
             values=[],
             scale=np.ones(int(q)),
             reading=coordinates,
-            axes=axes.of(job) if axes.is_needed(job) else (),
+            axes=links.axes_of(job) if links.has_axes(job) else (),
         )
 
     return job.cached("draft", metric.METRIC.fingerprint(job), *options, *units, make=read, keep=1)
@@ -118,8 +118,6 @@ def view_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
 
 
 def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
-    if not stage.missing():
-        return
     if job.in_memory:
         found = [choose_bandwidth(of_view(job, v).distances(job.block(0)), "median") for v in range(job.K)]
     else:

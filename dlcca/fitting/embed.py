@@ -8,10 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import FILE_SELECTIONS
-from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks
-from dlcca.engine.stage import Blocks, Stage
-from dlcca.fitting import bandwidth, distances, kernel, landmarks, readout, spectrum
+from dlcca.engine.stage import FILE_SELECTIONS, Blocks, Stage
+from dlcca.fitting import distances, kernel, landmarks, readout, spectrum
 from dlcca.fitting.job import Job
 from dlcca.model import Model
 from dlcca.numerics.coordinates import largest_entries, signs_of_sums
@@ -73,7 +71,7 @@ def reaches(job: Job) -> NDArray[np.float64]:
 
 def kernel_rows(job: Job, block: int) -> Iterator[list[Kernel]]:
     """Rows of every kernel, up to a factor of each row, of some samples of a block at a time."""
-    sigmas, m = bandwidth.sigmas(job), landmarks.count(job)
+    sigmas, m = kernel.sigmas(job), landmarks.count(job)
     if not job.is_sparse:
         yield from ([relative_rows(D, sigmas[0])] for _links, D in kernel.tiles(job, block))
         return
@@ -119,7 +117,7 @@ def combine(job: Job, stage: Blocks, block: int) -> None:
 
 
 def finish(job: Job, stage: Blocks, block: int) -> None:
-    first, last = bounds_of_block(job.n_moments, job.rows, block)
+    first, last = block * job.rows, min(job.n_moments, (block + 1) * job.rows)
     sign, scale = sign_and_scale(job)
     E = _raw(job, first, last) * (sign * scale)
     stage.write(block, {"/embedding": (first, E.astype(job.dtype))}, {})
@@ -149,14 +147,8 @@ def _coordinates_cost(job: Job) -> dict[str, float]:
         "selections": n * (5 * s or m) * len(job.kernels) + 3.0 * examined * len(used),
         "products": 4.0 * examined * sum(job.dims[v] for v in used) + read["products"],
         "reads": read["reads"],
-        "writes": n * q * 8.0,
         "memory": read["memory"] + model + min(job.rows, n) * q * 40.0,
     }
-
-
-def _embedding_cost(job: Job) -> dict[str, float]:
-    entries = float(job.n) * job.q
-    return {"reads": entries * 8, "writes": entries * job.itemsize, "memory": min(job.rows, job.n) * job.q * 32.0}
 
 
 COORDINATES = Stage(
@@ -186,9 +178,9 @@ EMBEDDING = Stage(
     "embedding",
     finish,
     after=[SIGNS],
-    n_blocks=lambda job: count_of_blocks(job.n_moments, job.rows),
+    n_blocks=lambda job: -(-job.n_moments // job.rows),
     arrays=lambda job: {"/embedding": ((job.n_moments, job.q), job.dtype, job.rows)},
-    cost=_embedding_cost,
+    cost=lambda job: {"reads": 8.0 * job.n * job.q, "memory": min(job.rows, job.n) * job.q * 32.0},
     reads="a block of coordinates",
     leaves="the embedding",
 )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.fitting import bandwidth, kernel, landmarks
+from dlcca.fitting import kernel, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics.fusion import Degrees
 from dlcca.numerics.kernels import add_gram, inverse_root, kernel_rows, relative_rows
@@ -63,7 +63,7 @@ def _sums(W: NDArray, links: Links, m: int) -> NDArray:
 
 def normalized_rows(job: Job, block: int, v: int) -> Iterator[tuple[Links, NDArray[np.float64]]]:
     """The rows of `kernel.tiles`, normalized."""
-    sigma = bandwidth.sigmas(job)[v]
+    sigma = kernel.sigmas(job)[v]
     return ((links, normalized(job, D, sigma, links)) for links, D in kernel.tiles(job, block, v))
 
 
@@ -89,7 +89,7 @@ def is_literal(job: Job) -> bool:
 
 def add_columns(job: Job, stage: Blocks, block: int) -> None:
     """Column sums of a block of the kernel."""
-    sigma, total = bandwidth.sigmas(job)[0], np.zeros(landmarks.count(job))
+    sigma, total = kernel.sigmas(job)[0], np.zeros(landmarks.count(job))
     for links, D in kernel.tiles(job, block):
         total += _sums(kernel_rows(D, sigma), links, len(total))
     stage.write(block, {"columns": (block, total[None])}, {})
@@ -138,7 +138,6 @@ def _cost(job: Job) -> dict[str, float]:
         "additions": n * s * s * many,
         "products": read["products"] + (0.0 if s else 2.0 * n * m * m),
         "reads": read["reads"],
-        "writes": len(groups(job)) * many * one,
         "fixed": many * one,
         "memory": (many + 1) * one + read["memory"],
     }
@@ -154,18 +153,19 @@ def read_cost(job: Job) -> dict[str, float]:
 COLUMNS = Stage(
     "columns",
     add_columns,
-    after=[bandwidth.BANDWIDTH],
+    after=[kernel.BANDWIDTH],
     options=["normalization"],
     n_blocks=lambda job: job.n_blocks,
     arrays=lambda job: {"columns": ((job.n_blocks, landmarks.count(job)), "float64", 1)},
     is_needed=is_literal,
+    cost=lambda job: kernel.reading_cost(job, 20.0),
     reads="a block of samples",
     leaves="column sums of the kernel, for the normalization of the paper",
 )
 GRAM = Stage(
     "gram",
     add_group,
-    after=[bandwidth.BANDWIDTH, COLUMNS],
+    after=[kernel.BANDWIDTH, COLUMNS],
     options=["normalization"],
     constants=[FEWEST_GROUPS, MOST_GROUPS, BLOCKS_OF_GROUP],
     n_blocks=lambda job: len(groups(job)),

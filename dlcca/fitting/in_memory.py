@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.fitting import bandwidth, embed, landmarks, metric, pipeline, readout, runner, spectrum
+from dlcca.fitting import embed, kernel, landmarks, metric, pipeline, readout, runner, spectrum
 from dlcca.fitting.auto_window import with_window
 from dlcca.fitting.job import Job, memory_job, refuse_early
 from dlcca.model import Model
@@ -60,7 +60,7 @@ def fit_of(job: Job, embedding: Any, quality: Quality, choices: Choices, correla
         eigenvalues=spectrum.eigenvalues(job),
         landmarks=landmarks.rows(job),
         correlations=metric.result(job).correlations if correlations is None else correlations,
-        bandwidth=bandwidth.of_model(job),
+        bandwidth=kernel.bandwidth_of_model(job),
         quality=quality,
         choices=readout.with_chosen(job, choices),
     )

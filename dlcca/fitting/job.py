@@ -15,9 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine import given_rows
 from dlcca.engine.memory_store import MemoryBlocks, MemoryStore
-from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks, rows_decoded, rows_of_block
+from dlcca.engine.row_blocks import RowBlocks, rows_decoded, rows_of_block
 from dlcca.engine.stage import Stage, fingerprint
 from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
 from dlcca.numerics import windows
@@ -117,7 +116,7 @@ MOMENTS = Stage("moments", after=[SCAN])
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(RowBlocks):
     """K views of n samples, to be embedded with these settings (no "auto" left in them) into a store."""
 
     address: str
@@ -185,14 +184,6 @@ class Job:
         """Whether a row of a kernel has entries at some landmarks only."""
         return self.fusion.per_view or self.options["kernel"] == "sparse"
 
-    @property
-    def n_blocks(self) -> int:
-        return count_of_blocks(self.n, self.rows)
-
-    def bounds(self, block: int) -> tuple[int, int]:
-        """First row of a block, and the row after its last."""
-        return bounds_of_block(self.n, self.rows, block)
-
     def block(self, block: int) -> list[NDArray]:
         """The views of a block of samples."""
         first, last = self.bounds(block)
@@ -228,12 +219,7 @@ class Job:
     def present(self) -> dict[str, Source]:
         return {source.name: source for source in self.sources}
 
-    rows_read = bounds  # of the views, that a block is made of
-
-    def views_read(self, block: int) -> list[NDArray]:
-        """The views of a block as they are now, whether or not they have changed."""
-        first, last = self.bounds(block)
-        return [np.asarray(source.read(slice(first, last)), dtype=self.dtype) for source in self.sources]
+    rows_read = RowBlocks.bounds  # of the views, that a block is made of
 
     def find(self, kind: str, *key: Hashable) -> Any:
         """The cached value of this job of a kind and a key; None if there is none."""
@@ -307,11 +293,9 @@ def _checksums(stage: Blocks, *, again: bool) -> list[list[int]] | None:
     key = ("checksums", stage.address, stage.fingerprint)
     if again:
         cache.discard(key)
-    found = cache.find(key)
-    if found is None and stage.is_finished(0):
-        found = stage.facts(0)[inputs.CHECKSUMS]
-        cache.put(key, found)
-    return found
+    if cache.find(key) is None and not stage.is_finished(0):
+        return None
+    return cache.get(key, lambda: stage.facts(0)[inputs.CHECKSUMS])
 
 
 def cached_clock(address: str, inputs: str) -> Clock:
@@ -380,10 +364,8 @@ def refuse_few_landmarks(m: int, q: int) -> None:
 
 
 def given_landmarks(wanted: Any, n: int) -> NDArray[np.int64]:
-    """Row numbers that the user gave, checked."""
+    """Row numbers that the user gave, checked; the settings have checked that they are whole numbers (L,)."""
     rows = np.asarray(wanted)
-    if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        raise SettingsError(f"landmarks is an array {rows.shape} of {rows.dtype}; row numbers (L,) are needed.")
     if len(rows) < 2:
         raise SettingsError(f"{len(rows)} landmark was given; at least 2 are needed.")
     check_rows("landmarks", rows, n)
@@ -438,8 +420,7 @@ def make_job(address: str, sources: tuple[Source, ...], settings: Settings, seed
     ``clock`` is the address of the store of views that they are, if they were made of recordings.
     """
     arrays = list(opened(sources).values())
-    n, settings = arrays[0].shape[0], given_rows.as_arrays(settings)
-    dims = tuple(array.shape[1] for array in arrays)
+    n, dims = arrays[0].shape[0], tuple(array.shape[1] for array in arrays)
     refuse_early(settings.options(), n, dims)
     if settings.neighborhoods.lags is not None:
         raise SettingsError(
@@ -486,7 +467,7 @@ def memory_job(
     allow_degenerate: bool = False,
 ) -> MemoryJob:
     """The job of arrays (n, d_v) that have been checked, with settings that hold no "auto"."""
-    n, sources, settings = len(arrays[0]), tuple(Source(name, "") for name in names), given_rows.as_arrays(settings)
+    n, sources = len(arrays[0]), tuple(Source(name, "") for name in names)
     dims, dtype = tuple(X.shape[1] for X in arrays), str(np.result_type(*arrays))
     kept: dict[str, Any] = {"arrays": tuple(arrays), "segments": segments, "allow_degenerate": allow_degenerate}
     return MemoryJob("", sources, settings, seed, n, dims, dtype, rows=n, inputs="", **kept)

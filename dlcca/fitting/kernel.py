@@ -1,21 +1,28 @@
-"""Distances under the local metrics, block by block: kept where rows are sparse, computed anew where they are dense.
+"""The kernel exp(-D/σ): distances under the local metrics, block by block, and the bandwidth.
 
-A sparse row is small and its links were costly to find, so both are kept. A dense row is as wide as there are
-landmarks: reading it back from a disk would take longer than the products that make it. In memory it is kept.
+A sparse row is small and its links were costly to find, so links and distances are kept. A dense row is as wide as
+there are landmarks: reading it back from a disk would take longer than the products that make it, so that it is
+computed anew where it is needed. In memory it is kept.
+
+The bandwidth of each kernel is found by a rule, from passes over all distances, or is a number from the user.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.stage import Arrays, Blocks, Stage
+from dlcca.engine.work import OnProgress, collect
 from dlcca.fitting import distances, landmarks, metric
 from dlcca.fitting import links as link_stage
 from dlcca.fitting.job import Job
 from dlcca.numerics.distances import linked_distances
+from dlcca.numerics.kernels import QUANTILES, choose_bandwidth, kth_smallest, log_sums, sigma_grid, steepest
 from dlcca.numerics.topk import closest_links
 
 
@@ -87,7 +94,6 @@ def _cost(job: Job) -> dict[str, float]:
         "products": of_given if links_given else distances.dense_products(job),
         "selections": 0.0 if links_given else 10.0 * n * landmarks.count(job),
         "reads": job.pass_bytes + (link_bytes if links_given else 0),
-        "writes": n * s * float(job.itemsize) * kernels + (0 if links_given else link_bytes),
         "memory": held + (0 if links_given else distances.dense_tile(job)),
     }
 
@@ -103,4 +109,87 @@ KERNEL = Stage(
     cost=_cost,
     reads="a block of samples",
     leaves="distances to the linked landmarks under their metrics, for sparse kernels",
+)
+
+
+def kernel_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
+    """Distances of a block in each kernel, some rows at a time."""
+    for v in job.kernels:
+        yield from ((v, D) for _links, D in tiles(job, block, v))
+
+
+def neighbor_distances(job: Job, block: int) -> Iterator[tuple[int, NDArray]]:
+    """Distances to the k-th nearest landmark."""
+    yield from ((v, kth_smallest(D)) for v, D in kernel_distances(job, block))
+
+
+def _find_sigma(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
+    rule, sigma = job.options["bandwidth"], []
+    if not isinstance(rule, str):
+        sigma = [float(rule) for _ in job.kernels]
+    elif job.in_memory:
+        kept = KERNEL.of(job)
+        sigma = [choose_bandwidth(kept.read_all(f"distances_{v}"), rule) for v in job.kernels]
+    else:
+        counted = neighbor_distances if rule == "neighbor" else kernel_distances
+        share, many = QUANTILES["median" if rule == "slope" else rule], len(job.kernels)
+        sigma = distances.quantiles(job, counted, many, share, client, on_progress, dense=not job.is_sparse)
+        if rule == "slope":
+            sigma = _steepest(job, sigma, client, on_progress)
+    if isinstance(rule, str):
+        distances.refuse_flat(sigma, job)
+    stage.write(0, {}, {"sigma": sigma})
+
+
+def _steepest(job: Job, medians: list[float], client: Any, on_progress: OnProgress | None) -> list[float]:
+    """The slope rule, from the logarithm of the sum of every candidate's kernel."""
+    if min(medians) <= 0:
+        return medians
+    grids = [sigma_grid(median) for median in medians]
+    parts = collect(log_sums_of, job, job.n_blocks, client, on_progress, (grids,), name="bandwidth")
+    totals = reduce(np.logaddexp, parts)
+    return [steepest(grid, total) for grid, total in zip(grids, totals, strict=True)]
+
+
+def log_sums_of(job: Job, block: int, grids: list[NDArray]) -> NDArray[np.float64]:
+    """log Σ exp(-D/σ) of a block, (kernels, candidates)."""
+    total = np.full((len(grids), len(grids[0])), -np.inf)
+    for v, D in kernel_distances(job, block):
+        total[v] = np.logaddexp(total[v], log_sums(D, grids[v]))
+    return total
+
+
+def _bandwidth_cost(job: Job) -> dict[str, float]:
+    rule, kept = job.options["bandwidth"], n_kept(job)
+    passes = distances.passes(job, dense=not job.is_sparse) + (rule == "slope") if isinstance(rule, str) else 0
+    if not kept:
+        return distances.passes_cost(job, passes)
+    entries = float(job.n) * kept * len(job.kernels)
+    return {
+        "tasks": passes * job.n_blocks,
+        "selections": passes * entries,
+        "reads": passes * entries * job.itemsize,
+        "memory": min(job.rows, job.n) * kept * (2.0 * job.itemsize + 16),
+    }
+
+
+def sigmas(job: Job) -> list[float]:
+    """σ of each kernel."""
+    return BANDWIDTH.of(job).facts(0)["sigma"]
+
+
+def bandwidth_of_model(job: Job) -> float | NDArray[np.float64]:
+    """σ, or an array of one for each kernel."""
+    sigma = sigmas(job)
+    return sigma[0] if len(sigma) == 1 else np.array(sigma)
+
+
+BANDWIDTH = Stage(
+    "bandwidth",
+    after=[KERNEL, distances.UNITS],
+    options=["bandwidth"],
+    cost=_bandwidth_cost,
+    drive=_find_sigma,
+    reads="a block of distances",
+    leaves="counts of their leading digits, from which quantiles follow exactly",
 )

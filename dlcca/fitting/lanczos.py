@@ -25,12 +25,11 @@ from numpy.typing import NDArray
 from dlcca.engine.stage import Blocks, fingerprint
 from dlcca.engine.work import OnProgress, do_missing
 from dlcca.errors import DamagedBlock, StaleStage
-from dlcca.fitting import bandwidth, gram, kernel, landmarks
+from dlcca.fitting import gram, kernel, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics import eigensolvers
 from dlcca.numerics.kernels import sparse_rows
 from dlcca.storage import cache, cost
-from dlcca.storage.files import files_at
 
 NAME = "lanczos"
 #: Kind of what the cache of a process holds of kernel rows.
@@ -61,7 +60,6 @@ class Products:
         self.m, self.width = landmarks.count(job), width
         arrays = {"products": ((most * self.m, self.width), "float64", self.m)}
         self.stage = _prepared(_blocks(job, name, [width], most), arrays)
-        self.known = set(range(most)) - set(self.stage.missing())
         self.count = 0
 
     def along(self, path: Sequence[int], V: NDArray, roots: list[NDArray] | None = None) -> NDArray:
@@ -84,7 +82,7 @@ class Products:
 
     def _found(self, number: int, inputs: list[Any], b: int) -> NDArray | None:
         """The product as an earlier run has left it; None if it was of other vectors or is damaged."""
-        if number not in self.known:
+        if not self.stage.is_finished(number):
             return None
         try:
             kept = self.stage.read("products", number)[:, :b]
@@ -132,14 +130,8 @@ class Products:
             cost.collected(self.stage.cost())
 
 
-def remove(job: Job, name: str = NAME) -> None:
-    """Remove all products of that name, once what is made of them is known."""
-    if not job.in_memory:
-        files_at(job.address).remove(f"stages/{name}")
-
-
 def _blocks(job: Job, name: str, depends: list[Any], n_blocks: int) -> Blocks:
-    return job.blocks(name, fingerprint(bandwidth.BANDWIDTH.fingerprint(job), depends), n_blocks)
+    return job.blocks(name, fingerprint(kernel.BANDWIDTH.fingerprint(job), depends), n_blocks)
 
 
 def _prepared(stage: Blocks, arrays: dict[str, Any]) -> Blocks:
@@ -167,11 +159,11 @@ def add_group(job: Job, stage: Blocks, block: int) -> None:
 
 def _rows(job: Job, v: int, samples: int) -> sp.csr_array:
     """Rows of a sparse kernel, which sum to one, of a block of samples: (rows, m)."""
-    key = (bandwidth.BANDWIDTH.fingerprint(job), v, samples)
+    key = (kernel.BANDWIDTH.fingerprint(job), v, samples)
     if (found := job.find(ROWS, *key)) is not None:
         return found
     links, D = kernel.rows(job, v, samples)
-    found = sparse_rows(gram.normalized(job, D, bandwidth.sigmas(job)[v], links), links, landmarks.count(job))
+    found = sparse_rows(gram.normalized(job, D, kernel.sigmas(job)[v], links), links, landmarks.count(job))
     size = sum(part.nbytes for part in (found.data, found.indices, found.indptr))
     if job.in_memory or cache.size_of(ROWS) + size <= KEPT_BYTES:
         job.cached(ROWS, *key, make=lambda: found)

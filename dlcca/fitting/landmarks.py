@@ -113,7 +113,6 @@ def _landmarks_cost(job: Job) -> dict[str, float]:
         # One landmark at a time: a product of a matrix and a vector runs at the speed of memory, about a tenth.
         "products": 20.0 * candidates * m * job.width,
         "reads": job.touched_bytes(candidates),
-        "writes": m * 8.0,
         "memory": candidates * job.width * 24.0 + m * 24.0,
     }
 
@@ -127,7 +126,6 @@ def _points_cost(job: Job) -> dict[str, float]:
     size, chunk = rows_of_group(job), 2 * job.chunk_rows * max(job.dims) * job.itemsize
     return {
         "reads": n_groups(job) * job.touched_bytes(size),
-        "writes": float(count(job)) * job.width * job.itemsize,
         "memory": 3.0 * size * job.width * job.itemsize + chunk,
     }
 
@@ -139,6 +137,7 @@ LANDMARKS = Stage(
     options=["landmarks", "landmark_rule", "seed"],
     arrays=lambda job: {"rows": ((m := requested_landmarks(job.options),), "int64", m)},
     cost=_landmarks_cost,
+    is_here=lambda job: np.ndim(job.options["landmarks"]) > 0,
     reads="20 000 random samples",
     leaves="row numbers of the landmarks",
 )

@@ -1,11 +1,23 @@
-"""Fitting arrays that are not in memory: Dask, Zarr and xarray arrays, by the stages, in a store of their own."""
+"""Fitting arrays that are not in memory: Dask, Zarr and xarray arrays, by the stages.
+
+A fit keeps its files in a temporary folder, or in a store that the user gave::
+
+    STORE
+    ├── fit.json    what is fitted here: options, seed and views; leftovers of another fit are refused by it
+    ├── views       copies of those views that workers cannot read where they are
+    └── run.zarr    the stages and the result, as `dlcca run` leaves them
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import sys
+import tempfile
 import weakref
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +25,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.stage import fingerprint
-from dlcca.errors import ClusterError, DataError
+from dlcca.clusters.check import access_problems
+from dlcca.engine.stage import fingerprint, plain
+from dlcca.errors import ClusterError, DataError, DlccaError, SettingsError, StaleStage
 from dlcca.fitting import pipeline, runner
 from dlcca.fitting.auto_window import chosen_job
-from dlcca.fitting.fit_store import FitStore, fit_store, unreadable
 from dlcca.fitting.in_memory import Fit, fit_of
 from dlcca.fitting.job import Job, Source, settled
 from dlcca.fitting.refit import Known, settings_together
@@ -26,10 +38,17 @@ from dlcca.recordings.view_array import ViewArray, is_view
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings
 from dlcca.settings.recipe import MISSING_CHUNKS
+from dlcca.storage import lock
 from dlcca.storage import run as run_store
+from dlcca.storage.blocks import storing
+from dlcca.storage.files import files_at, is_remote, zarr_store
 from dlcca.storage.inputs import address_of, check_complete, refuse_objects
 from dlcca.trust.quality import Quality
 from dlcca.views import refuse_masked
+
+FILE = "fit.json"
+#: Of a chunk of a copy.
+CHUNK_BYTES = 8 << 20
 
 
 def is_lazy(X: Any) -> bool:
@@ -52,7 +71,7 @@ def fit(
     ``clock`` is the address of the store of views that they are, if they were made of recordings; ``missing_chunks``
     says what to do about chunks that a Zarr array lacks, "refuse" or "fill".
     """
-    place = fit_store(store)
+    place = FitStore(store)
     try:
         views = {name: _bare(X) for name, X in views.items()}
         notes = _check_complete(views, missing_chunks)
@@ -60,7 +79,7 @@ def fit(
         if mover is not None:
             place.refuse_unreachable(mover)
         seed = place.claim(settings, seed, {name: _identity(X) for name, X in views.items()})
-        with place.held():
+        with lock.held(place.run, "a fit") if place.kept else nullcontext():
             sources = tuple(_source(name, X, place, number, mover) for number, (name, X) in enumerate(views.items()))
             choices = replace(settled(settings, sources), notes=notes)
             job, choices = chosen_job(place.run, sources, choices, seed, clock)
@@ -103,14 +122,11 @@ def _whole(views: dict[str, Any], missing_chunks: str) -> list[Any]:
     return [None if X is None else _dask(X, name) for name, X in views.items()]
 
 
-#: Coordinates (b, q) of some rows (b, d_v) of every view; a view may be missing (None).
-Coordinates = Callable[[list[NDArray | None]], NDArray]
-
-
-def mapped(coordinates_of: Coordinates, views: Sequence[Any], q: int) -> Any:
+def mapped(coordinates_of: Callable[[list[NDArray | None]], NDArray], views: Sequence[Any], q: int) -> Any:
     """Coordinates (n, q) of Dask arrays (n, d_v), a task for each chunk of rows; a missing view is None.
 
-    The chunks of rows are those of the first view that is there. The dtype is its, too.
+    ``coordinates_of`` gives those (b, q) of some rows of every view. The chunks of rows and the dtype are those of the
+    first view that is there.
     """
     import dask.array as da
     from dask.delayed import delayed
@@ -123,7 +139,7 @@ def mapped(coordinates_of: Coordinates, views: Sequence[Any], q: int) -> Any:
     return da.map_blocks(_mapped_block, *aligned, **known, dtype=aligned[0].dtype, meta=aligned[0]._meta)
 
 
-def _mapped_block(*parts: NDArray, coordinates_of: Coordinates, given: list[int], K: int) -> NDArray:
+def _mapped_block(*parts: NDArray, coordinates_of: Callable[..., NDArray], given: list[int], K: int) -> NDArray:
     """The coordinates of one chunk of rows."""
     there = dict(zip(given, parts, strict=True))
     return coordinates_of([there.get(v) for v in range(K)]).astype(parts[0].dtype)
@@ -154,7 +170,7 @@ def refit(
     together = {name: da.concatenate(pair) for name, *pair in zip(names, first, then, strict=True)}
     if store is not None:
         about = [settings.options(), {name: _identity(X) for name, X in together.items()}]
-        store = f"{fit_store(store).address}/refit-{fingerprint(about)[:16]}"
+        store = f"{FitStore(store).address}/refit-{fingerprint(about)[:16]}"
     return fit(together, settings, seed, client, store=store), before
 
 
@@ -266,3 +282,100 @@ class _Rows:
     def __getitem__(self, key: Any) -> NDArray:
         rows, *rest = key if isinstance(key, tuple) else (key,)
         return self.source.read(rows)[(slice(None), *rest)]
+
+
+class FitStore:
+    """A place for one fit, which this process and all workers read and write."""
+
+    def __init__(self, store: str | Path | None) -> None:
+        self.kept = store is not None  # given by the user; else temporary, and removed with the fitted model
+        address = tempfile.mkdtemp(prefix="dlcca-") if store is None else str(store).removeprefix("file://").rstrip("/")
+        self.address = address if is_remote(address) else str(Path(address).absolute())
+        self.run = f"{self.address}/run.zarr"
+
+    def remove_if_temporary(self) -> None:
+        if not self.kept:
+            shutil.rmtree(self.address, ignore_errors=True)
+
+    def refuse_unreachable(self, client: Any) -> None:
+        """End here if a worker does not see what is written here, or the other way round."""
+        client.submit(os.getpid, pure=False).result()  # an adaptive cluster has workers from the first task on
+        if problems := access_problems(client, self.address):
+            remedy = "Choose another store:" if self.kept else "Give LocalCCA(store=...)"
+            needed = "a folder on a file system that this machine and all workers share, or object storage (s3://...)"
+            raise ClusterError(f"{problems[0]}. {remedy} {needed}.")
+
+    def claim(self, settings: Settings, seed: int | None, views: Mapping[str, Any]) -> int:
+        """Record what is fitted here, and return the seed; refuse a place that holds something else.
+
+        Without a seed, the one of the fit that is there already is used, so that it is resumed.
+        """
+        fresh = int(np.random.default_rng().integers(np.iinfo(np.int64).max)) if seed is None else seed
+        if not self.kept:
+            return fresh
+        files = files_at(self.address)
+        wanted = json.loads(json.dumps({"options": settings.options(), "seed": fresh, "views": views}, default=plain))
+        if (content := files.get(FILE)) is not None:
+            known = json.loads(content)
+            wanted["seed"] = known["seed"] if seed is None else seed
+            there, now = ({**about["options"], "random_state": about["seed"]} for about in (known, wanted))
+            differ = [name for name in now if there.get(name) != now[name]]
+            changed = [f"{name}={there.get(name)!r} there, {now[name]!r} now" for name in differ]
+            changed += ["other views"] * (known["views"] != wanted["views"])
+            if changed:
+                holds = f"store={self.address} holds another fit ({'; '.join(changed)})"
+                raise StaleStage(f"{holds}. Give another store, or remove this one.")
+            return int(wanted["seed"])
+        if found := files.names(""):
+            raise SettingsError(
+                f"store={self.address} holds something that is not a fit of LocalCCA ({', '.join(found[:3])}); "
+                "give the address of a new or empty folder."
+            )
+        files.put(FILE, json.dumps(wanted, indent=1).encode())
+        return fresh
+
+    def copy(self, view: str, number: int, array: Any, client: Any) -> Source:
+        """A Dask array as a Zarr array in this place, written by the workers of ``client`` or by this process."""
+        import zarr
+
+        address = f"{self.address}/views/{number}.zarr"
+        rows = max(1, CHUNK_BYTES // (array.dtype.itemsize * array.shape[1]))
+        chunks = (min(rows, array.shape[0]) or 1, array.shape[1])
+        with storing(f"the copy of view {view!r} in {address}"):
+            zarr.create_array(zarr_store(address), shape=array.shape, chunks=chunks, dtype=array.dtype, overwrite=True)
+        blocks = array.rechunk(chunks)
+        written = blocks.map_blocks(_write, address, dtype=bool, chunks=((1,) * blocks.numblocks[0], (1,)))
+        if client is None:
+            written.all().compute(scheduler="threads")
+        else:
+            client.compute(written.all(), retries=2).result()
+        return Source(view, address)
+
+
+def _write(block: NDArray, address: str, block_info: Any = None) -> NDArray[np.bool_]:
+    """Write the rows of one chunk, also if they are all zeros: a chunk that is not there is known to be missing."""
+    import zarr
+
+    if block_info is not None:  # else Dask infers the type
+        first, last = block_info[0]["array-location"][0]
+        with storing(f"rows {first} to {last - 1} of {address}"):
+            array = zarr.open_array(zarr_store(address), mode="r+").with_config({"write_empty_chunks": True})
+            array[first:last] = np.asarray(block)
+    return np.ones((1, 1), bool)
+
+
+def unreadable(client: Any, source: Source) -> str | None:
+    """Why a worker cannot read a view where it is; None if all can."""
+    array = source.open()
+    answers = client.run(_problem, source, (array.shape, str(array.dtype)), on_error="return")
+    return next((f"the worker at {address}: {said}" for address, said in answers.items() if said is not None), None)
+
+
+def _problem(source: Source, expected: tuple[tuple[int, ...], str]) -> str | None:
+    """On a worker: open the view; what went wrong."""
+    try:
+        array = source.open()
+    except (DlccaError, OSError) as error:
+        return str(error)
+    found = (tuple(array.shape), str(array.dtype))
+    return None if found == expected else f"{source.address} is another array there, {found} and not {expected}"

@@ -8,7 +8,8 @@ the rows, the block's rows of the subset are kept for that search.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -16,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.stage import Arrays, Blocks, Stage
-from dlcca.fitting import axes, indexes, landmarks, scan
+from dlcca.fitting import landmarks, scan
 from dlcca.fitting.job import Job
-from dlcca.numerics.distances import project
-from dlcca.numerics.neighbors import recall
+from dlcca.numerics.distances import LEAST_SPREAD, MOST_CHANNELS, Axes, equalized, project
+from dlcca.numerics.neighbors import Index, Tree, recall
 from dlcca.numerics.topk import FEW_PAIRS, Nearest, block_links, block_neighbors, rank
 from dlcca.settings.auto import search_by
+from dlcca.storage import cache
 
 #: A part of the neighbours: the array's name, its first row, its rows.
 Part = tuple[str, tuple[int, NDArray]]
@@ -31,8 +33,68 @@ TILE_ENTRIES = 1 << 20
 INDEX_STEPS, SHARD_ROWS = 64.0, 1 << 17
 #: Second number of the seed of the subset, so that it is independent of other random choices.
 SUBSET_STREAM = 1
+#: Indexes that are kept in the cache of a process, because many tasks query the same one: of a shard of samples, or of
+#: all landmarks in one view. Each can be made again; nothing of it is on disk.
+INDEX_OF_SAMPLES, INDEX_OF_LANDMARKS = "index of samples", "index of landmarks"
+INDEXES: dict[str, Callable[..., Index | Tree]] = {"tree": Tree.of, "pynndescent": Index.of}
 #: Samples of a block whose links, found by an approximate index, are compared with all landmarks.
 CHECKED = 16
+
+
+def has_axes(job: Job) -> bool:
+    """Whether links are by distance, and not by the metric or to all landmarks."""
+    by_distance = job.fusion.per_view and job.options["kernel"] == "sparse"
+    return bool(by_distance and int(job.options["n_links"]) < landmarks.count(job))
+
+
+def compute_axes(job: Job, stage: Blocks, block: int) -> None:
+    groups = range(landmarks.n_groups(job))
+    found = [equalized(landmarks.points(job, g)[v] for g in groups) for v in range(job.K)]
+    known = {v: axes for v, axes in enumerate(found) if axes is not None}
+    parts = {f"centre_{v}": (0, axes.centre) for v, axes in known.items()}
+    stage.write(block, parts | {f"turn_{v}": (0, axes.turn) for v, axes in known.items()}, {"views": list(known)})
+
+
+def axes_of(job: Job) -> list[Axes | None]:
+    """The axes of every view; None for one that is searched as it is."""
+    if not has_axes(job):
+        return [None] * job.K
+    stage = AXES.of(job)
+
+    def read(v: int) -> Axes | None:
+        known = v in stage.facts(0)["views"]
+        return Axes(stage.read(f"centre_{v}", 0), stage.read(f"turn_{v}", 0)) if known else None
+
+    return job.cached("axes", AXES.fingerprint(job), make=lambda: [read(v) for v in range(job.K)])
+
+
+def _axes_arrays(job: Job) -> Arrays:
+    narrow = [(v, d) for v, d in enumerate(job.dims) if d <= MOST_CHANNELS]
+    centres = {f"centre_{v}": ((d,), "float64", d) for v, d in narrow}
+    return {**centres, **{f"turn_{v}": ((d, d), "float64", d) for v, d in narrow}}
+
+
+def _axes_cost(job: Job) -> dict[str, float]:
+    m, squares = float(landmarks.count(job)), sum(d**2 for d in job.dims)
+    return {
+        "products": 2.0 * m * squares,
+        "decompositions": float(sum(10 * d**3 for d in job.dims)),
+        "reads": m * job.width * job.itemsize * job.K,
+        "memory": landmarks.rows_of_group(job) * job.width * (job.itemsize + 16.0) + 40.0 * max(job.dims) ** 2,
+    }
+
+
+AXES = Stage(
+    "axes",
+    compute_axes,
+    after=[landmarks.POINTS],
+    constants=["equalized", LEAST_SPREAD, MOST_CHANNELS],
+    arrays=_axes_arrays,
+    is_needed=has_axes,
+    cost=_axes_cost,
+    reads="the landmarks",
+    leaves="the equalized axes of each view, where links are by distance",
+)
 
 
 def n_links(job: Job) -> int:
@@ -130,7 +192,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     if is_whole and how == "products":
         parts = chain(parts, _by_products(job, block, views, first))
     elif is_whole:
-        links = [indexes.links(job, v, X, n_links(job), how) for v, X in enumerate(views)]
+        links = [_by_index(job, v, X, how) for v, X in enumerate(views)]
         parts = chain(parts, _numbered(links, first))
         facts = {"recall": _recall(job, views, links)} if how == "pynndescent" else {}
     stage.write(block, parts, facts)
@@ -142,7 +204,7 @@ def _by_products(job: Job, block: int, views: list[NDArray], first: int) -> Iter
     spreads, few, groups = scan.result(job).spreads, few_pairs(job), range(landmarks.n_groups(job))
     turned = _along(job, views) if s else []
     # The spread of a view along its axes is 1.
-    units = [spread if here is None else 1.0 for spread, here in zip(spreads, axes.of(job), strict=True)] if s else []
+    units = [spread if here is None else 1.0 for spread, here in zip(spreads, axes_of(job), strict=True)] if s else []
     kept = [Nearest.none(len(X), s) for X in views] if len(groups) > 1 else []
     links: list[NDArray] = []
     for g in groups if s or k else ():
@@ -159,9 +221,42 @@ def _by_products(job: Job, block: int, views: list[NDArray], first: int) -> Iter
         yield from _numbered([best.rows for best in kept] or links, first)
 
 
+def _by_index(job: Job, v: int, X: NDArray, how: str) -> NDArray[np.int64]:
+    """The landmarks (b, s) nearest to each sample along one view's axes, nearest first."""
+    here = axes_of(job)[v]
+
+    def make() -> Index | Tree:
+        return INDEXES[how]([project(landmarks.points(job)[v], here)], [1.0], 0)
+
+    # The spreads are in the key because they change when any sample does.
+    key = (landmarks.POINTS.fingerprint(job), how, v, *scan.result(job).spreads)
+    index = job.cached(INDEX_OF_LANDMARKS, *key, make=make, keep=job.K)
+    return index.nearest([project(X, here)], n_links(job)).rows
+
+
+@contextmanager
+def indexing(client: Any, how: str) -> Iterator[None]:
+    """Blocks that make indexes: pynndescent is compiled before, and the memory is given back for the next stages."""
+    if client is not None and how == "pynndescent":  # without a client, it compiles when it is first used, here
+        from dlcca.engine.warm_up import CompilesPynndescent
+
+        client.register_plugin(CompilesPynndescent())  # also in workers that come later
+    yield
+    if how != "products":
+        forget_indexes(client)
+
+
+def forget_indexes(client: Any = None) -> None:
+    """Drop all indexes, here and on the workers."""
+    if client is not None:
+        client.run(forget_indexes)
+    for kind in (INDEX_OF_SAMPLES, INDEX_OF_LANDMARKS):
+        cache.clear(kind)
+
+
 def _along(job: Job, views: list[NDArray]) -> list[NDArray]:
     """Samples or landmarks along the axes of the links."""
-    return [project(X, here) for X, here in zip(views, axes.of(job), strict=True)]
+    return [project(X, here) for X, here in zip(views, axes_of(job), strict=True)]
 
 
 def few_pairs(job: Job) -> int:
@@ -179,7 +274,7 @@ def _recall(job: Job, views: list[NDArray], links: list[NDArray]) -> float:
     few = [X[some].astype(np.float64) for X in views]
     shares = []
     for v, (_name, (_first, exact)) in enumerate(_by_products(job, 0, few, 0)):
-        here = axes.of(job)[v]
+        here = axes_of(job)[v]
         samples, points = project(few[v], here), project(landmarks.points(job)[v], here)
         distances = [((samples[:, None] - points[rows]) ** 2).sum(axis=2) for rows in (links[v][some], exact)]
         shares.append(recall(*distances))
@@ -223,15 +318,14 @@ def _cost(job: Job) -> dict[str, float]:
 LINKS = Stage(
     "near",
     compute,
-    after=[landmarks.POINTS, scan.MOMENTS, axes.AXES],
+    after=[landmarks.POINTS, scan.MOMENTS, AXES],
     options=["fusion", "kernel", "n_links", "neighborhoods", "n_neighbors", "neighbor_rows", "neighbor_index", "seed"],
     constants=[landmarks.GROUP],
     n_blocks=lambda job: job.n_blocks,
     arrays=_arrays,
     is_needed=is_needed,
     cost=_cost,
-    before=lambda job, client: indexes.warm(client, links_by(job)),
-    afterwards=lambda job, client: indexes.forget(client) if links_by(job) != "products" else None,
+    around=lambda job, client: indexing(client, links_by(job)),
     reads="a block of samples",
     leaves="each sample's nearest landmarks in each view, and the block's part in each landmark's neighbours",
 )

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.errors import NeighborhoodTooSmall
-from dlcca.fitting import landmarks, neighborhood_rows, neighbors, sharing
+from dlcca.fitting import landmarks, neighborhood_rows, neighbors
 from dlcca.fitting.job import Job
-from dlcca.fitting.neighborhood_rows import LANDMARKS as LANDMARKS  # of a task, at least
 from dlcca.numerics.metrics import METRICS
 from dlcca.numerics.metrics.cca import LocalMetric
 from dlcca.settings.fit import Settings
+from dlcca.trust.components import Tested, n_directions
+from dlcca.trust.sharing import at_landmarks
 
 #: Entries of the neighborhoods gathered at once for a batch of local decompositions.
 BATCH_ENTRIES = 1 << 22
@@ -22,7 +24,7 @@ BATCH_ENTRIES = 1 << 22
 
 def rank(job: Job) -> int:
     """Directions of a metric: what `fit_metric` gives for these shapes."""
-    k = neighborhood_rows.width(job)
+    k = neighbors.width(job)
     most = METRICS[job.options["metric"]].directions([min(k, d) for d in job.dims])
     return min(most, int(job.options["rank"]))
 
@@ -37,7 +39,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
         refuse_degenerate(found, rows.shape[1], job.dims, job.settings, first)
     parts = {f"factors_{v}": F for v, F in enumerate(found.factors)}
     parts |= {"correlations": found.correlations.astype(np.float64), "ranks": found.ranks.astype(np.int64)}
-    parts |= {"effective": found.effective.astype(np.float64), **sharing.tested(job, views, where, found.ranks)}
+    parts |= {"effective": found.effective.astype(np.float64), **_tested(job, views, where, found.ranks)}
     stage.write(block, {name: (first, X) for name, X in parts.items()}, {})
 
 
@@ -66,12 +68,37 @@ def refuse_degenerate(metric: LocalMetric, k: int, dims: Sequence[int], settings
     if (needed > k).any():
         worst = int(np.argmax(needed))
         channels, ranks = (" and ".join(map(str, sizes)) for sizes in (dims, metric.ranks[worst]))
-        option = "window" if settings.neighborhoods.kind == "time" else "n_neighbors"
+        kind = settings.neighborhoods.kind  # may be an array of rows
+        advice = f"Raise {'window' if kind == 'time' else 'n_neighbors'}" if isinstance(kind, str) else "Give more rows"
         raise NeighborhoodTooSmall(
             f"landmark {first + worst} has {k} neighbors; local {settings.metric.kind} of views with {channels} "
             f"channels (rank {ranks} there) needs at least {needed[worst]} when ridge is 0. "
-            f"Raise {option} (now {k}), or set ridge (0.03 is usual)."
+            f"{advice} (now {k}), or set ridge (0.03 is usual)."
         )
+
+
+def _tested(job: Job, views: Sequence[NDArray], rows: NDArray[np.int64], ranks: NDArray) -> dict[str, NDArray]:
+    """Tests of what the views share at some landmarks, from rows (m, k) of views; none for one view."""
+    if job.K < 2:
+        return {}
+    test, radius, condition = at_landmarks(views, rows, ranks)
+    steps = [np.moveaxis(x, 0, 1) for x in (test.statistic, test.freedom, test.penalty)]
+    whole = [x.T[:, :, None] for x in (test.top, test.shared)]
+    return {"tests": np.concatenate([*steps, *whole], axis=2), "radius": radius, "condition": condition}
+
+
+def tested(job: Job) -> tuple[Tested, NDArray, NDArray]:
+    """The tests at all landmarks, with the radius and the condition (m, K) of their neighborhoods."""
+    X, radius, condition = (METRIC.of(job).read_all(name) for name in ("tests", "radius", "condition"))
+    X, s = np.moveaxis(X, 1, 0), _steps(job)
+    return Tested(X[:, :, :s], X[:, :, s : 2 * s], X[:, :, 2 * s : 3 * s], X[:, :, -2], X[:, :, -1]), radius, condition
+
+
+def _steps(job: Job) -> int:
+    """Steps of the test: directions of the narrower view, of the pair in which they are most."""
+    k = neighbors.width(job)
+    directions = [min(n_directions(k), k, d) for d in job.dims]
+    return max(min(pair) for pair in combinations(directions, 2))
 
 
 def fill(job: Job, given: Sequence[NDArray]) -> None:
@@ -92,24 +119,25 @@ def result(job: Job) -> LocalMetric:
 
 
 def _arrays(job: Job) -> Arrays:
-    m, r, size = landmarks.count(job), rank(job), neighborhood_rows.per_task(job)
+    m, r, size, K = landmarks.count(job), rank(job), neighborhood_rows.per_task(job), job.K
+    pairs = K * (K - 1) // 2
+    tests = {"tests": (m, pairs, 3 * _steps(job) + 2), "radius": (m, K), "condition": (m, K)} if pairs else {}
     return {
         **{f"factors_{v}": ((m, d, r), job.dtype, size) for v, d in enumerate(job.dims)},
         "correlations": ((m, r), "float64", size),
-        "ranks": ((m, job.K), "int64", size),
-        "effective": ((m, job.K), "float64", size),
-        **{name: (shape, "float64", size) for name, shape in sharing.shapes(job).items()},
+        "ranks": ((m, K), "int64", size),
+        "effective": ((m, K), "float64", size),
+        **{name: (shape, "float64", size) for name, shape in tests.items()},
     }
 
 
 def _cost(job: Job) -> dict[str, float]:
-    m, k, dims = landmarks.count(job), neighborhood_rows.width(job), job.dims
+    m, k, dims = landmarks.count(job), neighbors.width(job), job.dims
     local = float(min(neighborhood_rows.per_task(job), m)) * k
     rows, copied = neighborhood_rows.rows_read(job)
     return {
         "decompositions": m * sum(20.0 * min(k, d) ** 2 * max(k, d) for d in (*dims, min(dims))),
         "reads": rows * job.width * job.itemsize,
-        "writes": float(m) * job.width * rank(job) * job.itemsize,
         "memory": local * job.width * job.itemsize * 4.0
         + landmarks.rows_of_group(job) * k * 24.0
         + (0 if copied else job.reading_bytes),
@@ -121,7 +149,7 @@ METRIC = Stage(
     compute,
     after=[neighborhood_rows.MEMBERS],
     options=["metric", "ridge", "rank"],
-    constants=[LANDMARKS, neighborhood_rows.MANY_TASKS, neighborhood_rows.TASK_BYTES],
+    constants=[neighborhood_rows.LANDMARKS, neighborhood_rows.MANY_TASKS, neighborhood_rows.TASK_BYTES],
     n_blocks=neighborhood_rows.tasks,
     arrays=_arrays,
     cost=_cost,

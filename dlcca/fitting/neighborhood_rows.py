@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import landmarks, links, neighbors
 from dlcca.fitting.job import Job
-from dlcca.fitting.neighbors import width as width
 
 #: Landmarks of a task of the metric stage: at least so many, and more where there are very many of them.
 LANDMARKS = 256
@@ -34,7 +33,7 @@ def per_task(job: Job) -> int:
     if job.in_memory:
         return landmarks.GROUP
     m, size = landmarks.count(job), min(LANDMARKS, landmarks.GROUP)
-    bytes_of_one = width(job) * sum(job.dims) * np.dtype(job.dtype).itemsize
+    bytes_of_one = neighbors.width(job) * sum(job.dims) * np.dtype(job.dtype).itemsize
     while 2 * size <= landmarks.GROUP and m > MANY_TASKS * size and 2 * size * bytes_of_one <= TASK_BYTES:
         size *= 2
     return size
@@ -106,7 +105,7 @@ def _is_counted(job: Job) -> bool:
 
 
 def _survey_cost(job: Job) -> dict[str, float]:
-    entries = float(landmarks.count(job)) * width(job)
+    entries = float(landmarks.count(job)) * neighbors.width(job)
     return {"selections": 8 * entries, "reads": 8 * entries, "memory": 1.3 * job.n + 24 * entries}
 
 
@@ -127,7 +126,7 @@ def tasks(job: Job) -> int:
 
 def members_counted(job: Job) -> float:
     """Samples in some neighborhood, about: drawn at random where they are neighbours, apart where they are windows."""
-    drawn = landmarks.count(job) * width(job) / job.n
+    drawn = landmarks.count(job) * neighbors.width(job) / job.n
     return job.n * (-math.expm1(-drawn) if links.n_neighbors(job) else min(1.0, drawn))
 
 

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.engine.work import OnProgress, collect
 from dlcca.errors import SettingsError
-from dlcca.fitting import indexes, landmarks, links, scan
+from dlcca.fitting import landmarks, links, scan
 from dlcca.fitting.job import Job, check_rows, memory_job, refuse_sizes
-from dlcca.numerics.neighbors import checked_landmarks, recall
+from dlcca.numerics.neighbors import CHECKED, Index, Tree, checked_landmarks, recall, shards
 from dlcca.numerics.topk import Nearest, add, block_neighbors
 from dlcca.numerics.windows import time_windows
 from dlcca.settings.fit import Settings
@@ -44,7 +44,7 @@ def subset_views(job: Job) -> list[NDArray]:
 
 def _subset_cost(job: Job) -> dict[str, float]:
     moved = float(links.subset_size(job)) * job.width * job.itemsize
-    return {"reads": moved, "writes": moved, "memory": 2 * moved}
+    return {"reads": moved, "memory": 2 * moved}
 
 
 SUBSET = Stage(
@@ -61,8 +61,15 @@ SUBSET = Stage(
 )
 
 
-def n_shards(job: Job) -> int:
-    return len(indexes.bounds(job, links.neighbors_by(job)))
+#: Samples of a shard with a tree of its own: 2^21 of 8 channels take 0.4 GB.
+TREE_ROWS = 1 << 21
+
+
+def shards_of(job: Job) -> list[tuple[int, int]]:
+    """First and last rows of the shards; they depend on the number of samples alone."""
+    if links.neighbors_by(job) == "pynndescent":
+        return shards(job.n)
+    return [(first, min(job.n, first + TREE_ROWS)) for first in range(0, job.n, TREE_ROWS)]
 
 
 def _tasks_of_shard(job: Job) -> int:
@@ -72,14 +79,16 @@ def _tasks_of_shard(job: Job) -> int:
 
 def query_shard(job: Job, stage: Blocks, block: int) -> None:
     shard, task = divmod(block, _tasks_of_shard(job))
-    index = indexes.of_shard(job, shard, links.neighbors_by(job))
+    spreads, how, (first, last) = scan.result(job).spreads, links.neighbors_by(job), shards_of(job)[shard]
+
+    def make() -> Index | Tree:
+        return links.INDEXES[how]([job.read(v, slice(first, last)) for v in range(job.K)], spreads, first)
+
+    key = (landmarks.POINTS.fingerprint(job), how, shard, *spreads)
+    index = job.cached(links.INDEX_OF_SAMPLES, *key, make=make, keep=1)
     groups = range(landmarks.n_groups(job))[task :: _tasks_of_shard(job)]
     found = ((g, index.nearest(landmarks.points(job, g), links.n_neighbors(job))) for g in groups)
     stage.write(block, chain.from_iterable(links.part_of_neighbors(g, shard, part) for g, part in found), {})
-
-
-def _tasks(job: Job) -> int:
-    return n_shards(job) * _tasks_of_shard(job)
 
 
 def _query_cost(job: Job) -> dict[str, float]:
@@ -88,7 +97,6 @@ def _query_cost(job: Job) -> dict[str, float]:
     return {
         "selections": float(job.n + m) * k * links.INDEX_STEPS,
         "reads": job.pass_bytes,
-        "writes": _tasks(job) / landmarks.n_groups(job) * m * k * 16.0,
         "memory": float(shard) * (job.width * (job.itemsize + 4.0) + 16 * k),
     }
 
@@ -98,13 +106,12 @@ INDEX_QUERIES = Stage(
     query_shard,
     after=[landmarks.POINTS, scan.MOMENTS],
     options=["neighborhoods", "n_neighbors", "neighbor_index"],
-    constants=[landmarks.GROUP, indexes.TREE_ROWS],
-    n_blocks=_tasks,
-    arrays=lambda job: links.parts_of_neighbors(job, n_shards(job)),
+    constants=[landmarks.GROUP, TREE_ROWS],
+    n_blocks=lambda job: len(shards_of(job)) * _tasks_of_shard(job),
+    arrays=lambda job: links.parts_of_neighbors(job, len(shards_of(job))),
     is_needed=lambda job: links.searches_all(job) and links.neighbors_by(job) != "products",
     cost=_query_cost,
-    before=lambda job, client: indexes.warm(client, links.neighbors_by(job)),
-    afterwards=lambda job, client: indexes.forget(client),
+    around=lambda job, client: links.indexing(client, links.neighbors_by(job)),
     reads="a shard of samples",
     leaves="neighbours found by an index of the shard, where there are many landmarks",
 )
@@ -115,7 +122,7 @@ SPAN = 32
 
 
 def n_parts(job: Job) -> int:
-    return job.n_blocks if links.neighbors_by(job) == "products" else n_shards(job)
+    return job.n_blocks if links.neighbors_by(job) == "products" else len(shards_of(job))
 
 
 def n_spans(job: Job) -> int:
@@ -148,7 +155,7 @@ def _in_subset(job: Job, points: Sequence[NDArray], how: str) -> Nearest:
         k, few = links.n_neighbors(job), links.few_pairs(job)
         found = block_neighbors(views, points, spreads, k, few_pairs=few)
     else:
-        found = indexes.KINDS[how](views, spreads, 0).nearest(points, links.n_neighbors(job))
+        found = links.INDEXES[how](views, spreads, 0).nearest(points, links.n_neighbors(job))
     return Nearest(found.distances, rows[found.rows])
 
 
@@ -173,7 +180,7 @@ def _together(parts: Iterator[Nearest]) -> Nearest:
 
 def _merge_cost(job: Job) -> dict[str, float]:
     moved = float(landmarks.count(job)) * links.n_neighbors(job) * 16
-    return {"reads": n_parts(job) * moved, "writes": moved, "memory": 6 * moved / landmarks.n_groups(job)}
+    return {"reads": n_parts(job) * moved, "memory": 6 * moved / landmarks.n_groups(job)}
 
 
 MERGED = Stage(
@@ -198,7 +205,7 @@ def width(job: Job) -> int:
     """Samples in a neighborhood."""
     kind = job.options["neighborhoods"]
     if not isinstance(kind, str):
-        return np.asarray(kind).shape[1]
+        return int(np.shape(kind)[1])
     return int(job.options["window"] if kind == "time" else job.options["n_neighbors"])
 
 
@@ -246,8 +253,6 @@ def find_neighbors(
 
 def _measure(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
     """Compare the neighbours of some landmarks with an exact search, and keep the share that was found."""
-    if not stage.missing():
-        return
     some = checked_landmarks(landmarks.count(job))
     if links.subset_size(job):
         exact = _in_subset(job, _some_points(job, some), "products")
@@ -288,9 +293,16 @@ def _cost(job: Job) -> dict[str, float]:
         "products": 2 * pairs * job.width,
         "selections": pairs,
         "reads": 0.0 if subset else parts * m * links.n_neighbors(job) * 16.0,
-        "writes": m * width(job) * 8.0,
         "memory": landmarks.rows_of_group(job) * width(job) * 80.0,
     }
+
+
+def _recall_cost(job: Job) -> dict[str, float]:
+    """An exact search for a few landmarks: a pass over all samples, or over the subset."""
+    is_pass = is_approximate(job) and not links.subset_size(job)
+    pairs = float(links.subset_size(job) or job.n) * min(landmarks.count(job), CHECKED)
+    passed = {"tasks": job.n_blocks, "reads": job.pass_bytes, "memory": 3 * job.reading_bytes} if is_pass else {}
+    return {"products": 2 * pairs * job.width, "selections": pairs, **passed}
 
 
 NEIGHBORHOODS = Stage(
@@ -302,6 +314,7 @@ NEIGHBORHOODS = Stage(
     n_blocks=landmarks.n_groups,
     arrays=_arrays,
     cost=_cost,
+    is_here=lambda job: not isinstance(job.options["neighborhoods"], str),
     reads="all parts of a group of landmarks",
     leaves="row numbers of its neighborhoods",
 )
@@ -309,6 +322,7 @@ RECALL = Stage(
     "recall",
     after=[NEIGHBORHOODS],
     is_needed=is_approximate,
+    cost=_recall_cost,
     drive=_measure,
     reads="a block of samples",
     leaves="the share of true neighbours that an approximate search found",

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlcca.engine.planning import StagePlan
-from dlcca.engine.stage import Stage
+from dlcca.engine.stage import Stage, StagePlan
 from dlcca.engine.work import OnProgress
 from dlcca.fitting import (
-    axes,
-    bandwidth,
     checks,
     distances,
     embed,
@@ -24,7 +21,6 @@ from dlcca.fitting import (
     scan,
     sharing,
     spectrum,
-    strength,
 )
 from dlcca.fitting.job import Job, places_read
 from dlcca.recordings import input_integrity
@@ -36,7 +32,7 @@ STAGES: tuple[Stage, ...] = (
     scan.MOMENTS,
     landmarks.LANDMARKS,
     landmarks.POINTS,
-    axes.AXES,
+    links.AXES,
     links.LINKS,
     neighbors.SUBSET,
     neighbors.INDEX_QUERIES,
@@ -49,7 +45,7 @@ STAGES: tuple[Stage, ...] = (
     sharing.CHANCE,
     distances.UNITS,
     kernel.KERNEL,
-    bandwidth.BANDWIDTH,
+    kernel.BANDWIDTH,
     gram.COLUMNS,
     gram.GRAM,
     spectrum.SPECTRUM,
@@ -57,7 +53,7 @@ STAGES: tuple[Stage, ...] = (
     embed.COORDINATES,
     embed.SIGNS,
     embed.EMBEDDING,
-    strength.STRENGTH,
+    sharing.STRENGTH,
     checks.CHECKS,
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from dlcca.engine.stage import Blocks, Stage
 from dlcca.engine.work import OnProgress, do_missing
-from dlcca.fitting import bandwidth, distances, gram, lanczos, landmarks, spectrum
+from dlcca.fitting import distances, gram, kernel, lanczos, landmarks, spectrum
 from dlcca.fitting.job import Job
 from dlcca.model import Model
 from dlcca.numerics import potential
@@ -33,19 +32,17 @@ def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) 
     if not _by_steps(job):
         do_missing(compute, job, stage, client, on_progress)
         return
-    if stage.missing():
-        columns, anchors, K = len(job.kernels), potential.anchors_of(landmarks.count(job)), max(len(job.kernels), 2)
-        most = columns + -(-anchors // potential.WIDTH) * K * (K + 1) * 2 * potential.MOST_ROUNDS
-        products = lanczos.Products(job, NAME, potential.WIDTH, most, client, on_progress)
-        C = products.columns()
+    columns, anchors, K = len(job.kernels), potential.anchors_of(landmarks.count(job)), max(len(job.kernels), 2)
+    most = columns + -(-anchors // potential.WIDTH) * K * (K + 1) * 2 * potential.MOST_ROUNDS
+    products = lanczos.Products(job, NAME, potential.WIDTH, most, client, on_progress)
+    C = products.columns()
 
-        def step(v: int, V: NDArray) -> NDArray:
-            r""":math:`P_{vw} V = C_v^{-1} R_v^T R_w V`, R the kernels with rows that sum to one."""
-            return products.along([(v + 1) % len(C), v], V) * inverse_root(C[v])[:, None] ** 2
+    def step(v: int, V: NDArray) -> NDArray:
+        r""":math:`P_{vw} V = C_v^{-1} R_v^T R_w V`, R the kernels with rows that sum to one."""
+        return products.along([(v + 1) % len(C), v], V) * inverse_root(C[v])[:, None] ** 2
 
-        _fit(job, stage, {}, C, step)
-        products.collect_cost()
-    lanczos.remove(job, NAME)
+    _fit(job, stage, {}, C, step)
+    products.collect_cost()
 
 
 def _by_steps(job: Job) -> bool:
@@ -71,11 +68,10 @@ def _landmark_rows(model: Model) -> list[Kernel]:
     some = evenly(m, min(m, MOST_ROWS))
     tiles = np.array_split(some, -(-len(some) * m // TILE_ENTRIES))
     parts = [model.kernel_rows([X[rows] for X in model.points]) for rows in tiles]
-    return parts[0] if len(parts) == 1 else [_stacked(rows) for rows in zip(*parts, strict=True)]
-
-
-def _stacked(rows: Sequence[Kernel]) -> Kernel:
-    return sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows)
+    if len(parts) == 1:
+        return parts[0]
+    together = zip(*parts, strict=True)
+    return [sp.vstack(W, format="csr") if sp.issparse(W[0]) else np.concatenate(W) for W in together]
 
 
 def solved_model(job: Job) -> Model:
@@ -83,7 +79,7 @@ def solved_model(job: Job) -> Model:
     draft = distances.model(job)
     return replace(
         draft,
-        units=job.fusion.kernel_units(draft.units, bandwidth.sigmas(job)),
+        units=job.fusion.kernel_units(draft.units, kernel.sigmas(job)),
         weights=gram.weights(job),
         values=spectrum.values(job),
     )

@@ -83,6 +83,8 @@ def settings_together(
     fit. ``distance`` gives how far the new rows (n,) lie from what the fit has seen.
     """
     model, (n_old, n_new) = known.model, (views[0].shape[0] for views in (old, new))
+    if n_old <= (last := int(known.landmarks.max())):
+        raise DataError(f"the old views have {n_old} rows, and row {last} is a landmark; give the rows of the fit.")
     points = [np.asarray(X[known.landmarks]) for X in old]
     for name, X, P in zip(model.names, points, model.points, strict=True):
         if X.shape != P.shape or not np.allclose(X, P):
@@ -106,11 +108,6 @@ def _segments(known: NDArray[np.int64] | None, n: int) -> NDArray[np.int64]:
 
 def refit_together(known: Known, old: Views, new: Views, seed: int) -> Fit:
     """A fit to old and new rows, with the old landmarks and what is needed besides."""
-    if old.n <= int(known.landmarks.max()):
-        raise DataError(
-            f"the old views have {old.n} rows, and row {int(known.landmarks.max())} is a landmark; give the rows of "
-            "the fit."
-        )
     settings = settings_together(known, old.present, new.present, lambda: known.model.distance(new.present))
     return fit_views(stacked(old, new), settings, seed)
 

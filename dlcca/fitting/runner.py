@@ -11,20 +11,7 @@ import numpy as np
 from dlcca.engine.stage import Progress, fingerprint, progress_of, stages_on_disk
 from dlcca.engine.work import OnProgress, digest_of_blocks, watched
 from dlcca.errors import DataError, SettingsError
-from dlcca.fitting import (
-    bandwidth,
-    checks,
-    embed,
-    landmarks,
-    metric,
-    neighborhood_rows,
-    neighbors,
-    pipeline,
-    readout,
-    sharing,
-    spectrum,
-    strength,
-)
+from dlcca.fitting import checks, embed, kernel, landmarks, metric, neighbors, pipeline, readout, sharing, spectrum
 from dlcca.fitting.auto_window import chosen_job
 from dlcca.fitting.job import Job, array_sources, settled
 from dlcca.settings.auto import Choices
@@ -93,15 +80,15 @@ def quality_of(job: Job, choices: Choices | None = None) -> Quality:
     """How far the result can be trusted; the choices know whether the user or "auto" chose the metric."""
     quality = assess(
         metric.result(job),
-        neighborhood_rows.width(job),
+        neighbors.width(job),
         spectrum.eigenvalues(job),
         neighbor_recall=neighbors.neighbor_recall(job),
-        common=sharing.common(job, metric.METRIC.of(job)),
+        common=sharing.common(job),
         checks=checks.result(job),
         one_is_meant=choices is None or "metric" not in choices.reasons,
         hint=transposed(job.n, job.dims),
     )
-    return replace(quality, strength=strength.of_rows(job))
+    return replace(quality, strength=sharing.strength_of(job))
 
 
 def finish(job: Job, choices: Choices, cost: Mapping[str, Any] | None = None) -> Quality:
@@ -132,7 +119,7 @@ def finish(job: Job, choices: Choices, cost: Mapping[str, Any] | None = None) ->
         manifest["embedding"] = digest_of_blocks(embed.finish, job, embed.EMBEDDING.of(job), "/embedding")
         manifest["quality"] = digest_of_facts(measures)
         made = recordings_of(job.clock) if job.clock else None  # what the model needs for new recordings
-        arrays = {**known, "correlations": correlations, "bandwidth": np.asarray(bandwidth.of_model(job))}
+        arrays = {**known, "correlations": correlations, "bandwidth": np.asarray(kernel.bandwidth_of_model(job))}
         arrays |= {} if made is None else made.scaling
         of_both = {"settings": settings, "choices": choices.lines(), "versions": run_store.versions()}
         of_model = {

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.planning import FILE_SELECTIONS
-from dlcca.engine.stage import Blocks, Stage
+from dlcca.engine.stage import FILE_SELECTIONS, Blocks, Stage
 from dlcca.errors import DataError
 from dlcca.fitting.job import Job
 from dlcca.numerics.streaming import Moments, combined

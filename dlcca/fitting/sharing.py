@@ -1,25 +1,25 @@
-"""What the views share, against what they would by chance: surrogates in one task, the landmarks with their metrics."""
+"""What the views share: as a whole, against what they would by chance, and the common strength of every row.
+
+Where all rows were searched for neighbours, a row has the mean strength of the neighborhoods that it is in. Where
+neighbours were searched in a random subset, most rows are in none; a row then has an average of the landmarks'
+strengths, weighted by its kernel rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.stage import Blocks, Stage
-from dlcca.fitting import landmarks, links, neighborhood_rows, neighbors
+from dlcca.fitting import embed, kernel, landmarks, links, metric, neighbors
 from dlcca.fitting.job import Job
-from dlcca.trust.components import Tested, n_directions
+from dlcca.numerics.kernels import extend
 from dlcca.trust.quality import Chance, Common
-from dlcca.trust.sharing import at_landmarks, chance_of, common_of, strength_of_rows
+from dlcca.trust.sharing import chance_of, common_of, strength_of_rows
 from dlcca.trust.surrogates import WINDOW_SAMPLES, Recording
-
-#: Arrays that the stage of metrics keeps of its landmarks, for the test.
-TESTS, RADIUS, CONDITION = "tests", "radius", "condition"
 
 
 class _View:
@@ -37,9 +37,9 @@ class _View:
         return self.job.read(self.v, np.ravel(rows)).reshape(*np.shape(rows), self.shape[1])
 
 
-def compute(job: Job, stage: Blocks, block: int) -> None:
+def compute_chance(job: Job, stage: Blocks, block: int) -> None:
     recording = Recording([_View(job, v) for v in range(job.K)], job.settings, job.segments, _given(job))
-    stage.write(block, {}, asdict(chance_of(recording, neighborhood_rows.width(job))))
+    stage.write(block, {}, asdict(chance_of(recording, neighbors.width(job))))
 
 
 def _given(job: Job) -> NDArray[np.int64] | None:
@@ -51,55 +51,46 @@ def _given(job: Job) -> NDArray[np.int64] | None:
     return np.concatenate([neighbors.neighbors(job, g)[here] for g, here in landmarks.by_group(some)])
 
 
-# What the stage of metrics keeps besides them, because it holds the neighborhoods.
+def common(job: Job) -> Common | None:
+    """What the views share, from the surrogates and the tests at the landmarks; None for one view."""
+    return None if job.K < 2 else _common(job)
 
 
-def shapes(job: Job) -> dict[str, tuple[int, ...]]:
-    """The arrays of all landmarks; none for one view."""
-    if job.K < 2:
-        return {}
-    m, pairs = landmarks.count(job), job.K * (job.K - 1) // 2
-    return {TESTS: (m, pairs, 3 * _steps(job) + 2), RADIUS: (m, job.K), CONDITION: (m, job.K)}
+def _common(job: Job) -> Common:
+    return common_of(Chance(**CHANCE.of(job).facts(0)), *metric.tested(job))
 
 
-def tested(job: Job, views: Sequence[NDArray], rows: NDArray[np.int64], ranks: NDArray) -> dict[str, NDArray]:
-    """Their parts at some landmarks, from rows (m, k) of views."""
-    if job.K < 2:
-        return {}
-    test, radius, condition = at_landmarks(views, rows, ranks)
-    steps = [np.moveaxis(x, 0, 1) for x in (test.statistic, test.freedom, test.penalty)]
-    whole = [x.T[:, :, None] for x in (test.top, test.shared)]
-    return {TESTS: np.concatenate([*steps, *whole], axis=2), RADIUS: radius, CONDITION: condition}
+def _strength(job: Job) -> NDArray[np.float64]:
+    """The strength (m,) at every landmark."""
+    return job.cached("strength", metric.METRIC.fingerprint(job), make=lambda: _common(job).strength, keep=1)
 
 
-def _steps(job: Job) -> int:
-    """Steps of the test: directions of the narrower view, of the pair in which they are most."""
-    k = neighborhood_rows.width(job)
-    directions = [min(n_directions(k), k, d) for d in job.dims]
-    return max(min(pair) for pair in combinations(directions, 2))
+def compute_strength(job: Job, stage: Blocks, block: int) -> None:
+    S = _strength(job)[:, None]
+    every = np.ones(len(S))
+    parts = [np.mean([extend(W, every, S)[:, 0] for W in rows], axis=0) for rows in embed.kernel_rows(job, block)]
+    stage.write(block, {"rows": (job.bounds(block)[0], np.concatenate(parts))}, {})
 
 
-def common(job: Job, metrics: Blocks) -> Common | None:
-    """What the views share, from both stages; None for one view."""
+def strength_of(job: Job) -> NDArray[np.float64] | None:
+    """The strength of every row of the result, NaN where a row was left out; None for one view."""
     if job.K < 2:
         return None
-    tests, s = np.moveaxis(metrics.read_all(TESTS), 1, 0), _steps(job)
-    test = Tested(tests[:, :, :s], tests[:, :, s : 2 * s], tests[:, :, 2 * s : 3 * s], tests[:, :, -2], tests[:, :, -1])
-    return common_of(Chance(**CHANCE.of(job).facts(0)), test, metrics.read_all(RADIUS), metrics.read_all(CONDITION))
+    if STRENGTH.is_needed(job):
+        found = STRENGTH.of(job).read_all("rows")
+    else:
+        neighborhoods = (neighbors.neighbors(job, g) for g in range(landmarks.n_groups(job)))
+        found = strength_of_rows(job.n, neighborhoods, landmarks.rows(job), _strength(job))
+    if job.moments is None:
+        return found
+    whole = np.full(job.n_moments, np.nan)
+    whole[job.moments.rows] = found
+    return whole
 
 
-def strength(job: Job, known: NDArray) -> NDArray[np.float64]:
-    """The common strength of every row (n,), from that of the landmarks: the mean over the row's neighborhoods.
-
-    For a row in none it is interpolated between the landmarks before and after it.
-    """
-    rows = (neighbors.neighbors(job, g) for g in range(landmarks.n_groups(job)))
-    return strength_of_rows(job.n, rows, landmarks.rows(job), known)
-
-
-def _cost(job: Job) -> dict[str, float]:
+def _chance_cost(job: Job) -> dict[str, float]:
     """Shifted views: nearest neighbours of a few samples among some stretches, anew for each shift; or windows."""
-    searched, k = links.n_neighbors(job) > 0, neighborhood_rows.width(job)
+    searched, k = links.n_neighbors(job) > 0, neighbors.width(job)
     shifts, samples, stretches = 39.0 if searched else 1.0, 64, min(job.n, 20_000)
     rows, pairs = stretches if searched else 512 * k, shifts * samples * stretches if searched else 0.0
     return {
@@ -113,10 +104,28 @@ def _cost(job: Job) -> dict[str, float]:
 
 CHANCE = Stage(
     "chance",
-    compute,
+    compute_chance,
     after=[neighbors.NEIGHBORHOODS],
     is_needed=lambda job: job.K > 1,
-    cost=_cost,
+    cost=_chance_cost,
     reads="samples here and there",
     leaves="what the views would share by chance",
+)
+
+
+def _strength_cost(job: Job) -> dict[str, float]:
+    entries = float(job.n) * len(job.kernels) * (kernel.n_kept(job) or landmarks.count(job))
+    return {**kernel.reading_cost(job, 25.0 * len(job.kernels), tiles=2), "selections": 2 * entries}
+
+
+STRENGTH = Stage(
+    "strength",
+    compute_strength,
+    after=[CHANCE, metric.METRIC, kernel.KERNEL, kernel.BANDWIDTH],
+    n_blocks=lambda job: job.n_blocks,
+    arrays=lambda job: {"rows": ((job.n,), "float64", job.rows)},
+    is_needed=lambda job: job.K > 1 and links.subset_size(job) > 0,
+    cost=_strength_cost,
+    reads="a block of the kernel",
+    leaves="how much the views share in each row, where neighbours were searched in a subset",
 )

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.engine.work import OnProgress, do_missing
 from dlcca.errors import SettingsError
-from dlcca.fitting import bandwidth, gram, lanczos, landmarks
+from dlcca.fitting import gram, kernel, lanczos, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics.kernels import gram_components
 from dlcca.trust.quality import CONNECTED
@@ -29,11 +29,9 @@ def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) 
     if job.options["solver"] == "gram":
         do_missing(solve, job, stage, client, on_progress)
         return
-    if stage.missing():
-        S, values = lanczos.solved(job, n_solved(job), client, on_progress)
-        # Every piece has an eigenvalue of one; of more pieces than were solved for, as many as there are.
-        write(job, stage, S, values, int((S > CONNECTED).sum()))
-    lanczos.remove(job)
+    S, values = lanczos.solved(job, n_solved(job), client, on_progress)
+    # Every piece has an eigenvalue of one; of more pieces than were solved for, as many as there are.
+    write(job, stage, S, values, int((S > CONNECTED).sum()))
     if on_progress is not None:
         on_progress(stage.name, 1, 1)
 
@@ -105,7 +103,7 @@ def _cost(job: Job) -> dict[str, float]:
 
 SPECTRUM = Stage(
     "spectrum",
-    after=[bandwidth.BANDWIDTH, gram.GRAM],
+    after=[kernel.BANDWIDTH, gram.GRAM],
     options=["n_components", "normalization", "coordinates"],
     constants=[SPARE],
     arrays=_arrays,

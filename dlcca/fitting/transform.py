@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dlcca.engine.row_blocks import bounds_of_block, count_of_blocks
+from dlcca.engine.row_blocks import RowBlocks
 from dlcca.engine.stage import Arrays, fingerprint, progress_of, stages_on_disk
 from dlcca.engine.work import OnProgress, digest_of_blocks, do_missing
 from dlcca.errors import SettingsError, StaleStage, suggest
@@ -27,7 +26,7 @@ from dlcca.storage.views import Clock, Reason
 
 
 @dataclass(frozen=True)
-class TransformJob:
+class TransformJob(RowBlocks):
     """Views of n moments, to be given the coordinates of a model; small enough to send to every worker."""
 
     address: str  # of the result
@@ -48,38 +47,30 @@ class TransformJob:
 
     @property
     def stage(self) -> Blocks:
-        return Blocks(self.address, "transform", self.inputs, count_of_blocks(self.n, self.rows))
+        return Blocks(self.address, "transform", self.inputs, self.n_blocks)
 
     first_read = stage
 
     def rows_read(self, block: int) -> tuple[int, int]:
         """The rows of the views that a block of moments is made of."""
-        first, last = bounds_of_block(self.n, self.rows, block)
+        first, last = self.bounds(block)
         if self.moments is None:
             return first, last
         low, high = np.searchsorted(self.moments.rows, [first, last])
         return int(low), int(high)
-
-    def views_read(self, block: int) -> list[NDArray]:
-        """The views that are there, in the rows of a block."""
-        return [X for X in _read(self, *self.rows_read(block)) if X is not None]
 
     @property
     def present(self) -> dict[str, Source]:
         return {source.name: source for source in self.sources if source is not None}
 
 
-def model_address(store: str) -> str:
-    """The address of a saved model, or of the model of a finished run."""
-    return run_store.model_of(store) if run_store.is_finished(store) else store
-
-
 def prepared(address: str, model: str, sources: Mapping[str, Source], clock: str = "") -> TransformJob:
     """The job, after a check of the headers of model and views; a view that is missing is not among the sources.
 
-    ``clock`` is the address of the store of views that they are, if they were made of recordings.
+    ``model`` is the address of a saved model or of a finished run; ``clock`` that of the store of views that they are,
+    if they were made of recordings.
     """
-    place = model_address(model)
+    place = run_store.model_of(model) if run_store.is_finished(model) else model
     checksum = _checksum(place)
     fitted = _opened(place, checksum)
     for name in sources:
@@ -150,8 +141,9 @@ def _arrays(job: TransformJob) -> Arrays:
 def compute(job: TransformJob, stage: Blocks, block: int) -> None:
     """Coordinates, distances and reasons of a block of moments."""
     model, clock = _opened(job.model, job.seal), job.moments
-    (first, last), (low, high) = bounds_of_block(job.n, job.rows, block), job.rows_read(block)
-    arrays = _read(job, low, high)
+    (first, last), (low, high) = job.bounds(block), job.rows_read(block)
+    sources, dtype = job.sources, job.dtype
+    arrays = [None if s is None else s.read(slice(low, high)).astype(dtype, copy=False) for s in sources]
     known = inputs.checksums([X for X in arrays if X is not None])
     if clock is None:
         finite = np.logical_and.reduce([np.isfinite(X).all(axis=1) for X in arrays if X is not None])
@@ -167,11 +159,6 @@ def compute(job: TransformJob, stage: Blocks, block: int) -> None:
     made = {"embedding": E.astype(job.dtype), "time": time, "reason": reason, "distance": distance, "outside": outside}
     parts = {f"/{name}": (first, X) for name, X in made.items()}
     stage.write(block, parts, {"valid": len(at), "outside": int(outside.sum()), **known})
-
-
-def _read(job: TransformJob, first: int, last: int) -> list[NDArray | None]:
-    rows = slice(first, last)
-    return [None if source is None else source.read(rows).astype(job.dtype, copy=False) for source in job.sources]
 
 
 def _checksum(address: str) -> str:

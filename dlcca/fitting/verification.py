@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from dlcca.engine import given_rows
 from dlcca.errors import DamagedBlock, StoreFileError
 from dlcca.fitting import pipeline
 from dlcca.recordings import ingest, input_integrity
@@ -31,7 +30,7 @@ INNER = ("recordings", "model", comparison.GROUP)
 #: .partial, are what a kill has left of a file that was being written.
 OURS = re.compile(
     r"(.*/)?(c/[\d/]+|c|stage\.json|stages/[^/]+/inputs\.json|done/\d{5,}\.json|zarr\.json|\.[^/]*|[^/]*\.partial)"
-    rf"|{ATTEMPT}|{lock.FOLDER}/\d{{5,}}\.json|{given_rows.FOLDER}/[0-9a-f]{{64}}\.npy|{event_log.FILE}|{event_log.REPORT}"
+    rf"|{ATTEMPT}|{lock.FOLDER}/\d{{5,}}\.json|{event_log.FILE}|{event_log.REPORT}"
 )
 
 
@@ -199,18 +198,11 @@ class Findings:
         self.entries |= {f"{inner}/{name}": problem for name, problem in below.entries.items()}
 
     def _look_at_the_rest(self) -> None:
-        """Rows that the user gave, locks that were left, and the attempt of a run that was begun again."""
+        """Locks that were left, and the attempt of a run that was begun again."""
         try:
             current_attempt(self.address, "scan")
         except DamagedBlock as error:
             self.entries[ATTEMPT] = str(error)
-        for name in self.names:
-            if name.startswith(f"{given_rows.FOLDER}/"):
-                # Byte for byte: NumPy reads files that were changed in their padding, too.
-                content = self.files.get(name) or b""
-                X = given_rows.array_in(content, PurePosixPath(name).stem)
-                if X is None or given_rows.file_content(X) != content:
-                    self.entries[name] = f"{name} of {self.address} is damaged"
         for number in lock.numbers(self.address):
             if lock.read_owner(self.address, number).process is None:
                 name = lock.name_of(number)

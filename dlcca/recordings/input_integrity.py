@@ -6,8 +6,7 @@ changed since, finished blocks are read again and compared with their checksums:
 copied or touched; one that differs is an error, because results of two inputs would be mixed.
 
 A job that reads views, `Job` or `TransformJob`, has the stage that reads every block first and keeps its checksums
-(``first_read``), the sources by the names of their views (``present``), and for each block its rows (``rows_read``) and
-their values in each view (``views_read``).
+(``first_read``), the sources by the names of their views (``present``), and for each block its rows (``rows_read``).
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.work import OnProgress, collect
@@ -116,7 +116,9 @@ def _signatures(job: Any) -> dict[str, list[str]]:
 def _changed(job: Any, number: int, blocks: Sequence[int]) -> str:
     """The first view of a block that is not what was read before; "" if none has changed."""
     block = blocks[number]
-    known, now = job.first_read.facts(block)[CHECKSUMS], checksums(job.views_read(block))[CHECKSUMS]
+    rows = slice(*job.rows_read(block))
+    views = [np.asarray(source.read(rows), dtype=job.dtype) for source in job.present.values()]
+    known, now = job.first_read.facts(block)[CHECKSUMS], checksums(views)[CHECKSUMS]
     return next((name for v, name in enumerate(job.present) if known[v] != now[v]), "")
 
 

@@ -144,15 +144,14 @@ def test_a_plan_says_where_its_rates_come_from(folder):
 
 
 def test_a_plan_uses_the_rates_that_were_kept(folder):
-    from dlcca.engine.planning import Rates, StageRate
-    from dlcca.fitting import rates as rate_file
     from dlcca.fitting import runner
+    from dlcca.fitting.planning import Rates, StageRate
 
     asked = read(folder / "run.toml")
     job, _ = runner.prepared(asked.store, asked.views, asked.settings, asked.seed)
-    slow = rate_file.new(Rates({"near": StageRate(client_s=5000.0)}), job, rows=1500, workers=1)
-    place = rate_file.usual_place(job)
-    rate_file.write(place, slow)
+    slow = calibration.new(Rates({"near": StageRate(client_s=5000.0)}), job, rows=1500, workers=1)
+    place = calibration.usual_place(job)
+    calibration.write(place, slow)
     plan = json.loads(dlcca("plan", folder / "run.toml", "--json").stdout)
     assert plan["seconds"] > 5000
     assert "calibrated on" in plan["rates"]

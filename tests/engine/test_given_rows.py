@@ -1,14 +1,15 @@
-"""Row numbers that the user gave, kept in the store and named in the tasks."""
+"""Row numbers that the user gave: tasks carry their digests, and stages that need them run without workers."""
 
 import pickle
 
 import numpy as np
 import pytest
 
-from dlcca.engine import given_rows
-from dlcca.errors import DamagedBlock
-from dlcca.fitting import neighbors
-from tests.fitting.jobs import KNN, recordings, small_job
+from dlcca import LocalCCA
+from dlcca.engine import work
+from dlcca.errors import NeighborhoodTooSmall
+from dlcca.fitting import landmarks, neighbors, pipeline
+from tests.fitting.jobs import KNN, embedding, recordings, small_job
 
 ROWS = np.random.default_rng(0).integers(0, 150, (45, 60))
 
@@ -17,18 +18,29 @@ def job_with(folder, **options):
     return small_job(folder, recordings(2), 7, **{**KNN, "fusion": "alternating", **options})
 
 
-def test_a_job_is_carried_without_its_rows_and_finds_them_again(tmp_path):
+def test_a_job_is_carried_without_its_rows_but_with_their_number(tmp_path):
     job = job_with(tmp_path, neighborhoods=ROWS)
-    sent = pickle.dumps(given_rows.carried(job))
+    sent = pickle.dumps(work.carried(job))
     assert len(sent) < ROWS.nbytes / 4
-    there = pickle.loads(sent).options["neighborhoods"]
-    np.testing.assert_array_equal(np.asarray(there), ROWS)
-    assert (there.shape, there.ndim, len(there)) == (ROWS.shape, 2, 45)
+    there = pickle.loads(sent)
+    assert (np.shape(there.options["neighborhoods"]), len(there.options["neighborhoods"])) == (ROWS.shape, 45)
+    assert neighbors.width(there) == ROWS.shape[1]
+
+
+def test_workers_compute_with_rows_that_tasks_do_not_carry(tmp_path, client, monkeypatch):
+    monkeypatch.setattr(work, "FEW_BYTES", 100)
+    options = {"neighborhoods": ROWS, "landmarks": np.arange(1, 136, 3)}
+    alone, together = job_with(tmp_path / "alone", **options), job_with(tmp_path / "together", **options)
+    pipeline.run(alone)
+    pipeline.run(together, client)
+    np.testing.assert_array_equal(landmarks.rows(together), options["landmarks"])
+    np.testing.assert_array_equal(neighbors.NEIGHBORHOODS.of(together).read_all("rows"), ROWS)
+    np.testing.assert_array_equal(embedding(together), embedding(alone))
 
 
 def test_what_is_small_is_carried_as_it_is(tmp_path):
     job = job_with(tmp_path, landmarks=np.arange(45))
-    assert given_rows.carried(job) is job
+    assert work.carried(job) is job
     assert not (tmp_path / "run.zarr").exists()
 
 
@@ -37,8 +49,7 @@ def test_the_same_rows_in_another_form_are_the_same_work(form, tmp_path):
     usual = job_with(tmp_path / "usual", neighborhoods=ROWS)
     other = job_with(tmp_path / "other", neighborhoods=form(ROWS))
     prints = [
-        neighbors.NEIGHBORHOODS.fingerprint(job)
-        for job in (usual, given_rows.carried(usual), other, given_rows.carried(other))
+        neighbors.NEIGHBORHOODS.fingerprint(job) for job in (usual, work.carried(usual), other, work.carried(other))
     ]
     assert len(set(prints)) == 1
 
@@ -49,15 +60,9 @@ def test_other_rows_are_other_work(tmp_path):
     assert one != two
 
 
-@pytest.mark.parametrize("harm", ["truncated", "changed", "gone"])
-def test_rows_that_were_damaged_are_refused(harm, tmp_path):
-    carried = given_rows.carried(job_with(tmp_path, neighborhoods=ROWS))
-    (file,) = (tmp_path / "run.zarr" / given_rows.FOLDER).iterdir()
-    content = bytearray(file.read_bytes())
-    content[-1] ^= 1
-    if harm == "gone":
-        file.unlink()
-    else:
-        file.write_bytes(content if harm == "changed" else content[:100])
-    with pytest.raises(DamagedBlock, match="damaged or gone"):
-        np.asarray(carried.options["neighborhoods"])
+@pytest.mark.parametrize("form", [np.asarray, np.ndarray.tolist])
+def test_too_few_given_rows_for_a_metric_without_ridge_are_refused_with_advice(form):
+    rows = form(np.random.default_rng(1).integers(0, 150, (45, 5)))
+    model = LocalCCA(neighborhoods=rows, landmarks=np.arange(45), ridge=0, n_components=2)
+    with pytest.raises(NeighborhoodTooSmall, match=r"landmark 0 has 5 neighbors.*Give more rows \(now 5\)"):
+        model.fit(recordings(2))

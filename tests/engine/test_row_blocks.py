@@ -9,10 +9,16 @@ from tests.numerics.cases import quick
 counts = st.integers(1, 5000)
 
 
+def blocks_of(n, rows):
+    made = row_blocks.RowBlocks()
+    made.n, made.rows = n, rows
+    return [made.bounds(block) for block in range(made.n_blocks)]
+
+
 @quick
 @given(n=counts, rows=counts)
 def test_the_blocks_hold_every_row_once_and_in_order(n, rows):
-    cut = [range(*row_blocks.bounds_of_block(n, rows, block)) for block in range(row_blocks.count_of_blocks(n, rows))]
+    cut = [range(*bounds) for bounds in blocks_of(n, rows)]
     assert [row for block in cut for row in block] == list(range(n))
     assert all(0 < len(block) <= rows for block in cut)
 
@@ -21,8 +27,7 @@ def test_the_blocks_hold_every_row_once_and_in_order(n, rows):
 @given(n=counts, rows=counts, chunk_rows=counts)
 def test_the_rows_decoded_are_those_of_the_chunks_that_each_block_touches(n, rows, chunk_rows):
     decoded = 0
-    for block in range(row_blocks.count_of_blocks(n, rows)):
-        first, last = row_blocks.bounds_of_block(n, rows, block)
+    for first, last in blocks_of(n, rows):
         decoded += chunk_rows * len({row // chunk_rows for row in (*range(first, last, chunk_rows), last - 1)})
     assert row_blocks.rows_decoded(n, rows, chunk_rows) == decoded
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dlcca.engine.stage import Stage
-from dlcca.fitting import bandwidth, gram, landmarks, metric, pipeline, runner, scan
+from dlcca.fitting import gram, kernel, landmarks, metric, pipeline, runner, scan
 from dlcca.fitting.job import memory_job
 from dlcca.settings.auto import choose
 from dlcca.settings.fit import OPTIONS, Settings
@@ -79,7 +79,7 @@ def test_a_stage_that_a_job_does_not_need_leaves_nothing(tmp_path):
     pipeline.run(job)
     begun = {stage.name for stage in runner.begun(job.address)}
     assert gram.GRAM.name not in begun
-    assert {metric.METRIC.name, bandwidth.BANDWIDTH.name} <= begun
+    assert {metric.METRIC.name, kernel.BANDWIDTH.name} <= begun
 
 
 @pytest.mark.parametrize("m", [30, 300, 5000])

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from dlcca.engine import given_rows, row_blocks
+from dlcca.engine import row_blocks
 from dlcca.fitting import runner
 from dlcca.recordings import ingest
 from dlcca.settings.fit import Settings
@@ -58,7 +58,7 @@ def samples(n=900, seed=0):
 
 
 def finished(folder: Path) -> Finished:
-    """The run, with a comparison, rows that were given, Dask's report, and the lock of a run that was killed."""
+    """The run, with a comparison, Dask's report, and the lock of a run that was killed."""
     X, Y = samples()
     X[500:520] = np.nan
     left = write(folder / "left.npz", ArraySignal(X, list("abc"), 50.0))
@@ -73,7 +73,6 @@ def finished(folder: Path) -> Finished:
     rows = np.flatnonzero(~np.isnan(found.embedding[:, 0]))[:40]
     table = [{"method": "ours", "score": 0.5}]
     comparison.write(store, comparison.Comparison(found.fingerprint, rows, table, [found.embedding[rows]]))
-    given_rows._keep(store, np.arange(2000))
     leave_lock(made.store)
     return made
 

@@ -67,7 +67,7 @@ class Damage:
 def test_200_random_flips_and_truncations_are_all_found(intact):
     rng = np.random.default_rng(5)
     files = files_of(intact.store)
-    kinds = {"c", "stage.json", "done", "zarr.json", "lock", "log", "given"}
+    kinds = {"c", "stage.json", "done", "zarr.json", "lock", "log"}
     assert all(any(kind in file.parts for file in files) for kind in kinds)
     chosen = [*rng.permutation(len(files)), *rng.integers(len(files), size=200)][:200]  # most files once, some again
     missed = []
@@ -82,8 +82,7 @@ def test_200_random_flips_and_truncations_are_all_found(intact):
 
 def test_files_that_are_gone_or_empty_are_found(intact):
     rng = np.random.default_rng(6)
-    # A lock that is gone was given free, and rows that were given are kept anew when a task asks for them.
-    files = [f for f in files_of(intact.store) if not {"lock", "given"} & set(f.parts)]
+    files = [f for f in files_of(intact.store) if "lock" not in f.parts]  # a lock that is gone was given free
     for number in rng.choice(len(files), 10, replace=False):
         for content in (None, b""):
             with Damage(files[number], content):

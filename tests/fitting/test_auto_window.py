@@ -13,6 +13,8 @@ from dlcca.numerics.windows import time_windows
 from dlcca.settings.fit import Settings
 from tests.support.scores import likeness, power_shares
 
+SMALL = Settings.from_options(n_components=1, kernel="dense", solver="gram", n_neighbors=8)
+
 
 def fitted(views, **options):
     with warnings.catch_warnings():
@@ -58,16 +60,17 @@ def test_rows_of_a_long_recording_are_looked_at_in_a_few_stretches():
     assert (np.diff(rows)[np.diff(segments) == 0] == 1).all()
 
 
-def test_a_window_fits_the_stretches_of_the_recording():
+def test_a_window_fits_the_stretches_of_the_recording(monkeypatch):
     rng = np.random.default_rng(0)
     tried = []
 
-    def embed(parts, landmarks, windows):
+    def first(settings, parts, landmarks, windows):
         tried.append(windows.shape[1])
         return parts[0][:, 0]
 
     views = [np.cumsum(rng.standard_normal((400, 3)), axis=0) for _ in range(2)]
-    auto_window(views, np.arange(400) // 50, embed)
+    monkeypatch.setattr("dlcca.fitting.auto_window.first_coordinate", first)
+    auto_window(views, np.arange(400) // 50, SMALL)
     assert tried == [8, 15, 31]
 
 
@@ -77,7 +80,7 @@ def test_a_window_fits_the_stretches_of_the_recording():
     ids=["one view", "few rows", "not finite", "nothing moves"],
 )
 def test_without_anything_to_compare_by_it_is_the_usual_length(views):
-    window, why = auto_window(views, np.zeros(len(views[0]), np.int64), lambda parts, *_: parts[0][:, 0])
+    window, why = auto_window(views, np.zeros(len(views[0]), np.int64), SMALL)
     assert window == 8
     assert "the usual length" in why
 

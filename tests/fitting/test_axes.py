@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dlcca import LocalCCA, open_model
-from dlcca.fitting import axes, embed, landmarks, pipeline
+from dlcca.fitting import embed, landmarks, links, pipeline
 from dlcca.storage.manifest import digest_of_facts
 from tests.fitting.jobs import KNN, TIME, embedding, recordings, small_job
 
@@ -26,7 +26,7 @@ def test_stages_have_the_axes_of_a_fit_in_memory_however_landmarks_are_grouped(t
     job = small_job(tmp_path, loud, **KNN)
     pipeline.run(job)
     here = LocalCCA(random_state=0, **KNN).fit(loud)
-    for staged, known in zip(axes.of(job), here.model_.axes, strict=True):
+    for staged, known in zip(links.axes_of(job), here.model_.axes, strict=True):
         np.testing.assert_allclose(staged.centre, known.centre, rtol=1e-9)
         np.testing.assert_allclose(staged.turn, known.turn, rtol=1e-7, atol=1e-12)
     np.testing.assert_allclose(embedding(job), here.embedding_, atol=1e-8)
@@ -39,18 +39,18 @@ def test_where_links_are_not_sought_there_are_none(tmp_path, options):
     views = recordings(2)
     job = small_job(tmp_path, views, **options)
     pipeline.run(job)
-    assert axes.of(job) == [None, None]
+    assert links.axes_of(job) == [None, None]
     assert not (tmp_path / "run.zarr" / "stages" / "axes").exists()
     assert embed.model_of(job).axes == ()
 
 
 def test_views_that_are_too_wide_are_searched_as_they_are(tmp_path, loud, monkeypatch):
-    monkeypatch.setattr("dlcca.fitting.axes.MOST_CHANNELS", 4)
+    monkeypatch.setattr("dlcca.fitting.links.MOST_CHANNELS", 4)
     monkeypatch.setattr("dlcca.numerics.distances.MOST_CHANNELS", 4)
     views = [loud[0], loud[1][:, :4]]
     job = small_job(tmp_path, views, **KNN)
     pipeline.run(job)
-    assert [known is None for known in axes.of(job)] == [True, False]
+    assert [known is None for known in links.axes_of(job)] == [True, False]
     np.testing.assert_allclose(embedding(job), LocalCCA(random_state=0, **KNN).fit(views).embedding_, atol=1e-8)
 
 

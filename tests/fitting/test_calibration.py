@@ -8,11 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dlcca.engine.planning import Rates, StageRate
 from dlcca.errors import SettingsError, StorageError
-from dlcca.fitting import bandwidth, calibration, gram, landmarks, pipeline, planning, runner
-from dlcca.fitting import rates as rate_file
+from dlcca.fitting import calibration, gram, kernel, landmarks, pipeline, planning, runner
 from dlcca.fitting.calibration import measured_run
+from dlcca.fitting.planning import Rates, StageRate
 from dlcca.storage.files import files_at
 from dlcca.storage.run import is_finished
 from tests.fitting.jobs import KNN, TIME, recordings, small_job
@@ -29,7 +28,7 @@ def job(tmp_path):
 def kept(job, tmp_path):
     """A file of rates."""
     place = tmp_path / "rates" / "mine.json"
-    rate_file.write(place, rate_file.new(RATES, job, rows=150, workers=2))
+    calibration.write(place, calibration.new(RATES, job, rows=150, workers=2))
     return place
 
 
@@ -79,11 +78,11 @@ def test_calibration_looks_at_the_first_rows_alone_and_leaves_nothing_behind(job
 
 def test_calibration_meets_few_large_and_many_small_blocks(job, monkeypatch):
     met = []
-    monkeypatch.setattr(calibration, "fitted", lambda trials: met.extend(trials) or {})
+    monkeypatch.setattr(calibration, "fitted", lambda trials, workers: met.extend(trials) or {})
     monkeypatch.setattr(calibration, "measured_run", lambda job, client=None: {})
     calibration.calibrate(job, nullcontext, workers=2)
-    assert [(trial.job.n, trial.job.rows, trial.job.n_blocks) for trial in met] == [(150, 75, 2), (150, 10, 15)]
-    assert {landmarks.count(trial.job) for trial in met} == {45}
+    assert [(some.n, some.rows, some.n_blocks) for some, _ in met] == [(150, 75, 2), (150, 10, 15)]
+    assert {landmarks.count(some) for some, _ in met} == {45}
 
 
 def test_what_asks_for_more_rows_than_there_are_is_cut_down(job):
@@ -110,11 +109,11 @@ def test_landmarks_and_neighborhoods_that_were_given_can_be_calibrated(tmp_path,
 
 
 def test_rates_come_back_from_their_file_as_they_were(kept, job):
-    found = rate_file.read(kept)
+    found = calibration.read(kept)
     assert found.rates == RATES
-    assert found == rate_file.new(RATES, job, rows=150, workers=2)
+    assert found == calibration.new(RATES, job, rows=150, workers=2)
     assert found.sentence() == f"calibrated on {found.made} at 150 rows with 2 workers"
-    rate_file.refuse_other(found, job, kept)
+    calibration.refuse_other(found, job, kept)
     elsewhere = replace(found, machine={**found.machine, "cores": 1000})
     assert "another machine" in elsewhere.sentence()
 
@@ -129,7 +128,7 @@ def test_rates_hold_nothing_that_names_the_machine(kept):
     [
         lambda text: text[:-40],
         lambda text: text.replace("dlcca-rates", "other"),
-        lambda text: text.replace('"version": 2', '"version": 3'),
+        lambda text: text.replace('"version": 3', '"version": 4'),
         lambda text: text.replace("7.5", '"quick"'),
         lambda text: text.replace("7.5", "NaN"),
         lambda text: text.replace("7.5", "-7.5"),
@@ -142,37 +141,37 @@ def test_rates_hold_nothing_that_names_the_machine(kept):
 def test_a_damaged_file_of_rates_is_refused_with_what_to_do(kept, damage):
     kept.write_text(damage(kept.read_text()))
     with pytest.raises(SettingsError, match=r"mine\.json is no file of rates, or damaged .*--calibrate"):
-        rate_file.read(kept)
+        calibration.read(kept)
 
 
 def test_a_missing_file_of_rates_is_told(tmp_path):
     with pytest.raises(SettingsError, match=r"none\.json cannot be read: No such file.*--calibrate"):
-        rate_file.read(tmp_path / "none.json")
+        calibration.read(tmp_path / "none.json")
 
 
 def test_rates_that_cannot_be_written_are_told(job, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot be written"):
-        rate_file.write(tmp_path / "file" / "rates.json", rate_file.new(RATES, job, rows=150, workers=2))
+        calibration.write(tmp_path / "file" / "rates.json", calibration.new(RATES, job, rows=150, workers=2))
 
 
 def test_rates_of_other_settings_are_refused_and_the_setting_named(kept, job):
     other = replace(job, settings=job.settings.with_options(n_links=7))
     with pytest.raises(SettingsError, match=r"measured with links = 10, and this run has 7.*--calibrate"):
-        rate_file.refuse_other(rate_file.read(kept), other, kept)
+        calibration.refuse_other(calibration.read(kept), other, kept)
 
 
 def test_the_usual_place_is_in_the_cache_and_differs_with_the_settings_but_not_with_the_rows(
     job, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    place = rate_file.usual_place(job)
+    place = calibration.usual_place(job)
     assert place.is_relative_to(tmp_path / "cache" / "dlcca")
-    assert rate_file.usual_place(replace(job, n=100, rows=20)) == place
-    assert rate_file.usual_place(replace(job, settings=job.settings.with_options(n_links=7))) != place
+    assert calibration.usual_place(replace(job, n=100, rows=20)) == place
+    assert calibration.usual_place(replace(job, settings=job.settings.with_options(n_links=7))) != place
     monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert rate_file.usual_place(job).is_relative_to(tmp_path / ".cache" / "dlcca")
+    assert calibration.usual_place(job).is_relative_to(tmp_path / ".cache" / "dlcca")
 
 
 def test_the_sizes_of_another_length_are_those_of_a_job_of_that_length(tmp_path):
@@ -208,7 +207,7 @@ def test_the_record_of_a_block_has_its_cost(job):
 def test_the_passes_for_the_bandwidth_are_in_its_cost(job):
     pipeline.run(job)
     costs = runner.costs(job.address)
-    assert costs["bandwidth"]["tasks"] == bandwidth.BANDWIDTH.plan(job).tasks
+    assert costs["bandwidth"]["tasks"] == kernel.BANDWIDTH.plan(job).tasks
     assert costs["bandwidth"]["seconds"] > 0
 
 

@@ -137,7 +137,7 @@ def test_a_refit_has_a_folder_of_its_own_in_the_store(tmp_path):
 def test_the_chunks_of_a_copy_are_all_there_even_those_of_zeros(lazy, tmp_path):
     quiet = [da.concatenate([X[:60], da.zeros((60, 4), chunks=(40, -1)), X[60:]]) for X in lazy]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("dlcca.fitting.fit_store.CHUNK_BYTES", 20 * 4 * 8)
+        patched.setattr("dlcca.fitting.lazy.CHUNK_BYTES", 20 * 4 * 8)
         LocalCCA(**KNN, random_state=0, store=tmp_path / "fit").fit(quiet)
     for v in range(2):
         copy = zarr.open_array(str(tmp_path / "fit" / "views" / f"{v}.zarr"), mode="r")

@@ -7,7 +7,7 @@ import pytest
 
 from dlcca import LocalCCA
 from dlcca.errors import SettingsError, Untrusted
-from dlcca.fitting import landmarks, links, neighbors, pipeline, strength
+from dlcca.fitting import landmarks, links, neighbors, pipeline, sharing
 from dlcca.settings.auto import choose, matched_rows
 from dlcca.settings.fit import Settings
 from tests.fitting.jobs import KNN, embedding, recordings, run_until, small_job
@@ -39,7 +39,7 @@ def test_blocks_give_what_arrays_in_memory_give(tmp_path, K, options, block_rows
     job = small_job(tmp_path, recordings(K), block_rows=block_rows, **{**SUBSET, **options})
     pipeline.run(job)
     np.testing.assert_allclose(embedding(job), model.embedding_, atol=1e-8, rtol=0)
-    np.testing.assert_allclose(strength.of_rows(job), model.common_strength_, atol=1e-8, rtol=0)
+    np.testing.assert_allclose(sharing.strength_of(job), model.common_strength_, atol=1e-8, rtol=0)
     assert not (tmp_path / "run.zarr/stages/members").exists()
 
 

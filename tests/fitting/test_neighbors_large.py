@@ -14,7 +14,6 @@ from distributed import Client, LocalCluster
 from dlcca import LocalCCA
 from dlcca.errors import Untrusted
 from dlcca.fitting import (
-    indexes,
     landmarks,
     links,
     neighborhood_rows,
@@ -67,7 +66,7 @@ def by_tree(in_groups, monkeypatch):
     in_memory(), in_memory(1), in_memory(3)
     monkeypatch.setattr(auto, "TREE_LANDMARKS", 20)
     monkeypatch.setattr(auto, "TREE_CHANNELS", 100)
-    monkeypatch.setattr(indexes, "TREE_ROWS", 64)
+    monkeypatch.setattr(neighbors, "TREE_ROWS", 64)
 
 
 @pytest.mark.parametrize(("chunk_rows", "block_rows"), repeats.first(2, [(7, 11), (1000, 150), (1, 40), (7, 40)]))
@@ -87,7 +86,7 @@ def test_a_tree_gives_the_answer_in_memory(K, chunk_rows, by_tree, tmp_path):
     job = small_job(tmp_path, recordings(K), chunk_rows, **ALL)
     pipeline.run(job)
     assert links.neighbors_by(job) == links.links_by(job) == "tree"
-    assert neighbors.n_shards(job) == 3
+    assert len(neighbors.shards_of(job)) == 3
     assert_same(job, in_memory(K))
 
 

@@ -11,8 +11,8 @@ from distributed import Client, LocalCluster
 from dlcca import LocalCCA
 from dlcca.engine import work
 from dlcca.errors import SettingsError, StaleStage, Untrusted
-from dlcca.fitting import bandwidth, gram, landmarks, pipeline, spectrum
 from dlcca.fitting import embed as embedding_stage
+from dlcca.fitting import gram, kernel, landmarks, pipeline, spectrum
 from dlcca.fitting.job import Job
 from dlcca.storage.blocks import Blocks
 from tests.fitting.jobs import KNN, TIME, embedding, job_on, recordings, small_job, written
@@ -167,7 +167,7 @@ def test_a_number_for_the_bandwidth_is_used_as_it_is(tmp_path):
     options = {**TIME, "bandwidth": 2.5}
     job = small_job(tmp_path, recordings(2), 7, **options)
     pipeline.run(job)
-    assert bandwidth.sigmas(job) == [2.5]
+    assert kernel.sigmas(job) == [2.5]
     assert_same(job, in_memory(recordings(2), options))
 
 

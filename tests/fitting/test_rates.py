@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.engine.planning import TASK_S, Rates, StageRate
+from dlcca.fitting import calibration
+from dlcca.fitting.calibration import Measured, fixed_and_growing
 from dlcca.fitting.pipeline import costs as counted_stages
-from dlcca.fitting.planning import plan
-from dlcca.fitting.rates import Measured, Trial, fitted, fixed_and_growing
-from tests.engine.test_planning import job_of
+from dlcca.fitting.planning import Rates, StageRate, plan
+from tests.fitting.test_planning import job_of
 from tests.numerics.cases import quick
 
 FEW, MANY = (job_of(10_000, rows=rows, chunk_rows=rows) for rows in (5000, 625))
@@ -16,8 +16,12 @@ LARGE = job_of()
 COSTS = st.floats(0.001, 10)
 
 
+def fitted(trials):
+    return calibration.fitted(trials, workers=2)
+
+
 def trial_of(job, **stages):
-    return Trial(job, 2, counted_stages(job), stages)
+    return job, stages
 
 
 def measured(job, rate, name, workers=2):
@@ -51,9 +55,7 @@ def test_what_depends_on_landmarks_alone_is_taken_as_measured(name):
     rate = StageRate(task_factor=0.0, factor=2.0, client_s=0.5, rest_bytes=1e8)
     trials = [trial_of(job, **{name: measured(job, rate, name)}) for job in (FEW, MANY)]
     stage = next(s for s in counted_stages(FEW) if s.name == name)
-    assert plan(FEW, 2, Rates(fitted(trials))).seconds_of(stage) == pytest.approx(
-        trials[0].stages[name].wall_s, rel=0.1
-    )
+    assert plan(FEW, 2, Rates(fitted(trials))).seconds_of(stage) == pytest.approx(trials[0][1][name].wall_s, rel=0.1)
 
 
 def test_more_tasks_than_are_counted_are_planned_in_the_same_proportion():
@@ -64,15 +66,8 @@ def test_more_tasks_than_are_counted_are_planned_in_the_same_proportion():
     assert rates["spectrum"].repeats == 3
 
 
-def test_a_stage_that_is_not_counted_keeps_its_tasks():
-    def trial(job):
-        every = Measured(job.n_blocks, job.n_blocks * 0.1, 0.4)
-        return trial_of(job, **{"polish": Measured(3, 0.3, 0.5), "pass": every})
-
-    rates = fitted([trial(FEW), trial(MANY)])
-    assert (rates["polish"].tasks, rates["polish"].per_block) == (3, False)
-    assert rates["polish"].task_factor == pytest.approx(0.1 / TASK_S)
-    assert rates["pass"].per_block
+def test_a_stage_that_was_not_counted_has_no_rate():
+    assert fitted([trial_of(job, merged=Measured(3, 0.3, 0.5)) for job in (FEW, MANY)]) == {}
 
 
 def test_unknown_memory_leaves_the_guess():

@@ -137,6 +137,8 @@ def test_old_rows_that_are_not_those_of_the_fit_are_refused(arc):
         model.refit(new, [X[::-1] for X in old])
     with pytest.raises(DataError, match="give the rows of the fit"):
         model.refit(new, [X[:10] for X in old])
+    with pytest.raises(DataError, match="give the rows of the fit"):
+        model.refit([da.from_array(X) for X in new], [da.from_array(X[:10]) for X in old])
     with pytest.raises(DataError, match="fitted with 3"):
         model.refit([X[:, :2] for X in new], old)
 

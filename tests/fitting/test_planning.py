@@ -2,10 +2,11 @@
 
 import pytest
 
-from dlcca.engine.planning import TASK_S, Rates, StageRate, refuse_too_large
+from dlcca.engine.stage import TASK_S, Stage
 from dlcca.errors import SettingsError
+from dlcca.fitting import pipeline
 from dlcca.fitting.job import Job
-from dlcca.fitting.planning import PlannedSource, plan
+from dlcca.fitting.planning import PlannedSource, Rates, StageRate, plan, refuse_too_large
 from dlcca.settings.auto import choose
 from dlcca.settings.fit import Settings
 
@@ -99,11 +100,25 @@ def test_all_processes_together_are_the_client_and_the_workers_busy_or_at_rest()
     assert made.memory_in_all <= 5e7 + 16 * N + 4 * made.memory_per_worker
 
 
-def test_a_stage_that_only_the_measurement_knows_is_taken_as_it_was():
-    rates = Rates({"polish": StageRate(tasks=3, task_factor=1 / TASK_S), "pass": StageRate(tasks=2, per_block=True)})
-    made = plan(job_of(), 1, rates)
-    assert (stage(made, "polish").tasks, made.seconds_of(stage(made, "polish"))) == (3, pytest.approx(3.0))
-    assert stage(made, "pass").tasks == job_of().n_blocks
+def test_a_stage_that_only_a_measurement_on_few_rows_had_is_not_planned():
+    measured = plan(job_of(), 1, Rates({"merged": StageRate(client_s=100.0)}))
+    assert "merged" not in {stage.name for stage in measured.stages}
+    assert measured.seconds == plan(job_of(), 1).seconds
+
+
+def test_a_stage_without_a_cost_of_its_own_writes_its_arrays_in_a_task_for_each_block(monkeypatch):
+    arrays = {"norms": ((N, 2), "float64", 62_500), "sums": ((3,), "float32", 3)}
+    added = Stage("norms", n_blocks=lambda job: job.n_blocks, arrays=lambda job: arrays)
+    monkeypatch.setattr(pipeline, "STAGES", (*pipeline.STAGES, added))
+    counted = stage(plan(job_of(), 1), "norms")
+    assert (counted.tasks, counted.writes) == (job_of().n_blocks, 16 * N + 12)
+
+
+def test_what_the_normalization_of_the_paper_and_an_approximate_search_take_is_counted():
+    literal = stage(plan(job_of(**DENSE, normalization="paper"), 1), "columns")
+    assert (literal.tasks, literal.reads) == (job_of().n_blocks, job_of().pass_bytes)
+    approximate = stage(plan(job_of(neighbor_index="pynndescent"), 1), "recall")
+    assert (approximate.tasks, approximate.reads) == (job_of().n_blocks, job_of().pass_bytes)
 
 
 def test_passes_that_the_data_decides_are_planned_as_they_were_met():
