@@ -4,8 +4,6 @@ The public names are here, and nothing else; each is loaded when it is first use
 (and ``dlcca --help``) costs nothing.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

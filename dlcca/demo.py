@@ -1,7 +1,5 @@
 """The demonstration: two movies of coupled pendulums, from simulation to report."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -22,8 +22,6 @@ Each message names what was found, what was needed and which setting to turn. Th
 also ``ValueError``, so that code written for scikit-learn catches them.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

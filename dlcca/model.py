@@ -1,7 +1,5 @@
 """A fitted model: the arrays that give any sample its coordinates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

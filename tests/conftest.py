@@ -4,15 +4,19 @@ import os
 
 # pynwb caches a pickle when it is imported first; test processes that start together would read it half-written.
 os.environ.setdefault("PYNWB_NO_CACHE_DIR", "1")
+# Matrices of tests are small: threads would wait for each other. Plugins of pytest have loaded NumPy's BLAS already.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from collections import Counter
 from typing import Any
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 from tests.support import durations, fork_server, no_fsync, repeats  # noqa: F401  no_fsync by being imported
 
 fork_server.use()
+threadpool_limits(limits=1)
 
 #: Files that share what takes long to make: numba compiles pynndescent anew in every process, and SLURM is started.
 GROUPS = {

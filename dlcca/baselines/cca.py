@@ -1,7 +1,5 @@
 """Linear and kernel CCA of whole recordings, and the canonical variates that both of them compute."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any

@@ -4,8 +4,6 @@ Eigenpairs are exact for few samples, and by Lanczos or Arnoldi for many. The ma
 ``multiply`` takes v, (n,) or (n, any), to A v.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any

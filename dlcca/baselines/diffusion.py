@@ -1,7 +1,5 @@
 """Diffusion maps of one view, and alternating diffusion, which steps along each view in turn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

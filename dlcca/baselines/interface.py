@@ -1,7 +1,5 @@
 """What a baseline takes and returns: checks of views and options, and the result."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Local CCA and the baselines on the same rows of a finished run: scored, each beside a control, and written."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """How a recording is cut into blocks: rows of a block, its bounds, and the rows that storage unpacks for it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

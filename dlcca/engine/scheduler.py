@@ -6,8 +6,6 @@ many at a time: a message for each would take longer than a small block does. Fo
 be small share a task (`Pace`); the function is called for each of them all the same.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 import uuid

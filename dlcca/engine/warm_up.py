@@ -1,7 +1,5 @@
 """A plugin by which workers compile pynndescent when they start: a minute or more, which a task should not take."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

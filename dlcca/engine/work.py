@@ -8,8 +8,6 @@ Row numbers that the user gave are not sent: stages that need them run in the pr
 and tasks carry their digests.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 Each takes the address of a finished run, or of a store that ``dlcca transform`` wrote.
 """
 
-from __future__ import annotations
-
 from dlcca.export.formats import FORMATS, to_csv, to_mne, to_parquet, to_xarray, write
 
 __all__ = ["FORMATS", "to_csv", "to_mne", "to_parquet", "to_xarray", "write"]

@@ -1,7 +1,5 @@
 """``window="auto"``: the shortest window of time whose first coordinate each view alone predicts well."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

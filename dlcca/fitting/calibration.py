@@ -7,8 +7,6 @@ opens what the later ones use, so that it takes longer; where workers do several
 Rates are kept in a file: one for each kind of job on each kind of machine, in the user's cache folder.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -3,8 +3,6 @@
 Among them are fits to halves: with half of the landmarks, and to half of the rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 

@@ -4,8 +4,6 @@ The unit of a view is its median distance, by which fusions that mix distances d
 passes over the blocks that count leading digits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The coordinates of every sample, block by block: first as they come, then with fixed sign and scale."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Gram matrices (m, m) of the kernels, added up over groups of blocks in a fixed order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 

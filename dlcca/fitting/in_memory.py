@@ -1,7 +1,5 @@
 """The fit of arrays in memory: the stages of a run on one block."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -3,8 +3,6 @@
 A `MemoryJob` has arrays in memory instead: the same stages, on one block, with a store that is a dict.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -7,8 +7,6 @@ computed anew where it is needed. In memory it is kept.
 The bandwidth of each kernel is found by a rule, from passes over all distances, or is a number from the user.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import reduce
 from typing import Any

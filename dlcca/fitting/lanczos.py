@@ -10,8 +10,6 @@ the store. It is deterministic: after a kill it is begun anew and needs the same
 computed. All of this is removed once the spectrum is known.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from functools import partial

@@ -4,8 +4,6 @@ There may be as many landmarks as samples. So their arrays are kept in groups of
 that it needs; only their row numbers (8 bytes each) are ever read together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ quicker, it finds the links here, and the neighbours in `shards`. Where neighbou
 the rows, the block's rows of the subset are kept for that search.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain

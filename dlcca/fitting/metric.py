@@ -1,7 +1,5 @@
 """The local metric of every landmark: a map over blocks of landmarks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 

@@ -9,8 +9,6 @@ the rows that are read and written in all::
     without         rows of the blocks in which each task has neighbours, at most T·n
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -8,8 +8,6 @@ Of many parts, spans of `SPAN` are merged first, each in a task of its own, and 
 is total (by distance, then by row), so that any grouping gives the same to the bit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any

@@ -1,7 +1,5 @@
 """All stages of a fit, in their order: the one list of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dlcca.engine.stage import Stage, StagePlan

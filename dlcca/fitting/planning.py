@@ -12,8 +12,6 @@ with ``rounds`` the number of tasks that the busiest worker does, one after anot
 Of views that are still to be made of recordings, the headers of the files give the sizes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What coordinates other than eigenfunctions are read with, fitted to the landmarks: see `numerics.coordinates`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

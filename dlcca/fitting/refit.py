@@ -5,8 +5,6 @@ Without them, the old landmarks keep their metrics and represent the old rows: t
 depend on how densely rows lie, so that few may represent many.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A whole run from its description: check the views, compute what is missing, write the results and seal them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The first pass over every block: means and variances of the channels, and whether all is finite."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ neighbours were searched in a random subset, most rows are in none; a row then h
 strengths, weighted by its kernel rows.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The diffusion eigenproblem: from Gram matrices of the kernels, or without any, by block Lanczos."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

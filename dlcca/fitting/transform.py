@@ -1,7 +1,5 @@
 """Coordinates of new rows in a fitted model, block by block, with how far each lies from what the fit has seen."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

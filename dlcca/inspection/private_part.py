@@ -15,8 +15,6 @@ What is left of the common variable, in the mean and the spread of f, is taken o
 The first axis of neighborhoods runs over m landmarks.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How far each coordinate can be relied on, from fits to halves of the rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@ Options are tried one after the other; `tuning_trials` computes the criterion of
 `with_options` are for a ``run.toml``.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

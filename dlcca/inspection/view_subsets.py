@@ -1,7 +1,5 @@
 """Which views share what: every two of them, and the sets of views that each common component is in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -5,8 +5,6 @@ and kept in numba's cache. They take and fill plain arrays; the functions that u
 `neighbors`, `distances` and `kernels`.
 """
 
-from __future__ import annotations
-
 import numba
 import numpy as np
 

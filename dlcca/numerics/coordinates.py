@@ -4,8 +4,6 @@
 eigenfunctions at the landmarks, and how the coordinates of a row follow from its kernel rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

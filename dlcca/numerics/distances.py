@@ -3,8 +3,6 @@
 Under the local metrics they estimate the distances of the hidden common variable.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 

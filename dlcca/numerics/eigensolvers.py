@@ -10,8 +10,6 @@ which a single vector would leave to rounding. When the basis is full, its leadi
 stays (a thick restart), which bounds the memory and forgets little.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@
 one kernel or one for each view, and how the eigenproblem is solved through the landmarks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

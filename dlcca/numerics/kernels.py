@@ -3,8 +3,6 @@
 There is one row per sample, dense over all landmarks or sparse over a few links.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ Distances are plain ones here: the local metrics ignore what is private to a vie
 may be near a landmark under its metric.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -17,8 +17,6 @@ kernel row :math:`r_v`, divided by its sum, has the transition probabilities :ma
 diffusion time t. They sum to one for any row. A single kernel counts as two equal ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce

@@ -1,7 +1,5 @@
 """Stretches of consecutive rows: windows of time around landmarks, and rows spread over a recording."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Recordings into aligned, windowed views in Zarr: read the headers, run the stages, seal the store; and its status."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

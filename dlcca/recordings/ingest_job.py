@@ -5,8 +5,6 @@ The stages, in their order: `drafts` (`extract_windows`) reads the samples and w
 features that cannot be scaled whenever they are read.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import zlib

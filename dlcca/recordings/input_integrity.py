@@ -9,8 +9,6 @@ A job that reads views, `Job` or `TransformJob`, has the stage that reads every 
 (``first_read``), the sources by the names of their views (``present``), and for each block its rows (``rows_read``).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any

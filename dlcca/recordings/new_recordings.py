@@ -1,7 +1,5 @@
 """New recordings into views as a fitted model knows them: its channels, features, windows and scaling."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

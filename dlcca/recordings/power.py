@@ -1,7 +1,5 @@
 """The power spectrum of windows of samples, from which band powers and spectrograms are computed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

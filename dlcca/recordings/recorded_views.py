@@ -1,7 +1,5 @@
 """Views made of recordings in Python, arrays by name with the time of every row; and the views of files by default."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 import weakref

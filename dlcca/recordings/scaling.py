@@ -4,8 +4,6 @@ Most views are stored unscaled and scaled whenever they are read (`dlcca.recordi
 principal components of features, are computed here instead, in the stages `pca` and `views`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any

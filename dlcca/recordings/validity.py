@@ -4,8 +4,6 @@ Each block notes runs of equal samples (`suspect_runs`, `edges`). The range of a
 block, and a run may continue in the next one; so the stage `clock` decides, from the notes of all blocks.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import product

@@ -5,8 +5,6 @@ Sample i of a piece was taken at ``start_s + i * period_s``. Window t covers the
 ``t * step_s + j / r`` (j = 0, ..., s - 1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from math import gcd, lcm

@@ -1,7 +1,5 @@
 """The baselines beside local CCA: the table and the figures of a comparison."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 The script gets its data from a JSON block with typed arrays in base64, so that thousands of points load at once.
 """
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 In a page, text and axes have the colour of the page's text, so that a figure suits light pages, dark pages and paper.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -5,8 +5,6 @@ The model keeps the channels of every view at the landmarks. How much of a chann
 nearest to the i-th in the coordinates, none of them from the same stretch of the recording.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

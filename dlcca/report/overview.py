@@ -1,7 +1,5 @@
 """All that a report shows of a result, from a run in memory or from a store that is read some rows at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The report of a result: one HTML file with everything in it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

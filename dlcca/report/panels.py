@@ -1,7 +1,5 @@
 """The figures of a report: an overview in, panels out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Text of a report: what was found in plain sentences, measures with their meaning, and numbers as text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from dlcca.report.overview import Overview

@@ -10,8 +10,6 @@ root mean square of their amplitudes, resolve fast ones. The first is returned i
 the second.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

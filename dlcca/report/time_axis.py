@@ -1,7 +1,5 @@
 """Times of a recording as text and as ticks: clock times where the start is known, else seconds or samples."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

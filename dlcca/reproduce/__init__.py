@@ -1,7 +1,5 @@
 """The paper's experiments (Section VII) with the baselines, in one go and from fixed seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The figures, like the paper's. Numbers in, figures out; nothing is computed here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

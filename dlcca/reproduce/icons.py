@@ -1,7 +1,5 @@
 """Section VII-C: three movies of rotating icons, of which one is in every movie."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The baselines of the experiments, and measures of a first coordinate: correlation, spectrum, shares of power."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

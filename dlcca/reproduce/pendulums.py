@@ -1,7 +1,5 @@
 """Section VII-B: movies of coupled pendulums, clean and with a private pendulum in each."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass

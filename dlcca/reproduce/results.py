@@ -1,7 +1,5 @@
 """The output of the experiments: a table of results against expectations, and a page with the figures."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Section VII-A: the metric at the middle point against the average of the metrics at both ends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

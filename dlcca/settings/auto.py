@@ -1,7 +1,5 @@
 """What "auto" means: every choice that the program makes for the user, with its reason."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt, log2

@@ -1,7 +1,5 @@
 """``run.toml``: which views, which settings, which store, which cluster."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, dataclass, field, replace
 from pathlib import Path
 from typing import Any

@@ -11,8 +11,6 @@ A section of a file is a frozen dataclass that inherits from `Section`; each fie
 gives the JSON Schema for editors. The JSON Schema refuses nothing that the rules accept.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import operator

@@ -1,7 +1,5 @@
 """The paper's movies: coupled pendulums (Section VII-B), and rotating icons (VII-C), one of them in every movie."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

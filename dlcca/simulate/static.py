@@ -1,7 +1,5 @@
 """Problems without movies: each view is a function of the common z and of a nuisance of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a simulator knows and the method must find."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -8,8 +8,6 @@ range are the null distribution. The highest peak is then refined to a fraction 
 canonical variates at it, weighted by their coherence (Hannan and Thomson): the peak of a slow variable is broad.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations

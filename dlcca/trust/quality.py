@@ -1,7 +1,5 @@
 """Quality of a fit: checks on some of the rows, measures, and reasons not to trust it, in sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any

@@ -3,8 +3,6 @@ r"""R² and other scores of coordinates: how well they predict a variable, and a
 Predictions by nearest neighbours and by filters are made on held-out rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Which coordinates are returned: the slowest, without harmonics of a single other one and without outliers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ the *others* share (`surrogates.rest_test`); the p-value is the largest of these
 recording: some tens of local decompositions for each of 38 surrogates, and one small test at each landmark.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 

@@ -9,8 +9,6 @@ Three views may share something two by two and nothing all together, so of three
 what the *others* share.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise

@@ -3,8 +3,6 @@
 A metric is a function, in `cca` or in a file of its own, and a line of `METRICS`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The covariance tensor of K whitened views has p^K entries. It is never formed: a
 but one is a weighted sum of scores, and the Gram matrix of an unfolding is a product of k x k Gram matrices.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce

@@ -3,8 +3,6 @@
 Samples come in the unit that the header names (µV, °C, ...), not in MNE's volts.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

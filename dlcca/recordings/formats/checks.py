@@ -1,7 +1,5 @@
 """Checks of files and packages that readers share; errors of libraries become errors that name the file."""
 
-from __future__ import annotations
-
 import errno
 import importlib
 import os

@@ -3,8 +3,6 @@
 A read parses the blocks it needs, not the whole file; what is held of it is one block and the places of the others.
 """
 
-from __future__ import annotations
-
 import builtins
 import csv
 import io

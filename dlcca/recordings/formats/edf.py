@@ -8,8 +8,6 @@ Samples come in the physical unit that the header names (uV, mmHg, ...), not in 
 one signal for each rate, and one for each unbroken stretch of a recording with breaks.
 """
 
-from __future__ import annotations
-
 import builtins
 import math
 import os

@@ -1,7 +1,5 @@
 """FIF: what MNE writes, and the magnetoencephalographs of one maker. Samples are in SI units: V, T, T/m."""
 
-from __future__ import annotations
-
 import gzip
 import logging
 import math

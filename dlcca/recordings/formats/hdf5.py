@@ -1,7 +1,5 @@
 """HDF5 files: datasets are read by slices; rate, start, names and units come from attributes and small datasets."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """NumPy's own files: .npy is mapped into memory; .npz too, except for members that are compressed."""
 
-from __future__ import annotations
-
 import builtins
 import zipfile
 from typing import Any

@@ -4,8 +4,6 @@ Every evenly sampled series of numbers is a signal, in the unit it declares (``d
 Series of text and tables of intervals are annotations.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Parquet files: columns of numbers are read by row groups, of which one is held at a time."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

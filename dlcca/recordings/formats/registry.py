@@ -5,8 +5,6 @@ Readers of other installed packages are entry points of the group ``dlcca.reader
 open. They are looked for only where no reader of dlcca fits, and imported only when one is needed.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import os
@@ -17,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dlcca.errors import SettingsError, suggest
-from dlcca.recordings.formats.checks import TRUNCATED, check_file, refusing
+from dlcca.recordings.formats.checks import TRUNCATED, Truncated, check_file, refusing
 from dlcca.recordings.formats.recording import Recording
 from dlcca.settings.schema import LARGEST, is_count
 
@@ -133,14 +131,20 @@ def _check_options(path: str, opener: Callable[..., Recording], format: str, opt
         if option not in known:
             nearest = suggest(option, known) if known else "it takes none."
             raise SettingsError(f"{option!r} is not an option of the {format} reader ({path!r}); {nearest}")
-        annotation = parameters[option].annotation
-        kinds = (annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)).split(" | ")
+        annotation = parameters[option].annotation  # as it is written, or what it means: a module may delay it
+        kinds = (annotation if isinstance(annotation, str) else _written(annotation)).split(" | ")
         if kinds == ["Truncated"]:
             if value not in TRUNCATED:
                 raise SettingsError(f"{option} = {value!r} is not known; {suggest(value, TRUNCATED)}")
         elif option != "start" and not any(kind not in _TYPES or _TYPES[kind][0](value) for kind in kinds):
             needed = " or ".join(_TYPES[kind][1] for kind in kinds if kind != "None")
             raise SettingsError(f"{option} = {value!r} is not {needed}.")
+
+
+def _written(annotation: Any) -> str:
+    return (
+        "Truncated" if annotation == Truncated else inspect.formatannotation(annotation).replace("collections.abc.", "")
+    )
 
 
 def _all(value: Any, fits: Callable[[Any], bool]) -> bool:

@@ -1,7 +1,5 @@
 """What readers of tables have in common: which column is time, what a header says, and rows read by blocks."""
 
-from __future__ import annotations
-
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Video: each frame is a sample, each pixel a channel, in grey or in three colours, as a whole or made small."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Integers of 8, 16, 24 and 32 bits are read as a fraction of full scale, from -1 
 `integers=True` integers are read as they are stored (8 bits: less their middle, 128). The file is mapped, never loaded.
 """
 
-from __future__ import annotations
-
 import builtins
 import os
 import struct

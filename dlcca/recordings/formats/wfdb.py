@@ -4,8 +4,6 @@ Samples come in the unit that the header names (mV, mmHg, ...); where nothing wa
 the segments of a record, they are NaN, as the wfdb package gives them.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Iterator, Sequence

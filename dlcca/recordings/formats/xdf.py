@@ -7,8 +7,6 @@ times of its samples between breaks by another. Its slope is the drift of the si
 The recording starts with the first sample of a signal; its date is when the recorder was started, as good as XDF knows.
 """
 
-from __future__ import annotations
-
 import builtins
 import os
 import struct

@@ -1,7 +1,5 @@
 """Zarr arrays and groups, also as xarray writes them: time and channel coordinates are understood."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable
