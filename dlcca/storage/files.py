@@ -190,10 +190,8 @@ class Files(Protocol):
         """The content of a file; None if it is not there."""
 
     def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
-        """The contents of those files that are there, by name; many are read at the same time."""
-        with ThreadPoolExecutor(AT_ONCE) as threads:
-            found = zip(names, threads.map(self.get, names), strict=True)
-            return {name: content for name, content in found if content is not None}
+        """The contents of those files that are there, by name."""
+        return {name: content for name in names if (content := self.get(name)) is not None}
 
     def names(self, folder: str) -> list[str]:
         """The names in a folder, sorted, without hidden files of a disk."""
@@ -355,6 +353,11 @@ class RemoteFiles(Files):
         with suppress(FileNotFoundError):
             return self._retried(name, "read", self.fs.cat_file)
         return None
+
+    def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            found = zip(names, threads.map(self.get, names), strict=True)
+            return {name: content for name, content in found if content is not None}
 
     def names(self, folder: str) -> list[str]:
         with suppress(FileNotFoundError):

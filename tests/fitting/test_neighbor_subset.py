@@ -22,6 +22,7 @@ def in_memory(K=2, **options):
         return LocalCCA(random_state=0, **{**SUBSET, **options}).fit(recordings(K))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("K", "options"),
     [

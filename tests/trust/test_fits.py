@@ -22,6 +22,7 @@ def fitted(views, **options):
         return LocalCCA(**options).fit(views)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("smoothness", [0.0, 0.95])
 @pytest.mark.parametrize("options", [KNN, {"window": 8}, {"window": 31}], ids=["knn", "windows", "long windows"])
 def test_independent_views_share_nothing_and_no_landmark_says_otherwise(smoothness, options):
@@ -42,6 +43,7 @@ def test_pendulums_are_common_though_a_shift_would_not_part_them(private):
     assert model.quality_["p_common"] <= 0.05
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("noise", [0.02, 0.1])
 @pytest.mark.parametrize("seed", range(3))
 def test_what_two_of_three_views_share_is_named_and_not_called_common_to_all(noise, seed):
@@ -60,6 +62,7 @@ def test_variables_that_every_two_of_three_views_share_are_not_common_to_all():
     assert model.quality_["pairs_common"] == [[0, 1], [0, 2], [1, 2]]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("noise", [0.02, 0.4])
 @pytest.mark.parametrize("shared", [[(0, 1, 2)], [(0, 1, 2), (0, 1)]])
 def test_a_variable_of_all_three_views_is_found(noise, shared):
