@@ -6,11 +6,11 @@ VENV = .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --disable-pip-version-check -q --prefer-binary -c constraints.txt
 
-.PHONY: help demo test system check bench chaos suite docs release format clean
+.PHONY: help demo test system check lint bench chaos suite docs release format clean
 
 help:
 	@echo "make demo    install, simulate two sensors and find what they have in common, in demo-output/"
-	@echo "make test    check, then every test"
+	@echo "make test    lint, format and types, then every test, those of layers and dependencies among them"
 	@echo "make check   lint, format, types, layers and dependencies"
 	@echo "make bench   one table of ratios, and bench-output/bench.json"
 	@echo "make chaos   kill a hundred runs and twenty nights at random moments and resume them; the table in docs/"
@@ -27,7 +27,7 @@ demo: $(VENV)/core.stamp
 
 # Four test processes with one thread of arithmetic each: on two cores, some of them mostly wait, for a queue or a clock.
 PYTEST = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist loadscope --no-loadscope-reorder
-test: check system
+test: lint system
 	$(PYTEST) -m "not repeats"
 
 # A queue, a network, a cron and a browser for the tests that need real ones; elsewhere than on Debian as root they
@@ -42,11 +42,13 @@ system:
 			|| echo "$(SYSTEM) cannot be installed; the tests that need them will skip"; \
 	fi
 
-check: $(VENV)/dev.stamp
+check: lint
+	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_dependencies.py
+
+lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy dlcca
-	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_dependencies.py
 
 bench: $(VENV)/dev.stamp
 	PYTHONPATH=. $(BIN)/python benchmarks/bench.py

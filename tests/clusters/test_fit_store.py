@@ -14,6 +14,7 @@ from dlcca.errors import ClusterError, StorageError
 from tests.clusters.test_check import one_worker
 from tests.fitting.jobs import KNN, recordings, written
 from tests.storage.conftest import bucket, credentials, object_server  # noqa: F401  fixtures
+from tests.support import repeats
 
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore::dlcca.errors.Untrusted")]
 
@@ -70,7 +71,7 @@ def test_dask_arrays_are_not_computed_on_such_workers_without_being_asked(elsewh
         LocalCCA(**KNN).fit(given("dask", hidden))
 
 
-@pytest.mark.parametrize("kind", ["dask", "zarr", "zarr in memory"])
+@pytest.mark.parametrize("kind", repeats.first(2, ["dask", "zarr", "zarr in memory"]))
 def test_with_a_shared_folder_as_store_it_is_the_fit_of_one_machine(elsewhere, hidden, tmp_path, expected, kind):
     model = LocalCCA(**KNN, random_state=0, client=elsewhere, store=tmp_path / "shared").fit(given(kind, hidden))
     np.testing.assert_allclose(model.embedding_.compute(), expected, atol=1e-8, rtol=0)

@@ -8,6 +8,7 @@ from dlcca.fitting import embed, pipeline
 from dlcca.storage.blocks import Blocks
 from tests.fitting.graphs import GraphWatch
 from tests.fitting.jobs import KNN, TIME, patch_stage, recordings, small_job
+from tests.support import repeats
 
 KINDS = {
     "alternating, float32": (2, "float32", KNN),
@@ -32,7 +33,7 @@ def client():
         yield client
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", repeats.first(4, KINDS))
 def test_a_block_takes_fewer_than_twenty_tasks_in_all_and_each_is_small(kind, client, tmp_path):
     K, dtype, options = KINDS[kind]
     job = small_job(tmp_path, recordings(K, dtype=dtype), 7, block_rows=14, **options)
