@@ -45,9 +45,10 @@ SPEED_ROWS, FEWEST_ROWS = 2048, 64
 SLOWEST = 2.5
 #: Leading components of a view, and the numbers of delays of each, within an eighth of the recording.
 COMPONENTS, FORECAST_DELAYS, DELAYS = 6, 24, 16
-#: Ratios of the speeds of two views are between these, or between their inverses. The wider, the more surrogates are
-#: independent; but at wider ones private speeds coincide.
-LEAST_CHANGE, MOST_CHANGE = 1.05, 1.4
+#: Ratios of the speeds of two views are between these, or between their inverses. The gap around 1 is about as wide as
+#: that between two ratios, because unrelated views are called common if their best ratio is in it. The wider the
+#: range, the more surrogates are independent; but at wider ones private speeds coincide.
+LEAST_CHANGE, MOST_CHANGE = 1.015, 1.5
 #: Ridges of the forecast and of the canonical correlations.
 FORECAST_RIDGE, RIDGE = 1e-3, 3e-3
 

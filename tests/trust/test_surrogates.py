@@ -132,7 +132,6 @@ def test_common_oscillations_are_found_whatever_their_phases_and_others_are_not(
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(raises=AssertionError, reason="6.5 % of these 200 seeds, 5.1 % of 1600", strict=True)
 def test_oscillations_of_random_speeds_are_called_common_in_at_most_one_of_twenty_runs():
     runs = 200
     views = ([surrogates.without_drift(X) for X in unrelated_oscillations(seed)] for seed in range(200, 200 + runs))
