@@ -1,6 +1,7 @@
 """The diffusion eigenproblem: from Gram matrices of the kernels, or without any, by block Lanczos."""
 
 import os
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from dlcca.trust.select_coordinates import SPARE, Chosen, select_coordinates
 LEAST_EIGENVALUE = 1e-7
 #: Steps of Lanczos, as a plan counts them.
 LANCZOS_STEPS = 20
+#: From this number of landmarks on the matrices are solved with all cores: smaller ones take longer with more threads.
+THREADED_LANDMARKS = 1500
 
 
 def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
@@ -37,7 +40,9 @@ def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) 
 def solve(job: Job, stage: Blocks, block: int) -> None:
     """The spectrum from the sum of all groups, in their order."""
     grams, degrees = gram.totals(job)
-    with threadpool_limits(limits=os.cpu_count()):  # the only task there is: the other workers of this machine wait
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    many = landmarks.count(job) >= THREADED_LANDMARKS  # the only task there is: the other workers of this machine wait
+    with threadpool_limits(limits=cores) if many else nullcontext():
         S, values = job.fusion.from_grams(grams, n_solved(job), degrees)
     pieces = gram_components(grams) if (S[1:] > CONNECTED).any() else np.ones(1)
     write(job, stage, S, values, len(pieces), 1 - float(pieces[0] / pieces.sum()))

@@ -1,5 +1,6 @@
 """`LocalCCA(client=...)` on workers that do not see the files of this machine."""
 
+import importlib.util
 import subprocess
 import tempfile
 
@@ -13,30 +14,36 @@ from dlcca.clusters import check
 from dlcca.errors import ClusterError, StorageError
 from tests.clusters.test_check import one_worker
 from tests.fitting.jobs import KNN, recordings, written
+from tests.storage.buckets import environment
 from tests.storage.conftest import bucket, credentials, object_server  # noqa: F401  fixtures
 from tests.support import repeats
 
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore::dlcca.errors.Untrusted")]
 
 
-@pytest.fixture
-def hidden(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def hidden(tmp_path_factory):
     """The temporary folder of this process, which workers elsewhere do not see; it holds two views in Zarr."""
-    folder = tmp_path / "tmp"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    folder = tmp_path_factory.mktemp("hidden")
     written(folder, recordings(2), 50)
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(folder))
+        patch.setattr(check, "TRIES", 1)
+        yield folder
 
 
-@pytest.fixture
-def elsewhere(hidden, tmp_path, monkeypatch):
-    """A client whose worker is on another machine: a mount namespace in which the temporary folder is another one."""
-    monkeypatch.setattr(check, "TRIES", 1)
+@pytest.fixture(scope="module")
+def elsewhere(hidden, tmp_path_factory, request):
+    """A client whose worker is on another machine: a mount namespace in which the temporary folder is another one. The
+    worker has what it needs for the buckets of the tests."""
+    folder, known = tmp_path_factory.mktemp("worker"), {}
+    if importlib.util.find_spec("moto"):
+        host, port = request.getfixturevalue("object_server")
+        known = {**environment(folder), "AWS_ENDPOINT_URL": f"http://{host}:{port}"}
     before = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(hidden)]
     if subprocess.run([*before, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no mount namespaces here: not root, or not Linux")
-    with one_worker(tmp_path, before) as client:
+    with one_worker(folder, before, **known) as client:
         yield client
 
 
@@ -48,7 +55,7 @@ def given(kind, folder):
     return [zarr.open_array(str(folder / f"view{v}.zarr"), mode="r") for v in (1, 2)]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def expected():
     return LocalCCA(**KNN, random_state=0).fit(recordings(2)).embedding_
 
@@ -77,8 +84,7 @@ def test_with_a_shared_folder_as_store_it_is_the_fit_of_one_machine(elsewhere, h
     np.testing.assert_allclose(model.embedding_.compute(), expected, atol=1e-8, rtol=0)
 
 
-def test_with_a_bucket_as_store_it_is_the_fit_of_one_machine(bucket, hidden, tmp_path, monkeypatch, request, expected):  # noqa: F811
-    elsewhere = request.getfixturevalue("elsewhere")  # a worker that has the credentials: after them
+def test_with_a_bucket_as_store_it_is_the_fit_of_one_machine(elsewhere, bucket, hidden, expected):  # noqa: F811
     for kind in ("dask", "zarr"):
         store = f"{bucket}/{kind}"
         model = LocalCCA(**KNN, random_state=0, client=elsewhere, store=store).fit(given(kind, hidden))

@@ -6,7 +6,6 @@ PYTHONPATH=. python tests/faults/late_table.py [--seeds 20] [--first 0] [--stora
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from unittest import mock
 
 from tests.faults.late import Stall, survive, undisturbed
 from tests.storage.buckets import forget_storages
+from tests.storage.object_server import ObjectServer
 
 
 def main() -> int:
@@ -41,24 +41,21 @@ def stores(storage: str, scratch: Path) -> Iterator[str]:
         yield str(scratch)
         return
     import fsspec
-    from moto.server import ThreadedMotoServer
 
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for every request
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
     known = {"ACCESS_KEY_ID": "testing", "SECRET_ACCESS_KEY": "testing", "DEFAULT_REGION": "us-east-1"}
     known |= dict.fromkeys(("CONFIG_FILE", "SHARED_CREDENTIALS_FILE"), str(scratch / "none"))
-    known |= {"ENDPOINT_URL": f"http://{host}:{port}"}
     forget_storages()
-    with mock.patch.dict(os.environ, {f"AWS_{key}": value for key, value in known.items()}):
+    with (
+        ObjectServer() as (host, port),
+        mock.patch.dict(os.environ, {f"AWS_{key}": value for key, value in known.items()}),
+    ):
+        os.environ["AWS_ENDPOINT_URL"] = f"http://{host}:{port}"
         with suppress(FileExistsError):  # servers of one process share their buckets
             fsspec.filesystem("s3").mkdir("late")
         try:
             yield "s3://late"
         finally:
             forget_storages()  # else a later test would be connected to this server, which is gone
-            server.stop()
 
 
 def _made(folder: Path) -> Path:

@@ -16,6 +16,7 @@ from dlcca.report import overview, page
 from dlcca.storage import cache, comparison, lock, manifest
 from dlcca.storage import run as run_store
 from tests.faults.stores import files_of, finished
+from tests.support import repeats
 
 pytestmark = pytest.mark.faults
 
@@ -64,12 +65,15 @@ class Damage:
         self.file.write_bytes(self.whole)
 
 
-def test_200_random_flips_and_truncations_are_all_found(intact):
+@pytest.mark.parametrize("count", repeats.first(1, [100, 200]))
+def test_random_flips_and_truncations_are_all_found(intact, count):
     rng = np.random.default_rng(5)
     files = files_of(intact.store)
     kinds = {"c", "stage.json", "done", "zarr.json", "lock", "log"}
     assert all(any(kind in file.parts for file in files) for kind in kinds)
-    chosen = [*rng.permutation(len(files)), *rng.integers(len(files), size=200)][:200]  # most files once, some again
+    chosen = [*rng.permutation(len(files)), *rng.integers(len(files), size=count)][
+        :count
+    ]  # each once, if there are so many
     missed = []
     for number in chosen:
         file, how = files[number], DAMAGES[int(rng.integers(2))]

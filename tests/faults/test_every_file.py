@@ -68,14 +68,16 @@ def is_found(store):
 
 
 @pytest.mark.faults
+@pytest.mark.parametrize("changes", repeats.first(1, [1, 3]))  # of each file, besides being gone
 @pytest.mark.parametrize("kind", repeats.first(5, KINDS))  # the demonstration leaves a run
-def test_every_file_that_is_changed_or_gone_is_found(stores, kind):
+def test_every_file_that_is_changed_or_gone_is_found(stores, kind, changes):
     store, rng = stores[kind], np.random.default_rng(0)
     assert not is_found(store), verification.look(str(store)).damages
     missed = []
-    for file in files_of(store):
+    for number, file in enumerate(files_of(store)):
         whole = file.read_bytes()
-        for content in (None, b"", flipped(whole, rng), truncated(whole, rng)):
+        changed = np.roll(np.array([flipped(whole, rng), truncated(whole, rng), b""], object), number)
+        for content in (None, *changed[:changes]):
             with Damage(file, content):
                 if not is_found(store):
                     missed.append((file.relative_to(store).as_posix(), content and len(content)))

@@ -1,5 +1,7 @@
 """Workers that wake when their run was begun again with another setting; `tests/faults/late_table.py` does more."""
 
+import functools
+
 import numpy as np
 import pytest
 import zarr
@@ -16,7 +18,8 @@ from tests.support import repeats
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
-    return late.undisturbed(tmp_path_factory.mktemp("undisturbed"))
+    """By solver, made when it is asked for."""
+    return functools.cache(lambda solver: late.undisturbed(tmp_path_factory.mktemp("undisturbed"), (solver,)))
 
 
 @pytest.mark.faults
@@ -27,7 +30,8 @@ def reference(tmp_path_factory):
 )
 def test_a_late_worker_does_not_change_the_run_that_replaced_its_own(storage, seed, reference, tmp_path):
     with late_table.stores(storage, tmp_path) as root:
-        outcome = late.survive(Stall.of(seed), reference, tmp_path, f"{root}/{seed}/run.zarr")
+        stall = Stall.of(seed)
+        outcome = late.survive(stall, reference(stall.solver), tmp_path, f"{root}/{seed}/run.zarr")
     assert outcome.is_unharmed, outcome.line()
 
 

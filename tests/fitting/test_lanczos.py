@@ -242,24 +242,25 @@ def test_more_coordinates_than_the_kernel_has_are_refused(tmp_path):
         pipeline.run(job)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", ["view dense", pytest.param("alternating", marks=pytest.mark.slow)])
-def test_the_answer_is_the_same_to_the_bit_with_any_number_of_workers(kind, tmp_path):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_answer_is_the_same_to_the_bit_with_any_number_of_workers(kind, workers, tmp_path):
     K, options = KINDS[kind]
     options = {**options, "solver": "lanczos"}
     sources = written(tmp_path, recordings(K), 7)
     alone = job_on(tmp_path / "alone.zarr", sources, block_rows=ROWS, **options)
     pipeline.run(alone)
-    for workers in (1, 2):
-        job = job_on(tmp_path / f"{workers}.zarr", sources, block_rows=ROWS, **options)
-        with (
-            LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
-            ) as cluster,
-            Client(cluster) as client,
-        ):
-            pipeline.run(job, client)
-        np.testing.assert_array_equal(spectrum.eigenvalues(job), spectrum.eigenvalues(alone))
-        np.testing.assert_array_equal(embedding(job), embedding(alone))
+    job = job_on(tmp_path / "shared.zarr", sources, block_rows=ROWS, **options)
+    with (
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        pipeline.run(job, client)
+    np.testing.assert_array_equal(spectrum.eigenvalues(job), spectrum.eigenvalues(alone))
+    np.testing.assert_array_equal(embedding(job), embedding(alone))
 
 
 def test_progress_is_told_product_by_product(tmp_path):

@@ -275,7 +275,7 @@ def test_links_by_an_index_of_the_landmarks_are_nearly_the_true_ones(tmp_path, m
 @pytest.mark.slow
 def test_neighbors_that_are_found_badly_are_a_warning_with_advice():
     rng = np.random.default_rng(0)
-    views = [rng.standard_normal((6000, 60)) for _ in range(2)]
+    views = [rng.standard_normal((4000, 30)) for _ in range(2)]  # beyond 1 MB, pynndescent compiles for 10 s more
     options = {"n_neighbors": 64, "landmarks": 200, "neighbor_index": "pynndescent"}
     with pytest.warns(Untrusted) as told:
         LocalCCA(neighborhoods="knn", random_state=0, **options).fit(views)

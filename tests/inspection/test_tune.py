@@ -14,6 +14,7 @@ from dlcca import LocalCCA, simulate
 from dlcca.cli import app
 from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import runner
+from dlcca.inspection import tuning
 from dlcca.inspection.tuning import descent, margin_of, with_options
 from dlcca.inspection.tuning_trials import found_twice
 from dlcca.settings import runfile
@@ -64,7 +65,9 @@ def test_the_curves_hold_every_option_with_where_it_began_and_the_default(tuned)
     assert max(fusion.criterion) == fusion.criterion[fusion.candidates.index("alternating")]
 
 
-def test_neighbors_are_searched_among_rows_that_match_the_kernel():
+def test_neighbors_are_searched_among_rows_that_match_the_kernel(monkeypatch):
+    few = {name: values[:1] for name, values in tuning.STATE.items()}  # whatever is chosen, and of however many
+    monkeypatch.setattr(tuning, "STATE", {**few, "n_links": (32, 64)})
     views, _truth = simulate.torus(3000, random_state=0)
     options = dlcca.tune(views, start={"neighborhoods": "knn", "landmarks": 600}).options
     k, links = options["n_neighbors"], options["n_links"]
@@ -93,7 +96,7 @@ def test_it_is_told_in_sentences_and_drawn(tuned):
 
 
 def test_the_same_seed_chooses_the_same(torus):
-    views = [X[:300] for X in torus[0]]
+    views = [X[:200] for X in torus[0]]
     one, two = (dlcca.tune(views, start={"neighborhoods": "knn"}, random_state=4).curves for _ in range(2))
     assert one == two
 
@@ -192,7 +195,7 @@ def test_the_criteria_are_those_of_the_formulas():
 
 def test_the_tuned_run_has_a_store_of_its_own(tmp_path, torus):
     for name, X in zip("ab", torus[0], strict=True):
-        zarr.create_array(tmp_path / f"{name}.zarr", data=X)
+        zarr.create_array(tmp_path / f"{name}.zarr", data=X[:150])
     (tmp_path / "run.toml").write_text(RUN)
     for expected in ("run-tuned.zarr", "run-tuned-2.zarr"):  # the second time, the first store is there
         result = CliRunner().invoke(app, ["tune", str(tmp_path / "run.toml"), "--json"])

@@ -46,15 +46,20 @@ def lab(folder):
     return file
 
 
+@pytest.fixture(scope="module")
+def prod(tmp_path_factory):
+    """The folder of such a pipeline, which every test leaves as it is."""
+    return lab(tmp_path_factory.mktemp("prod")).parent
+
+
 def rows(folder, query):
     with closing(sqlite3.connect(folder / "state" / "catalog.sqlite")) as base:
         return base.execute(query).fetchall()
 
 
 @pytest.mark.slow
-def test_a_copied_pipeline_leaves_every_file_of_the_original_as_it_is(tmp_path):
-    prod, trial = tmp_path / "prod", tmp_path / "trial"
-    lab(prod)
+def test_a_copied_pipeline_leaves_every_file_of_the_original_as_it_is(prod, tmp_path):
+    trial = tmp_path / "trial"
     before = files_in(prod)
     shutil.copytree(prod, trial, symlinks=True)
     file = pipeline_file(trial, SHORT)
@@ -85,20 +90,19 @@ def test_a_moved_pipeline_goes_on_where_it_was(tmp_path):
 
 
 @pytest.mark.slow
-def test_no_path_of_the_folder_is_in_the_catalog_or_in_a_published_day(tmp_path):
+def test_no_path_of_the_folder_is_in_the_catalog_or_in_a_published_day(prod):
     import zarr
 
-    lab(tmp_path)
     for table, columns in {
         "recordings": "path, views, result",
         "models": "address, rows_store, held_store",
         "files": "path, parts",
         "replaced": "path",
     }.items():
-        assert str(tmp_path) not in str(rows(tmp_path, f"SELECT {columns} FROM {table}")), table
-    assert rows(tmp_path, "SELECT path FROM recordings WHERE id = 1") == [("incoming/night-01-0.edf",)]
-    for day in (tmp_path / "published" / "zarr").glob("*.zarr"):
-        assert str(tmp_path) not in str(dict(zarr.open_group(str(day), mode="r").attrs))
+        assert str(prod) not in str(rows(prod, f"SELECT {columns} FROM {table}")), table
+    assert rows(prod, "SELECT path FROM recordings WHERE id = 1") == [("incoming/night-01-0.edf",)]
+    for day in (prod / "published" / "zarr").glob("*.zarr"):
+        assert str(prod) not in str(dict(zarr.open_group(str(day), mode="r").attrs))
 
 
 @pytest.mark.slow

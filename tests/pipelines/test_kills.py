@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 KILLED = (-signal.SIGKILL, -signal.SIGPROF)
 #: Kills in all (`make chaos` asks for more), nights of one pipeline before it is left in peace, and pipelines at most:
 #: some nights are over before their moment has come.
-KILLS, NIGHTS, MOST_PIPELINES = int(os.environ.get("DLCCA_TEST_KILLS", "8")), 6, 12
+KILLS, NIGHTS, MOST_PIPELINES = int(os.environ.get("DLCCA_TEST_KILLS", "5")), 6, 12
 
 
 class Nights:

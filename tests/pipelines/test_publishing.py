@@ -1,7 +1,6 @@
 """Days as readers see them, recordings of several files, and recordings in object storage."""
 
 import json
-import logging
 import os
 import threading
 from datetime import timedelta
@@ -23,6 +22,7 @@ from dlcca.pipelines.context import opened
 from dlcca.storage import transformed
 from tests.pipelines.nights import RATE, day_of, pipeline_file, recorded, run_night, sensors, start_of, write
 from tests.storage.buckets import forget_storages
+from tests.storage.object_server import ObjectServer
 
 pytestmark = pytest.mark.slow
 
@@ -190,26 +190,22 @@ def test_a_recording_may_be_of_two_files_with_a_day_in_their_name(tmp_path):
 @pytest.fixture
 def bucket(monkeypatch, tmp_path):
     """An address in object storage that is served from this machine."""
-    server = pytest.importorskip("moto.server", reason="the server of these tests is moto: pip install 'moto[server]'")
+    pytest.importorskip("moto.server", reason="the server of these tests is moto: pip install 'moto[server]'")
     fsspec = pytest.importorskip("fsspec")
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    running = server.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    running.start()
-    host, port = running.get_host_and_port()
-    for name, value in {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_CONFIG_FILE": str(tmp_path / "none"),
-        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none"),
-    }.items():
-        monkeypatch.setenv(name, value)
-    forget_storages()
-    fs = fsspec.filesystem("s3", use_listings_cache=False, skip_instance_cache=True)
-    fs.mkdir("nights")
-    yield fs
-    running.stop()
+    with ObjectServer() as (host, port):
+        for name, value in {
+            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_CONFIG_FILE": str(tmp_path / "none"),
+            "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none"),
+        }.items():
+            monkeypatch.setenv(name, value)
+        forget_storages()
+        fs = fsspec.filesystem("s3", use_listings_cache=False, skip_instance_cache=True)
+        fs.mkdir("nights")
+        yield fs
     forget_storages()
 
 

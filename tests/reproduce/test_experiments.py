@@ -46,7 +46,8 @@ def test_no_fit_of_the_icons_is_done_twice(monkeypatch):
 def reproduced(tmp_path_factory):
     """The example in the help: what it told, the folder that it wrote, and the models of the icons by their jobs.
 
-    The figure of windows, of which nothing is expected, is drawn for fewer of them; `make suite` draws it whole.
+    The figure of windows, of which nothing is expected, is drawn for two of them and the drawn icons alone; it is drawn
+    whole by `make suite`.
     """
     folder, models = tmp_path_factory.mktemp("reproduced"), {}
     first_coordinate = icons.first_coordinate
@@ -64,7 +65,7 @@ def reproduced(tmp_path_factory):
         patch.chdir(folder)
         patch.setattr(icons, "first_coordinate", noted)
         patch.setattr(icons, "WINDOWS", (icons.SHORT, icons.LONG))
-        patch.setattr(icons, "SWEPT_SETS", range(1))
+        patch.setattr(icons, "SWEPT_SETS", range(0))
         result = run_example("reproduce")
     return result, folder / "reproduce-output", models
 

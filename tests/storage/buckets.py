@@ -7,6 +7,15 @@ from dlcca.storage.files import zarr_store
 SECRET = "hush-hush-hush"
 
 
+def environment(folder):
+    """Credentials of the tests, and none that this machine may have."""
+    none = str(folder / "none")
+    known = {"ACCESS_KEY_ID": "testing", "SECRET_ACCESS_KEY": SECRET, "DEFAULT_REGION": "us-east-1"}
+    return {
+        f"AWS_{key}": value for key, value in {**known, "CONFIG_FILE": none, "SHARED_CREDENTIALS_FILE": none}.items()
+    }
+
+
 def storage():
     """The storage itself, seen without dlcca."""
     import fsspec

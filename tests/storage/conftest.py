@@ -1,31 +1,24 @@
 """A server of objects on loopback, and addresses in a bucket of it."""
 
-import logging
-
 import pytest
 
-from tests.storage.buckets import SECRET, forget_storages, storage
+from tests.storage.buckets import environment, forget_storages, storage
+from tests.storage.object_server import ObjectServer
 
 
 @pytest.fixture(scope="session")
 def object_server():
     """Host and port of a server of objects."""
-    server = pytest.importorskip("moto.server", reason="the server of these tests is moto: pip install 'moto[server]'")
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for every request
-    running_server = server.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    running_server.start()
-    yield running_server.get_host_and_port()
-    running_server.stop()
+    pytest.importorskip("moto.server", reason="the server of these tests is moto: pip install 'moto[server]'")
+    with ObjectServer() as address:
+        yield address
 
 
 @pytest.fixture
 def credentials(monkeypatch, tmp_path):
     """Those of the tests, and none that this machine may have."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture
