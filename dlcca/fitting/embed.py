@@ -19,7 +19,7 @@ from dlcca.settings.fit import Settings
 #: many distances to the landmarks.
 REACH_ROWS, LEAST_REACH_ROWS, REACH_ENTRIES = 1 << 14, 1 << 10, 1 << 27
 #: Samples whose sparse kernel rows are held at a time.
-TILE_ROWS = 4096
+TILE_ROWS = 1 << 14
 #: Rows of each block from which the coverage radius is measured, at least.
 LEAST_LOOKED_AT = 128
 

@@ -50,7 +50,8 @@ def _by_steps(job: Job) -> bool:
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
     grams, degrees = gram.totals(job) if job.coordinates.needs_grams else ({}, Degrees(job.n, []))
-    _fit(job, stage, grams, degrees.columns)
+    with spectrum.threads(job):
+        _fit(job, stage, grams, degrees.columns)
 
 
 def _fit(job: Job, stage: Blocks, grams: Grams, columns: list[NDArray], step: potential.Step | None = None) -> None:

@@ -1,7 +1,7 @@
 """The diffusion eigenproblem: from Gram matrices of the kernels, or without any, by block Lanczos."""
 
 import os
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -40,12 +40,18 @@ def _find(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) 
 def solve(job: Job, stage: Blocks, block: int) -> None:
     """The spectrum from the sum of all groups, in their order."""
     grams, degrees = gram.totals(job)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    many = landmarks.count(job) >= THREADED_LANDMARKS  # the only task there is: the other workers of this machine wait
-    with threadpool_limits(limits=cores) if many else nullcontext():
+    with threads(job):
         S, values = job.fusion.from_grams(grams, n_solved(job), degrees)
     pieces = gram_components(grams) if (S[1:] > CONNECTED).any() else np.ones(1)
     write(job, stage, S, values, len(pieces), 1 - float(pieces[0] / pieces.sum()))
+
+
+def threads(job: Job) -> AbstractContextManager[Any]:
+    """All cores for the only task there is, for which the other workers of this machine wait, if it has much to do."""
+    if landmarks.count(job) < THREADED_LANDMARKS:
+        return nullcontext()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return threadpool_limits(limits=cores)
 
 
 def n_solved(job: Job) -> int:

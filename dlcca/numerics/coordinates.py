@@ -79,7 +79,7 @@ class Potential(Diffusion):
     normalizations = ("balanced",)
     takes_time = True
     is_scaled = True
-    constants = (potential.ANCHORS, potential.POWER)
+    constants = (potential.ANCHORS, potential.ROOTS)
 
     def shapes(self, m: int, K: int, q: int) -> dict[str, tuple[int, ...]]:
         a = potential.anchors_of(m)
@@ -109,10 +109,11 @@ class Potential(Diffusion):
 
     def read(self, rows: Sequence[Kernel | None], model: Fitted) -> NDArray[np.float64]:
         kept = model.readout
-        parts = [None if W is None else potential.features(W, kept[f"arrivals_{v}"]) for v, W in enumerate(rows)]
-        means, loadings = ([kept[f"{name}_{v}"] for v in range(len(rows))] for name in ("means", "loadings"))
-        fitted = potential.Components(means, loadings, kept["slopes"], np.empty(0))
-        return potential.potential_coordinates(parts, fitted)
+        names = ("means", "loadings", "arrivals")
+        means, loadings, arrivals = ([kept[f"{name}_{v}"] for v in range(len(rows))] for name in names)
+        return potential.potential_coordinates(
+            rows, arrivals, potential.Components(means, loadings, kept["slopes"], np.empty(0))
+        )
 
 
 class Automatic(Potential):

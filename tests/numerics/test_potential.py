@@ -50,9 +50,12 @@ def circle_of(kernels):
     return transitions({(u, v): gram(halves[u][0], halves[v][0]) for u, v in pairs}, C), C[0]
 
 
+def probabilities_of(kernels, t, anchors=ANCHORS):
+    return arrivals(*circle_of(kernels), anchors, t).probabilities
+
+
 def parts_of(kernels, t, anchors=ANCHORS):
-    P, C = circle_of(kernels)
-    return [features(W, B) for W, B in zip(kernels, arrivals(P, C, anchors, t).probabilities, strict=True)]
+    return [features(W, B) for W, B in zip(kernels, probabilities_of(kernels, t, anchors), strict=True)]
 
 
 def chosen(kernels):
@@ -109,16 +112,18 @@ def test_coordinates_equal_those_of_the_reference(seed, K, sparse):
     kernels = kernels_of_a_common_line(seed, K, sparse=sparse)
     sample = np.arange(16)
     expected, variances, alone = reference.coordinates(dense(kernels), 2, 1, ANCHORS, sample)
-    parts = parts_of(kernels, 1)
+    known, parts = probabilities_of(kernels, 1), parts_of(kernels, 1)
     fitted = principal_components([f[sample] for f in parts], 2)
-    found = potential_coordinates(parts, fitted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(potential, "TILE_ROWS", 7)
+        found = potential_coordinates(kernels, known, fitted)
     np.testing.assert_allclose(fitted.variances, variances, rtol=1e-7)
     if variances[0] < 1.05 * variances[1]:
         return  # directions of nearly equal variances are arbitrary
     first = [0]  # the second is far from the third only by chance
     np.testing.assert_allclose((found * signs(found))[:, first], (expected * signs(expected))[:, first], atol=1e-6)
     for v in range(K) if K > 1 else ():
-        one = potential_coordinates([f if u == v else None for u, f in enumerate(parts)], fitted)
+        one = potential_coordinates([W if u == v else None for u, W in enumerate(kernels)], known, fitted)
         np.testing.assert_allclose((one * signs(found))[:, first], (alone[v] * signs(expected))[:, first], atol=1e-6)
 
 
@@ -184,21 +189,20 @@ def test_the_order_of_landmarks_does_not_matter(seed, t):
 
 def test_one_view_alone_predicts_the_coordinates_of_all():
     kernels = kernels_of_a_common_line(0, 3, n=300, m=100)
-    parts = parts_of(kernels, 1, np.arange(0, 100, 2))
+    known, parts = (of(kernels, 1, np.arange(0, 100, 2)) for of in (probabilities_of, parts_of))
     fitted = principal_components([f[:100] for f in parts], 2)
-    whole = potential_coordinates(parts, fitted)
+    whole = potential_coordinates(kernels, known, fitted)
     for present in ([0], [1], [2], [0, 2]):
-        some = potential_coordinates([f if v in present else None for v, f in enumerate(parts)], fitted)
+        some = potential_coordinates([W if v in present else None for v, W in enumerate(kernels)], known, fitted)
         assert np.corrcoef(some[:, 0], whole[:, 0])[0, 1] > 0.95
         assert some[:, 0].std() == pytest.approx(whole[:, 0].std(), rel=0.15)
 
 
 def test_coordinates_have_no_variance_beyond_the_rank():
     kernels = [np.ones((30, 16))] * 2  # a walker is anywhere after one step
-    parts = parts_of(kernels, 1)
-    fitted = principal_components(parts, 2)
-    assert np.isfinite(potential_coordinates(parts, fitted)).all()
-    assert np.isfinite(potential_coordinates([parts[0], None], fitted)).all()
+    known, fitted = probabilities_of(kernels, 1), principal_components(parts_of(kernels, 1), 2)
+    assert np.isfinite(potential_coordinates(kernels, known, fitted)).all()
+    assert np.isfinite(potential_coordinates([kernels[0], None], known, fitted)).all()
     np.testing.assert_allclose(fitted.variances, 0, atol=1e-20)
 
 
