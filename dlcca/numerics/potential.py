@@ -233,8 +233,9 @@ def potential_coordinates(
 
 def _part(W: Kernel, B: NDArray, fitted: Components, v: int) -> NDArray[np.float64]:
     """The features of view v, less their means, multiplied by its loadings."""
-    B, loadings = B.astype(W.dtype), fitted.loadings[v]
-    # Instead of the mean of every row of features, the mean of every column of the loadings is subtracted.
+    # Instead of the mean of every row of features, the mean of every column of the loadings is subtracted. Sums are the
+    # same to the bit for a model that was saved only if the order of the entries in memory is.
+    B, V = B.astype(W.dtype), np.ascontiguousarray(fitted.loadings[v])
+    V = V - V.mean(axis=0)
     tiles = (_powers(W[first : first + TILE_ROWS], B) for first in range(0, max(W.shape[0], 1), TILE_ROWS))
-    products = [f.astype(np.float64, copy=False) @ (loadings - loadings.mean(axis=0)) for f in tiles]
-    return np.concatenate(products) - fitted.means[v] @ loadings
+    return np.concatenate([f.astype(np.float64, copy=False) @ V for f in tiles]) - fitted.means[v] @ V
