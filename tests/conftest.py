@@ -29,7 +29,7 @@ GROUPS = {
 #: Files whose tests share nothing that takes long: they go to any process, one by one.
 SINGLE = {"tests/test_docs.py", "tests/test_experiments.py"}
 #: What a test function may take of a plain `pytest`: parameters beyond that are slow.
-QUICK_S = 0.5
+QUICK_S = 0.3
 
 
 def function_of(item: pytest.Item) -> str:
