@@ -103,7 +103,7 @@ def test_steps_before_it_do_not_hide_a_split_of_views(kind, torus):
 def test_views_frames_and_two_arrays_are_split_by_rows(torus):
     X, Y = torus
     frame = pd.concat({"left": pd.DataFrame(X), "right": pd.DataFrame(Y)}, axis=1)
-    rows = KFold(2, shuffle=True, random_state=0)
+    rows = KFold(3, shuffle=True, random_state=0)
     model = LocalCCA(**KNN)
     expected = [model.fit([X[a], Y[a]]).score([X[b], Y[b]]) for a, b in rows.split(X)]
     for views in ((Views.of([X, Y]),), (Views.of({"left": X, "right": Y}),), (frame,), (X, Y)):
@@ -114,7 +114,7 @@ def test_views_frames_and_two_arrays_are_split_by_rows(torus):
     assert GridSearchCV(model, GRID, cv=rows).fit(X, Y).best_score_ == search.best_score_
     assert cross_val_predict(make_pipeline(model, KMeans(2)), Views.of(torus), cv=rows).shape == (600,)
     line = make_pipeline(FunctionTransformer(scaled), model)
-    assert len(cross_val_score(line, Views.of(torus), cv=rows)) == 2
+    assert len(cross_val_score(line, Views.of(torus), cv=rows)) == 3
 
 
 def test_a_search_in_other_processes_is_split_by_rows_or_refused_alike(torus):
@@ -126,7 +126,7 @@ def test_labels_of_a_later_step_go_past_it(torus):
     views, labels = Views.of(torus), np.arange(600) % 2
     line = make_pipeline(LocalCCA(**KNN), LogisticRegression())
     assert line.fit(views, labels).predict(views).shape == (600,)
-    assert len(cross_val_score(line, views, labels, cv=2)) == 2
+    assert len(cross_val_score(line, views, labels, cv=3)) == 3
 
 
 def test_trials_of_a_step_that_makes_views_of_them_are_not_taken_for_views(torus):

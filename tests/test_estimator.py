@@ -238,7 +238,7 @@ def test_a_grid_search_splits_the_rows_of_the_views(torus):
     frame = pd.concat({"left": pd.DataFrame(torus[0]), "right": pd.DataFrame(torus[1])}, axis=1)
     for views in (Views.of(torus), frame):
         line = Pipeline([("common", LocalCCA(**KNN))])
-        search = GridSearchCV(line, {"common__ridge": [0.03, 0.3]}, cv=2)
+        search = GridSearchCV(line, {"common__ridge": [0.03, 0.3], "common__n_links": [8, 32]}, cv=2)
         search.fit(views)
         assert search.best_score_ > 0.9
         assert search.best_estimator_.transform(views).shape == (1200, 2)

@@ -14,7 +14,6 @@ from dlcca import LocalCCA, simulate
 from dlcca.cli import app
 from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import runner
-from dlcca.inspection import tuning
 from dlcca.inspection.tuning import descent, margin_of, with_options
 from dlcca.inspection.tuning_trials import found_twice
 from dlcca.settings import runfile
@@ -65,9 +64,7 @@ def test_the_curves_hold_every_option_with_where_it_began_and_the_default(tuned)
     assert max(fusion.criterion) == fusion.criterion[fusion.candidates.index("alternating")]
 
 
-def test_neighbors_are_searched_among_rows_that_match_the_kernel(monkeypatch):
-    few = {name: values[:1] for name, values in tuning.STATE.items()}  # whatever is chosen, and of however many
-    monkeypatch.setattr(tuning, "STATE", {**few, "n_links": (32, 64)})
+def test_neighbors_are_searched_among_rows_that_match_the_kernel():
     views, _truth = simulate.torus(3000, random_state=0)
     options = dlcca.tune(views, start={"neighborhoods": "knn", "landmarks": 600}).options
     k, links = options["n_neighbors"], options["n_links"]
