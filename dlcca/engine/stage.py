@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dlcca.engine.work import OnProgress, digest, do_missing, reporter
 from dlcca.storage.blocks import Blocks
+from dlcca.storage.cost import gathering
 from dlcca.storage.files import files_at
 from dlcca.storage.manifest import known_stage
 
@@ -163,8 +164,11 @@ class Stage:
 
     def run(self, job: Any, client: Any = None, on_progress: OnProgress | None = None) -> None:
         """Compute the blocks that are missing."""
-        if not self.is_needed(job):
-            return
+        if self.is_needed(job):
+            with gathering():
+                self._run(job, client, on_progress)
+
+    def _run(self, job: Any, client: Any, on_progress: OnProgress | None) -> None:
         blocks = self.of(job).prepare(self.arrays(job), says=job.described(self))
         if self.on_start is not None:
             self.on_start(job, client, on_progress)

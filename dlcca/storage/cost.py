@@ -26,6 +26,16 @@ def timed_task() -> Iterator[None]:
         _BEGAN.reset(token)
 
 
+@contextmanager
+def gathering() -> Iterator[None]:
+    """A stage: what is collected within it is for its own blocks, even if it fails before they are written."""
+    token = _COLLECTED.set(())
+    try:
+        yield
+    finally:
+        _COLLECTED.reset(token)
+
+
 def collected(cost: dict[str, Any]) -> None:
     """Add the cost of a small task elsewhere to that of the block that will be written from its result."""
     _COLLECTED.set((total([*_COLLECTED.get(), cost]),))

@@ -12,6 +12,7 @@ from dlcca.errors import SettingsError, StorageError
 from dlcca.fitting import calibration, gram, kernel, landmarks, pipeline, planning, runner
 from dlcca.fitting.calibration import measured_run
 from dlcca.fitting.planning import Rates, StageRate
+from dlcca.numerics.streaming import Search
 from dlcca.storage.files import files_at
 from dlcca.storage.run import is_finished
 from tests.fitting.jobs import KNN, TIME, recordings, small_job
@@ -209,6 +210,19 @@ def test_the_passes_for_the_bandwidth_are_in_its_cost(job):
     costs = runner.costs(job.address)
     assert costs["bandwidth"]["tasks"] == kernel.BANDWIDTH.plan(job).tasks
     assert costs["bandwidth"]["seconds"] > 0
+
+
+def test_what_a_failed_pass_has_collected_is_not_in_the_cost_of_another_stage(job, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(Search, "narrow", _fail)
+        with pytest.raises(OSError, match="the disk is gone"):
+            pipeline.run(job)
+    pipeline.run(job)
+    assert runner.costs(job.address)["bandwidth"]["tasks"] == kernel.BANDWIDTH.plan(job).tasks
+
+
+def _fail(*_):
+    raise OSError("the disk is gone")
 
 
 def test_the_passes_of_lanczos_are_in_the_cost_of_the_spectrum(tmp_path):
