@@ -90,7 +90,7 @@ class Potential(Diffusion):
         C = known.columns
         anchors = evenly(len(C[0]), potential.anchors_of(len(C[0])))
         if known.step is None:
-            found = potential.arrivals(potential.transitions(known.grams, C), C[0], anchors, time)
+            found = potential.arrivals(potential.transitions(known.grams, C, known.rows[0].dtype), C[0], anchors, time)
         else:
             found = potential.walked_arrivals(known.step, C, anchors, time)
         parts = [potential.features(W, B) for W, B in zip(known.rows, found.probabilities, strict=True)]

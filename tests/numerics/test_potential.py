@@ -187,6 +187,37 @@ def test_the_order_of_landmarks_does_not_matter(seed, t):
     assert chosen(kernels)[0] == arrivals(*circle_of(turned), place).time
 
 
+@quick
+@given(seed=seeds, K=st.integers(1, 3), dtype=st.sampled_from([np.float32, np.float64]), links=st.integers(1, 9))
+def test_compiled_coordinates_are_those_of_scipy(seed, K, dtype, links):
+    rng = np.random.default_rng(seed)
+    kernels = []
+    for W in kernels_of_a_common_line(seed, K, sparse=True):
+        W.data *= rng.random(len(W.data)) < links / 9  # rows of different lengths
+        W = sp.csr_array(W + sp.eye_array(*W.shape, format="csr"))
+        W.eliminate_zeros()
+        kernels.append(sp.csr_array(W.astype(dtype)[W.sum(axis=1) > 0]))
+    kernels = [W[: min(len(W.indptr) - 1 for W in kernels)] for W in kernels]
+    known = [rng.random((16, 8)) for _ in kernels]
+    fitted = principal_components([features(W, B) for W, B in zip(kernels, known, strict=True)], 2)
+    expected = potential_coordinates(kernels, known, fitted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(potential, "FEW_PRODUCTS", 0)
+        found = potential_coordinates(kernels, known, fitted)
+    np.testing.assert_allclose(found, expected, atol=1e-12 if dtype == np.float64 else 1e-5)
+
+
+@quick
+@given(seed=seeds, K=st.integers(1, 3), t=st.integers(1, 9))
+def test_probabilities_in_single_precision_keep_their_digits(seed, K, t):
+    P, C = circle_of(kernels_of_a_common_line(seed, K, sparse=True))
+    expected = arrivals(P, C, ANCHORS, t).probabilities
+    found = arrivals([p.astype(np.float32) for p in P], C, ANCHORS, t).probabilities
+    for single, B in zip(found, expected, strict=True):
+        assert single.dtype == np.float32
+        np.testing.assert_allclose(single, B, rtol=1e-4, atol=1e-25)
+
+
 def test_one_view_alone_predicts_the_coordinates_of_all():
     kernels = kernels_of_a_common_line(0, 3, n=300, m=100)
     known, parts = (of(kernels, 1, np.arange(0, 100, 2)) for of in (probabilities_of, parts_of))
