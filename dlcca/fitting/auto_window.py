@@ -10,10 +10,10 @@ from dlcca.errors import DataError
 from dlcca.fitting.embed import fitted
 from dlcca.fitting.job import Job, Source, make_job, memory_job
 from dlcca.numerics.landmarks import evenly
+from dlcca.numerics.principal import leading
 from dlcca.numerics.windows import has_full_window, time_windows
 from dlcca.settings.auto import Choices
 from dlcca.settings.fit import Settings
-from dlcca.trust.components import leading
 from dlcca.trust.scores import FEWEST_ROWS, filter_r2
 from dlcca.views import in_range
 

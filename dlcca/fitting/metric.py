@@ -12,6 +12,7 @@ from dlcca.fitting import landmarks, neighborhood_rows, neighbors
 from dlcca.fitting.job import Job
 from dlcca.numerics.metrics import METRICS
 from dlcca.numerics.metrics.cca import LocalMetric
+from dlcca.numerics.principal import Leading
 from dlcca.settings.fit import Settings
 from dlcca.trust.components import Tested, n_directions
 from dlcca.trust.sharing import at_landmarks
@@ -37,7 +38,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
         refuse_degenerate(found, rows.shape[1], job.dims, job.settings, first)
     parts = {f"factors_{v}": F for v, F in enumerate(found.factors)}
     parts |= {"correlations": found.correlations.astype(np.float64), "ranks": found.ranks.astype(np.int64)}
-    parts |= {"effective": found.effective.astype(np.float64), **_tested(job, views, where, found.ranks)}
+    parts |= {"effective": found.effective.astype(np.float64), **_tested(job, views, where, found)}
     stage.write(block, {name: (first, X) for name, X in parts.items()}, {})
 
 
@@ -47,12 +48,22 @@ def fit_metric(arrays: Sequence[NDArray], neighbors: NDArray[np.int64], settings
     batch = max(1, BATCH_ENTRIES // (neighbors.shape[1] * sum(X.shape[1] for X in arrays)))
     batches = (neighbors[first : first + batch] for first in range(0, len(neighbors), batch))
     parts = [METRICS[kind].compute([X[rows] for X in arrays], ridge, r) for rows in batches]
+    most = n_directions(neighbors.shape[1])
     return LocalMetric(
         factors=[np.concatenate([p.factors[v][:, :, :r] for p in parts]) for v in range(len(parts[0].factors))],
         correlations=np.concatenate([p.correlations[:, :r] for p in parts]),
         ranks=np.concatenate([p.ranks for p in parts]),
         effective=np.concatenate([p.effective for p in parts]),
+        principal=_joined([[view.first(most) for view in p.principal or ()] for p in parts]),
     )
+
+
+def _joined(parts: Sequence[Sequence[Leading]]) -> list[Leading] | None:
+    """The principal directions of all batches, view by view; None if the metric has not left them."""
+    scores, variances = ([[getattr(view, name) for view in p] for p in parts] for name in ("scores", "variances"))
+    joined = zip(zip(*scores, strict=True), zip(*variances, strict=True), strict=True)
+    views = [Leading(np.concatenate(S), np.concatenate(variance)) for S, variance in joined]
+    return views or None
 
 
 def refuse_degenerate(metric: LocalMetric, k: int, dims: Sequence[int], settings: Settings, first: int = 0) -> None:
@@ -75,11 +86,11 @@ def refuse_degenerate(metric: LocalMetric, k: int, dims: Sequence[int], settings
         )
 
 
-def _tested(job: Job, views: Sequence[NDArray], rows: NDArray[np.int64], ranks: NDArray) -> dict[str, NDArray]:
+def _tested(job: Job, views: Sequence[NDArray], rows: NDArray[np.int64], found: LocalMetric) -> dict[str, NDArray]:
     """Tests of what the views share at some landmarks, from rows (m, k) of views; none for one view."""
     if job.K < 2:
         return {}
-    test, radius, condition = at_landmarks(views, rows, ranks)
+    test, radius, condition = at_landmarks(views, rows, found.ranks, found.principal)
     steps = [np.moveaxis(x, 0, 1) for x in (test.statistic, test.freedom, test.penalty)]
     whole = [x.T[:, :, None] for x in (test.top, test.shared)]
     return {"tests": np.concatenate([*steps, *whole], axis=2), "radius": radius, "condition": condition}
@@ -113,7 +124,8 @@ def factors(job: Job) -> list[NDArray]:
 def result(job: Job) -> LocalMetric:
     """The whole stage but for the factors, for judging it."""
     stage = METRIC.of(job)
-    return LocalMetric([], *(stage.read_all(name) for name in ("correlations", "ranks", "effective")))
+    correlations, ranks, effective = map(stage.read_all, ("correlations", "ranks", "effective"))
+    return LocalMetric([], correlations, ranks, effective)
 
 
 def _arrays(job: Job) -> Arrays:

@@ -13,7 +13,8 @@ from dlcca.errors import DataError, SettingsError
 from dlcca.estimator import LocalCCA, in_step
 from dlcca.fitting.neighbors import find_neighbors
 from dlcca.numerics.landmarks import evenly
-from dlcca.trust.components import Basis, Floats, basis, chance, leading, n_directions, n_significant, sequence
+from dlcca.numerics.principal import Floats, leading
+from dlcca.trust.components import Basis, basis, chance, n_directions, n_significant, sequence
 from dlcca.trust.quality import LEVEL, Common
 from dlcca.trust.sharing import FEWEST_SURROGATES, at_landmarks, chance_from, common_of
 from dlcca.trust.surrogates import Compared, Recording, adjusted, carried, compared_of, rest_test, unit

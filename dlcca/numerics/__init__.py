@@ -3,6 +3,7 @@
 The modules follow the order of the computation, and the same words run through all layers::
 
     landmarks, windows, neighbors, topk   which samples are landmarks, and which are their neighbours
+    principal                             principal directions of neighborhoods
     metrics                               the local metric A = F Fᵀ of a view at each landmark (`METRICS`)
     distances                             D: squared distances under the local metrics
     kernels                               the bandwidth σ, and W = exp(-D/σ), dense or sparse

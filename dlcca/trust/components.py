@@ -17,6 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.numerics.principal import Floats
+
 #: Directions with less than this share of the largest local variance are left out, as a ridge would do.
 FLOOR = 0.03
 #: Samples of a neighborhood for each direction of a view.
@@ -26,38 +28,10 @@ GIVEN_UP = 0.2
 #: Lower bound of 1 - ρ²: the statistic of a correlation of one would be infinite.
 LEAST_REST = 1e-12
 
-Floats = NDArray[np.float64]
-
 
 def n_directions(k: int) -> int:
     """Directions of a view that are used in neighborhoods of k samples."""
     return max(1, (k - 1) // SAMPLES_PER_DIRECTION)
-
-
-@dataclass(frozen=True)
-class Leading:
-    """One view's neighborhoods along their principal directions."""
-
-    scores: Floats  # (m, k, p) the centred samples along the leading p; directions without extent are zero
-    variances: Floats  # (m, min(k, d)) along all of them, falling
-
-
-def leading(X: NDArray, most: int) -> Leading:
-    """The principal directions of each neighborhood (m, k, d), with scores along the leading ``most``.
-
-    From the smaller of the two Gram matrices: directions that its rounding would spoil are far below `FLOOR`.
-    """
-    X = np.asarray(X, np.float64) - X[:, :1]  # exactly zero for a constant channel
-    X -= X.mean(axis=1, keepdims=True)
-    k, d = X.shape[1:]
-    p = min(most, k, d)
-    if d <= k:
-        lam, V = np.linalg.eigh(np.swapaxes(X, 1, 2) @ X)
-        scores = X @ V[:, :, : -p - 1 : -1]
-    else:
-        lam, U = np.linalg.eigh(X @ np.swapaxes(X, 1, 2))
-        scores = U[:, :, : -p - 1 : -1] * np.sqrt(np.maximum(lam[:, None, : -p - 1 : -1], 0))
-    return Leading(scores, np.maximum(lam[:, ::-1], 0) / (k - 1))
 
 
 @dataclass(frozen=True)

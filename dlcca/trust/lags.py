@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.errors import DataError, SettingsError
+from dlcca.numerics.principal import Floats, leading
 from dlcca.settings.fit import Settings
-from dlcca.trust.components import Floats, leading
 from dlcca.trust.scores import at_unit_variance
 from dlcca.views import Views, check_varies, checked
 

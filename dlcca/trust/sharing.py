@@ -11,7 +11,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.trust.components import Tested, all_steps, leading, n_directions, n_significant, p_values
+from dlcca.numerics.principal import Leading, leading
+from dlcca.trust.components import Tested, all_steps, n_directions, n_significant, p_values
 from dlcca.trust.quality import LEVEL, Chance, Common
 from dlcca.trust.surrogates import Compared, Recording, adjusted, compared_of, rest_test
 
@@ -50,18 +51,22 @@ def chance_from(
 
 
 def at_landmarks(
-    arrays: Sequence[NDArray], neighbors: NDArray[np.int64], ranks: NDArray
+    arrays: Sequence[NDArray], neighbors: NDArray[np.int64], ranks: NDArray, known: Sequence[Leading] | None = None
 ) -> tuple[Tested, NDArray[np.float64], NDArray[np.float64]]:
     """The sequential test at every landmark, and ``radius`` and ``condition`` (m, K) of its neighborhood: see `Common`.
 
-    ``neighbors`` (m, k) are rows, ``ranks`` (m, K) those of the views.
+    ``neighbors`` (m, k) are rows, ``ranks`` (m, K) those of the views; ``known`` the `leading` directions of each view
+    there, if the metric has left them.
     """
     k, widest = neighbors.shape[1], sum(X.shape[1] for X in arrays)
     batch = max(1, BATCH_ENTRIES // (k * widest))
     parts, radius, condition = [], [], []
     for first in range(0, len(neighbors), batch):
-        some = neighbors[first : first + batch]
-        views = [leading(X[some], n_directions(k)) for X in arrays]
+        some = slice(first, first + batch)
+        if known is None:
+            views = [leading(X[neighbors[some]], n_directions(k)) for X in arrays]
+        else:
+            views = [Leading(view.scores[some], view.variances[some]) for view in known]
         parts.append(all_steps([view.scores for view in views]))
         radius.append(np.column_stack([np.sqrt(view.variances.sum(axis=1)) for view in views]))
         last = np.maximum(ranks[first : first + batch] - 1, 0)

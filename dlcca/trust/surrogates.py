@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from dlcca.numerics.landmarks import evenly
 from dlcca.numerics.neighbors import joint_space
+from dlcca.numerics.principal import Floats, leading
 from dlcca.numerics.windows import chosen, has_full_window, time_windows
 from dlcca.settings.fit import Settings
-from dlcca.trust.components import Basis, Floats, Tested, basis, effective_samples, first_step, leading, n_directions
+from dlcca.trust.components import Basis, Tested, basis, effective_samples, first_step, n_directions
 from dlcca.trust.scores import ridge_coefficients
 
 #: Surrogates. Only a statistic above all of them is significant at 0.05: 1/39 = 0.026, and 2/39 = 0.051.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from dlcca.numerics.metrics import cca
 from dlcca.numerics.metrics.cca import whiten
 from tests.numerics.cases import assert_close, cases, metrics, quick, ridges
 from tests.reference.covariance import centred, covariance, regularised
@@ -83,3 +84,17 @@ def test_more_channels_than_samples_are_whitened_in_the_span_of_the_samples():
     w = whiten(X, ridge=0.0)
     assert w.unmix.shape == (2, 200, 6)
     np.testing.assert_array_equal(w.rank, 5)
+
+
+@quick
+@given(case=cases(views=1))
+def test_by_covariances_and_by_singular_values_are_the_same(case):
+    by_covariance = whiten(case.views[0], ridge=cca.RIDGE_OF_COVARIANCE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cca, "RIDGE_OF_COVARIANCE", np.inf)
+        by_values = whiten(case.views[0], ridge=1e-4)
+    assert by_covariance.principal is not None
+    assert by_values.principal is None
+    np.testing.assert_array_equal(by_covariance.rank, by_values.rank)
+    for one, other in zip(metrics(by_covariance.unmix), metrics(by_values.unmix), strict=True):
+        assert_close(one, other, case.tolerance)

@@ -5,6 +5,7 @@ import pytest
 
 from dlcca import simulate
 from dlcca.numerics.neighbors import joint_neighbors
+from dlcca.numerics.principal import leading
 from dlcca.numerics.windows import time_windows
 from dlcca.trust.components import (
     FLOOR,
@@ -13,7 +14,6 @@ from dlcca.trust.components import (
     chance,
     effective_samples,
     first_step,
-    leading,
     n_directions,
     n_significant,
     p_values,

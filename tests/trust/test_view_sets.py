@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlcca.inspection.view_subsets import beyond_chance, exactly, in_common
-from dlcca.trust.components import basis, chance, leading, n_directions, n_significant, sequence
+from dlcca.numerics.principal import leading
+from dlcca.trust.components import basis, chance, n_directions, n_significant, sequence
 from dlcca.trust.surrogates import Compared, adjusted, agreed, carried, rest_test, windows_bases
 from tests.reference import sets as literal
 

@@ -12,8 +12,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from dlcca.numerics.principal import Leading, principal
+
 #: Directions whose standard deviation is below this share of the largest are rounding, not data.
 RANK_TOLERANCE = {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-7}
+#: From this ridge on neighborhoods are whitened by the decomposition of their covariance, in double precision, which
+#: takes less time than that of the neighborhoods and serves the tests of what is common as well. It has less than half
+#: of the digits of small variances, which such a ridge hides, and rounding up to another share.
+RIDGE_OF_COVARIANCE, COVARIANCE_TOLERANCE = 1e-4, 1e-6
 
 
 @dataclass(frozen=True)
@@ -29,29 +35,42 @@ class Whitened:
     unmix: NDArray  # (m, d, p)
     rank: NDArray  # (m,) directions in which the neighborhood has any extent
     effective: NDArray  # (m,) the same, each direction counted by how little the ridge shrinks it
+    principal: Leading | None = None  # the neighborhoods along their principal directions, if these were found
 
 
 def whiten(X: NDArray, *, ridge: float) -> Whitened:
-    """Whiten the neighborhoods of one view by thin SVDs; d x d covariances are never formed.
+    """Whiten the neighborhoods of one view by thin SVDs or, with enough of a ridge, by the smaller Gram matrices.
 
     From X (m, k, d), the k neighbours of each of m landmarks, p = min(k, d) directions; those without extent are zero.
     The ``ridge`` is added to the covariance, as a share of its largest eigenvalue.
     """
-    k = X.shape[1]
-    X = X - X[:, :1]  # a constant channel is exactly zero then; less its mean alone, it could be rounding of full rank
-    X = (X - X.mean(axis=1, keepdims=True)) / np.asarray(np.sqrt(k - 1), X.dtype)
-    U, S, Vt = np.linalg.svd(X, full_matrices=False)
+    k, found, tolerance = X.shape[1], None, RANK_TOLERANCE[X.dtype]
+    unit = np.asarray(np.sqrt(k - 1), X.dtype)
+    if ridge >= RIDGE_OF_COVARIANCE:
+        found, V = principal(X)
+        S, V, T = (A.astype(X.dtype) for A in (np.sqrt(found.variances), V, found.scores))
+        T /= unit
+        tolerance = max(tolerance, COVARIANCE_TOLERANCE)
+    else:
+        S, V, T = _by_svd(X, unit)
     top = S[:, :1]
-    alive = (S > RANK_TOLERANCE[X.dtype] * top) & (top > np.sqrt(np.finfo(X.dtype).tiny))  # smaller squares are 0
+    alive = (S > tolerance * top) & (top > np.sqrt(np.finfo(X.dtype).tiny))  # smaller squares are 0
     scale = np.sqrt(S**2 + np.asarray(ridge, X.dtype) * top**2)
     inverse = np.divide(1, scale, out=np.zeros_like(S), where=alive)
-    shrunk = S * inverse
     return Whitened(
-        scores=U * shrunk[:, None, :],
-        unmix=np.swapaxes(Vt, 1, 2) * inverse[:, None, :],
+        scores=T * inverse[:, None, :],
+        unmix=V * inverse[:, None, :],
         rank=alive.sum(axis=1),
-        effective=(shrunk**2).sum(axis=1),
+        effective=((S * inverse) ** 2).sum(axis=1),
+        principal=found,
     )
+
+
+def _by_svd(X: NDArray, unit: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+    """Standard deviations, directions and scores of the neighborhoods divided by ``unit``."""
+    X = X - X[:, :1]  # a constant channel is exactly zero then; less its mean alone, it could be rounding of full rank
+    U, S, Vt = np.linalg.svd((X - X.mean(axis=1, keepdims=True)) / unit, full_matrices=False)
+    return S, Vt.mT, U * S[:, None, :]
 
 
 @dataclass(frozen=True)
@@ -62,12 +81,14 @@ class LocalMetric:
     correlations: NDArray  # (m, r), between 0 and 1, falling
     ranks: NDArray  # (m, K) rank of each view's neighborhood
     effective: NDArray  # (m, K) rank as far as the ridge leaves it
+    principal: Sequence[Leading] | None = None  # each view's neighborhoods along their principal directions, if known
 
     @classmethod
     def of(cls, white: Sequence[Whitened], factors: list[NDArray], correlations: NDArray) -> LocalMetric:
         """With the ranks of the whitened views."""
         ranks, effective = (np.stack([getattr(w, name) for w in white], axis=1) for name in ("rank", "effective"))
-        return cls(factors, correlations, ranks, effective)
+        known = [w.principal for w in white if w.principal is not None]
+        return cls(factors, correlations, ranks, effective, known if len(known) == len(white) else None)
 
 
 def local_cca(X: NDArray, Y: NDArray, *, ridge: float) -> tuple[NDArray, NDArray, NDArray]:
