@@ -8,10 +8,12 @@ and kept in numba's cache. They take and fill plain arrays; the functions that u
 import numba
 import numpy as np
 
-#: Steps by which the bound of a selection is found: to a thousandth of the spread of what it is sought among.
-HALVINGS = 10
+#: Steps by which the bound of a selection is found: to a part in 32 of what it is.
+HALVINGS = 5
 #: Entries of a stack, among which one is the least.
 HEIGHT = 8
+#: So many times the entries of a selection are ranked by comparing each with each; more are sorted.
+MOST_RANKED = 4
 #: Landmarks that are compared at a time before any of them is examined alone.
 STRETCH = 64
 #: Samples of a landmark that are put side by side at a time; they stay in the cache.
@@ -31,7 +33,10 @@ def select_tile(b, products, sizes, lengths, scale, links, start, distances, row
     stacks = -(-m // HEIGHT)
     D = np.full(HEIGHT * stacks, dtype(np.inf))
     least = np.empty(stacks, dtype=products.dtype)
-    near = np.empty(max(s, 1), dtype=products.dtype)
+    # One more than there are entries: the last one is written before it is known whether it counts.
+    which, keys = np.empty(stacks + 1, dtype=np.int32), np.empty(len(D) + 1, dtype=np.int64)
+    near, at = np.empty(len(D) + 1, dtype=products.dtype), np.empty(len(D) + 1, dtype=np.int32)
+    bounds = np.ones(K, dtype=products.dtype)
     joint = np.zeros((2, m), dtype=products.dtype)
     # The bound of each landmark side by side: in `distances` they lie k entries apart.
     worst = np.empty(m, dtype=products.dtype)
@@ -42,7 +47,7 @@ def select_tile(b, products, sizes, lengths, scale, links, start, distances, row
         for v in range(K):
             _complete(products[v, j], lengths[v], sizes[v, j], D)
             if s > 0:
-                _smallest(D, m, least, near, links[v, start + j])
+                bounds[v] = _smallest(D, m, bounds[v], least, which, near, at, keys, links[v, start + j])
             if k > 0:
                 _larger(joint[v % 2], D, scale[v], joint[(v + 1) % 2])
         if k > 0:
@@ -63,30 +68,62 @@ def _larger(A, B, factor, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _smallest(D, m, least, near, chosen):  # type: ignore[no-untyped-def]
+def _smallest(D, m, guess, least, which, near, at, keys, chosen):  # type: ignore[no-untyped-def]
     """The places of the smallest of m entries of D, smallest first and equal ones in their order.
 
     D is taken as stacks of entries that lie len(least) apart. The s-th smallest of the stacks' least entries bounds the
-    s-th smallest entry from above, and closely: few entries are left to be sorted, and most stacks need no look.
+    s-th smallest entry from above, and closely: few entries are left to be sorted, and most stacks need no look. What
+    is left is written side by side without a branch, and each entry goes to the place that is its rank. The bound is
+    returned, as a guess for the next sample; the other arrays are for work.
     """
     stacks, s = len(least), len(chosen)
-    bound = np.inf
+    bound = D.dtype.type(np.inf)
     if stacks >= s:
         _tops(D.reshape(HEIGHT, stacks), least)
-        bound = _bound(least, s)
+        bound = _bound(least, s, guess)
     else:
         least[:] = -np.inf
-    found = 0
+    few = count = 0
     for g in range(stacks):
-        if least[g] <= bound:
-            for i in range(g, m, stacks):
-                d = D[i]
-                if d <= bound:
-                    if found < s:
-                        found += 1
-                    elif d > near[s - 1] or (d == near[s - 1] and i > chosen[s - 1]):
-                        continue
-                    _place(near, chosen, found - 1, d, i)
+        which[few] = g
+        few += least[g] <= bound
+    for t in range(few):
+        for i in range(which[t], m, stacks):
+            near[count], at[count] = D[i], i
+            count += D[i] <= bound
+    if count > MOST_RANKED * s:  # many are equal
+        _sort(near, at, count, chosen)
+    elif near.itemsize == 4:  # numbers that are not negative have the order of their bits
+        bits = near.view(np.int32)
+        for a in range(count):
+            keys[a] = (np.int64(bits[a]) << 32) | np.int64(at[a])
+        for a in range(count):
+            rank = 0
+            for e in range(count):
+                rank += keys[e] < keys[a]
+            if rank < s:
+                chosen[rank] = at[a]
+    else:
+        for a in range(count):
+            rank = 0
+            for e in range(count):
+                rank += (near[e] < near[a]) | ((near[e] == near[a]) & (at[e] < at[a]))
+            if rank < s:
+                chosen[rank] = at[a]
+    return bound if bound < np.inf else guess
+
+
+@numba.njit(cache=True, nogil=True)
+def _sort(near, at, count, chosen):  # type: ignore[no-untyped-def]
+    """The smallest of so many entries by insertion; what is beyond them is overwritten."""
+    s, found = len(chosen), 0
+    for e in range(count):
+        d, i = near[e], at[e]
+        if found < s:
+            found += 1
+        elif d > near[s - 1] or (d == near[s - 1] and i > chosen[s - 1]):
+            continue
+        _place(near, chosen, found - 1, d, i)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -99,21 +136,31 @@ def _tops(E, least):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _bound(values, s):  # type: ignore[no-untyped-def]
-    """A number that at least s of the values do not exceed, and not many more, by halving: counting needs no branch."""
-    low, high = values.min(), values.max()
-    if high == np.inf:  # a stack of nothing but filling; or distances beyond all numbers
-        return high
+def _bound(values, s, guess):  # type: ignore[no-untyped-def]
+    """A number that at least s of the values do not exceed, and not many more, by doubling and halving a guess.
+
+    Counting needs no branch. The values are not negative.
+    """
+    low, high, half = values.dtype.type(0), guess, values.dtype.type(0.5)
+    while _count(values, high) < s:
+        if high == np.inf:
+            return high
+        low, high = high, (high + high if high > 0 else values.max())
     for _ in range(HALVINGS):
-        middle = low + (high - low) / 2
-        count = 0
-        for g in range(len(values)):
-            count += values[g] <= middle
-        if count >= s:
+        middle = low + (high - low) * half
+        if _count(values, middle) >= s:
             high = middle
         else:
             low = middle
     return high
+
+
+@numba.njit(cache=True, nogil=True)
+def _count(values, bound):  # type: ignore[no-untyped-def]
+    count = 0
+    for g in range(len(values)):
+        count += values[g] <= bound
+    return count
 
 
 @numba.njit(cache=True, nogil=True)

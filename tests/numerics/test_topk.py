@@ -187,8 +187,9 @@ def test_a_view_without_spread_does_not_count():
     share=st.floats(0, 1),
     far=st.floats(0, 1),
     dtype=st.sampled_from([np.float32, np.float64]),
+    guess=st.sampled_from([0.0, 1e-30, 1.0, 1e30]),
 )
-def test_the_smallest_entries_come_in_their_order_however_many_are_equal_or_infinite(entries, share, far, dtype):
+def test_the_smallest_entries_come_in_their_order_however_many_are_equal_or_infinite(entries, share, far, dtype, guess):
     m = len(entries)
     s = max(1, round(share * m))
     stacks = -(-m // compiled.HEIGHT)
@@ -196,5 +197,8 @@ def test_the_smallest_entries_come_in_their_order_however_many_are_equal_or_infi
     D[:m] = entries
     D[: int(far * (m - s))] = np.inf
     chosen = np.empty(s, np.int32)
-    compiled._smallest(D, m, np.empty(stacks, dtype), np.empty(s, dtype), chosen)
+    work = [np.empty(size, kind) for size, kind in ((stacks, dtype), (stacks + 1, np.int32), (len(D) + 1, dtype))]
+    work += [np.empty(len(D) + 1, kind) for kind in (np.int32, np.int64)]
+    bound = compiled._smallest(D, m, dtype(guess), *work, chosen)
+    assert 0 <= bound < np.inf
     np.testing.assert_array_equal(chosen, np.argsort(D[:m], kind="stable")[:s])
