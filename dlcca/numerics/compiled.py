@@ -318,7 +318,7 @@ def order_by_column(links, m):  # type: ignore[no-untyped-def]
     return places, bounds
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
 def linked_distances(X, X_L, F, places, bounds, s, D):  # type: ignore[no-untyped-def]
     """Landmark by landmark, so that its factors are read once: its samples side by side, and one product for them."""
     m, d, r = F.shape

@@ -27,6 +27,8 @@ BLOCK_ENTRIES = 1 << 19
 PANEL_COLUMNS = 2048
 #: Up to so many links NumPy finds the distances before numba would be imported.
 FEW_LINKS = 1 << 19
+#: Samples whose linked distances are found at a time: few enough to stay in the cache, many for each landmark.
+TILE_ROWS = 1 << 14
 
 
 def landmark_distances(X: NDArray, X_L: NDArray, F: NDArray) -> NDArray:
@@ -81,8 +83,10 @@ def linked_distances(X: NDArray, X_L: NDArray, F: NDArray, links: NDArray[np.int
         from dlcca.numerics import compiled
 
         X, X_L, F = (np.ascontiguousarray(A, dtype=dtype) for A in (X, X_L, F))
-        places, bounds = compiled.order_by_column(np.ascontiguousarray(links, np.int32), m)
-        compiled.linked_distances(X, X_L, F, places, bounds, s, D)
+        for first in range(0, len(X), TILE_ROWS):
+            rows = slice(first, first + TILE_ROWS)
+            places, bounds = compiled.order_by_column(np.ascontiguousarray(links[rows], np.int32), m)
+            compiled.linked_distances(X[rows], X_L, F, places, bounds, s, D[first * s : (first + TILE_ROWS) * s])
         return D.reshape(links.shape)
     # All the samples of a landmark side by side: one product for each.
     by_landmark = sparse_rows(np.arange(links.size).reshape(links.shape), links, m).tocsc()
