@@ -13,12 +13,12 @@ from dlcca.engine.stage import Blocks, Stage
 from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import embed, landmarks, metric, readout, spectrum
 from dlcca.fitting.embed import fitted, model_of, rows_apart
-from dlcca.fitting.job import Job, memory_job
+from dlcca.fitting.job import HALVED_ENTRIES, Job, halved_rows, memory_job
 from dlcca.model import Model
 from dlcca.numerics.landmarks import evenly
 from dlcca.settings.auto import matched_rows
 from dlcca.settings.fit import Settings
-from dlcca.trust.quality import SOME_ROWS, Checks, Half, checks_of, linear_cca_r2
+from dlcca.trust.quality import Checks, Half, checks_of, linear_cca_r2
 from dlcca.trust.scores import Reproduced, linear_r2, reproduced, split_rows
 from dlcca.views import Views
 
@@ -37,11 +37,11 @@ BLOCKS, WINDOWS_OF_BLOCK, FEWEST_ROWS = 20, 4, 32
 MORE = 2
 #: Of a long recording, at most so many rows in stretches, so many here and there (storage unpacks a chunk for each),
 #: and so many numbers in all views together.
-MOST_ROWS, MOST_SCATTERED, MOST_ENTRIES = 4000, 2000, 1 << 22
+MOST_ROWS, MOST_ENTRIES = 4000, HALVED_ENTRIES
 
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
-    model, some = model_of(job), evenly(job.n, min(job.n, SOME_ROWS))
+    model, some = model_of(job), job.checked_rows
     arrays = [job.read(v, some) for v in range(job.K)]
     E = model.coordinates(arrays)
     settings = job.settings.with_options(**readout.chosen(job))  # fits to halves have the same coordinates
@@ -137,7 +137,7 @@ def rows_for_halves(
     windows any rows will do.
     """
     width = rows_apart(settings)
-    most = min(n, MOST_ROWS if width > 1 else MOST_SCATTERED, MOST_ENTRIES // sum(dims))
+    most = min(n, MOST_ROWS, MOST_ENTRIES // sum(dims)) if width > 1 else halved_rows(n, sum(dims))
     if width == 1:
         return (evenly(n, most), None) if most >= 2 * FEWEST_ROWS else None
     if n > most:

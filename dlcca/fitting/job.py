@@ -20,6 +20,7 @@ from dlcca.errors import DataError, SettingsError, StorageError, StoreFileError
 from dlcca.numerics import windows
 from dlcca.numerics.coordinates import COORDINATES, Diffusion
 from dlcca.numerics.fusion import FUSIONS, Fusion
+from dlcca.numerics.landmarks import CANDIDATES, candidates, evenly
 from dlcca.recordings import input_integrity as inputs
 from dlcca.recordings.view_array import ViewArray, is_view
 from dlcca.settings.auto import Choices, choose
@@ -35,6 +36,11 @@ from dlcca.storage.views import Clock, describe, read_clock
 from dlcca.views import differing, transposed
 
 T = TypeVar("T")
+
+#: Rows here and there on which a fit is checked, and which are halved: of wide views fewer, with so many entries.
+CHECKED_ROWS, HALVED_ROWS, HALVED_ENTRIES = 1024, 2000, 1 << 22
+#: Bytes of scattered rows that the first pass keeps, at most.
+KEPT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -195,7 +201,55 @@ class Job(RowBlocks):
             self._compare(v, int(rows.start), X)
             return X
         unique, where = np.unique(rows, return_inverse=True)
-        return np.asarray(source.read(unique)[where], dtype=self.dtype)
+        kept = self._kept(v, unique)
+        return (np.asarray(source.read(unique), dtype=self.dtype) if kept is None else kept)[where]
+
+    @property
+    def checked_rows(self) -> NDArray[np.int64]:
+        """Rows on which a fit is checked, evenly over all."""
+        return evenly(self.n, min(self.n, CHECKED_ROWS))
+
+    @property
+    def kept_rows(self) -> NDArray[np.int64]:
+        """Rows, rising, that later stages read here and there, for each of which storage would unpack a chunk.
+
+        The first pass keeps their values: candidates for landmarks, and rows on which the fit is checked. None where
+        they are most of the rows, or take too much memory.
+        """
+
+        def made() -> NDArray[np.int64]:
+            if self.in_memory or 2 * CANDIDATES > self.n:
+                return np.empty(0, np.int64)
+            found = np.union1d(candidates(self.n, 0, np.random.default_rng(self.seed)), self.checked_rows)
+            found = np.union1d(found, evenly(self.n, halved_rows(self.n, self.width)))
+            return found if len(found) * self.width * self.itemsize <= KEPT_BYTES else found[:0]
+
+        return self.cached("kept rows", self.seed, self.n, self.width, make=made, keep=1)
+
+    def kept_of(self, block: int) -> NDArray[np.int64]:
+        """The kept rows of a block."""
+        first, last = self.bounds(block)
+        return self.kept_rows[slice(*np.searchsorted(self.kept_rows, [first, last]))]
+
+    def _kept(self, v: int, rows: NDArray[np.int64]) -> NDArray | None:
+        """Some rows, rising, of a view, if all of them were kept by the first pass."""
+        at = np.searchsorted(self.kept_rows, rows)
+        if not len(self.kept_rows) or at[-1] == len(self.kept_rows) or (self.kept_rows[at] != rows).any():
+            return None
+        if self._kept_seed() != self.seed:
+            return None
+
+        def read() -> NDArray:
+            return np.concatenate(
+                [SCAN.of(self).read(f"kept_{v}", b) for b in range(self.n_blocks) if len(self.kept_of(b))]
+            )
+
+        return self.cached("kept", MOMENTS.fingerprint(self), self.seed, v, make=read)[at]
+
+    def _kept_seed(self) -> int | None:
+        """The seed of the rows that the first pass has kept; None if it has not ended, or kept none."""
+        stage = MOMENTS.of(self)
+        return stage.facts(0).get("kept") if stage.is_finished(0) else None
 
     def _compare(self, v: int, start: int, X: NDArray) -> None:
         """An error if a whole block among rows that were read is not what it was for stage `scan`."""
@@ -331,6 +385,11 @@ def refuse_early(options: dict[str, Any], n: int, dims: Sequence[int] = ()) -> N
     if np.ndim(options["landmarks"]):
         given_landmarks(options["landmarks"], n)
     refuse_few_landmarks(requested_landmarks(options), options["n_components"])
+
+
+def halved_rows(n: int, width: int) -> int:
+    """How many of n rows of so many channels are halved, where they may lie anywhere."""
+    return min(n, HALVED_ROWS, HALVED_ENTRIES // width)
 
 
 def requested_landmarks(options: dict[str, Any]) -> int:

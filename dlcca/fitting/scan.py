@@ -1,13 +1,17 @@
-"""The first pass over every block: means and variances of the channels, and whether all is finite."""
+"""The first pass over every block: means and variances of the channels, and whether all is finite.
+
+Rows that later stages read here and there are kept on the way: see `Job.kept_rows`.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dlcca.engine.stage import FILE_SELECTIONS, Blocks, Stage
+from dlcca.engine.stage import FILE_SELECTIONS, Arrays, Blocks, Stage
 from dlcca.errors import DataError
-from dlcca.fitting.job import Job
+from dlcca.fitting.job import CHECKED_ROWS, Job, halved_rows
+from dlcca.numerics.landmarks import CANDIDATES
 from dlcca.numerics.streaming import Moments, combined
 from dlcca.recordings import input_integrity
 from dlcca.views import LEAST_CHANGE, check_change, check_largest
@@ -36,7 +40,24 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     moments = [Moments.of(X) for X in views]
     known = {} if job.in_memory else input_integrity.checksums(views)  # by which a later change of them is found
     means, squares = [m.mean.tolist() for m in moments], [m.squares.tolist() for m in moments]
-    stage.write(block, {}, {**known, "rows": len(views[0]), "means": means, "squares": squares})
+    kept, place = job.kept_of(block) - job.bounds(block)[0], block * _most_kept(job)
+    parts, seed = {}, None
+    if 0 < len(kept) <= _most_kept(job):
+        parts, seed = {f"kept_{v}": (place, X[kept]) for v, X in enumerate(views)}, job.seed
+    elif len(job.kept_rows) and not len(kept):
+        seed = job.seed
+    stage.write(block, parts, {**known, "rows": len(views[0]), "means": means, "squares": squares, "kept": seed})
+
+
+def _most_kept(job: Job) -> int:
+    """Room for the kept rows of a block, the same for any seed: a few are drawn where many were expected."""
+    mean = (CANDIDATES + CHECKED_ROWS + halved_rows(job.n, job.width)) / job.n_blocks
+    return min(job.rows, int(mean + 8 * mean**0.5) + 64) if len(job.kept_rows) else 0
+
+
+def _arrays(job: Job) -> Arrays:
+    most = 0 if job.in_memory else _most_kept(job)
+    return {f"kept_{v}": ((job.n_blocks * most, d), job.dtype, most) for v, d in enumerate(job.dims)} if most else {}
 
 
 def combine(job: Job, stage: Blocks, block: int) -> None:
@@ -55,17 +76,20 @@ def combine(job: Job, stage: Blocks, block: int) -> None:
         means.append(moments.mean.tolist())
         spreads.append(spread)
     checksums = [f.get(input_integrity.CHECKSUMS) for f in facts]
-    stage.write(block, {}, {"means": means, "spreads": spreads, input_integrity.CHECKSUMS: checksums})
+    seeds = {f["kept"] for f in facts}
+    kept = seeds.pop() if len(seeds) == 1 else None
+    stage.write(block, {}, {"means": means, "spreads": spreads, "kept": kept, input_integrity.CHECKSUMS: checksums})
 
 
 SCAN = Stage(
     "scan",
     compute,
     n_blocks=lambda job: job.n_blocks,
+    arrays=_arrays,
     cost=lambda job: {"reads": job.pass_bytes, "memory": job.reading_bytes + 1.5 * job.block_bytes},
     on_start=lambda job, *watching: None if job.in_memory else input_integrity.confirm(job, *watching),
     reads="a block of samples",
-    leaves="means and variances; refuses NaN with its place",
+    leaves="means and variances, and rows that are read here and there later; refuses NaN with its place",
 )
 #: All blocks together: later stages read it in every task, and must not open a record for each block.
 MOMENTS = Stage(

@@ -7,7 +7,8 @@ import pytest
 
 from dlcca import LocalCCA, simulate, stability
 from dlcca.errors import DataError, SettingsError, Untrusted
-from dlcca.fitting.checks import MOST_ROWS, MOST_SCATTERED, from_halves, rows_for_halves
+from dlcca.fitting.checks import MOST_ROWS, from_halves, rows_for_halves
+from dlcca.fitting.job import HALVED_ROWS
 from dlcca.settings.fit import Settings
 from dlcca.trust.scores import linear_prediction
 from dlcca.views import Views
@@ -210,7 +211,7 @@ def test_a_stretch_ends_where_the_recording_has_a_gap():
 
 def test_without_windows_any_rows_will_do():
     rows, stretch = rows_for_halves(100_000, (3, 4), settled(neighborhoods="knn"))
-    assert len(rows) == MOST_SCATTERED
+    assert len(rows) == HALVED_ROWS
     assert stretch is None
     assert np.ptp(np.diff(rows)) <= 1
 
