@@ -1,10 +1,13 @@
-"""Checks of the fitted model on some rows: one task, when all coordinates are there.
+"""Checks of the fitted model on some rows: two tasks, when all coordinates are there.
 
 Among them are fits to halves: with half of the landmarks, and to half of the rows.
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import reduce
+from operator import or_
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +44,15 @@ MOST_ROWS, MOST_ENTRIES = 4000, HALVED_ENTRIES
 
 
 def compute(job: Job, stage: Blocks, block: int) -> None:
+    """The fits to halves of the rows are a task of their own, beside all others."""
+    if block == 0:
+        stage.write(block, {}, _of_model(job))
+    else:
+        again = _again(job)
+        stage.write(block, {}, {} if again is None else {"again": again.tolist()})
+
+
+def _of_model(job: Job) -> dict[str, Any]:
     model, some = model_of(job), job.checked_rows
     arrays = [job.read(v, some) for v in range(job.K)]
     E = model.coordinates(arrays)
@@ -49,19 +61,20 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     found = checks_of(model, arrays, _many(job), half_fit(model, arrays, E, settings), int(solved["pieces"]))
     name = "outliers" if readout.kind(job).are_eigenfunctions else "stray"
     known = {name: solved[name]}
-    found = replace(found, again=_again(job, model, settings), linear=linear_cca_r2(arrays, E), **known)
-    arrays_of = {name: x.tolist() for name in ARRAYS if (x := getattr(found, name)) is not None}
-    stage.write(block, {}, asdict(found) | arrays_of)
+    found = replace(found, linear=linear_cca_r2(arrays, E), **known)
+    return asdict(found) | {name: x.tolist() for name in ARRAYS if (x := getattr(found, name)) is not None}
 
 
-def _again(job: Job, model: Model, settings: Settings) -> NDArray[np.float64] | None:
+def _again(job: Job) -> NDArray[np.float64] | None:
     """How well each coordinate is reproduced by fits to halves of some rows; None where it cannot be measured."""
-    if job.in_memory or not isinstance(job.options["neighborhoods"], str):
-        return None  # in memory it would take a third of a small fit; `dlcca.stability` measures it on request
+    if not isinstance(job.options["neighborhoods"], str):
+        return None
     if (found := rows_for_halves(job.n, job.dims, job.settings, job.segments)) is None:
         return None
     rows, segments = found
+    model = model_of(job)
     views = Views(tuple(job.read(v, rows) for v in range(job.K)), model.names)
+    settings = job.settings.with_options(**readout.chosen(job))
     settings = settings.with_options(neighbor_index="exact")  # an index of few rows is not worth its compilation
     m, rng = min(model.n_landmarks, LANDMARKS_OF_HALF), np.random.default_rng(0)
     E = model.coordinates(views.arrays)
@@ -204,7 +217,8 @@ def half_fit(whole: Model, arrays: list[NDArray], embedding: NDArray, settings: 
 
 def result(job: Job) -> Checks:
     """What was found."""
-    facts = CHECKS.of(job).facts(0)
+    stage = CHECKS.of(job)
+    facts = reduce(or_, map(stage.facts, range(stage.n_blocks)))
     return Checks(**facts | {name: np.array(facts[name]) for name in ARRAYS if facts.get(name) is not None})
 
 
@@ -227,6 +241,8 @@ CHECKS = Stage(
     "checks",
     compute,
     after=[embed.EMBEDDING],
+    # In memory fits to halves of the rows would take a third of a small fit; `dlcca.stability` makes them on request.
+    n_blocks=lambda job: 1 if job.in_memory else 2,
     says=lambda job: f"{job.q} coordinates",
     cost=_cost,
     reads="some rows",

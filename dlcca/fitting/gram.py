@@ -10,10 +10,10 @@ from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import kernel, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics.fusion import Degrees
-from dlcca.numerics.kernels import add_gram, inverse_root, kernel_rows, relative_rows
+from dlcca.numerics.kernels import FEW_PRODUCTS, add_gram, inverse_root, kernel_rows, relative_rows
 
 #: Groups of blocks whose matrices are kept: few, because each is m x m, but enough for a cluster to share.
-FEWEST_GROUPS, MOST_GROUPS, BLOCKS_OF_GROUP = 4, 64, 4
+FEWEST_GROUPS, MOST_GROUPS, BLOCKS_OF_GROUP = 2, 64, 4
 
 
 def groups(job: Job) -> list[range]:
@@ -42,7 +42,7 @@ def add_group(job: Job, stage: Blocks, group: int) -> None:
                 if links_u is None or links_v is None:
                     G += A.T @ B
                 else:
-                    add_gram(G, links_u, A, links_v, B)
+                    add_gram(G, links_u, A, links_v, B, few_products=FEW_PRODUCTS if job.in_memory else 0)
     parts: dict[str, tuple[int, NDArray]] = {f"gram_{u}_{v}": (group * m, G) for (u, v), G in grams.items()}
     parts |= {f"columns_{v}": (group, c[None]) for v, c in enumerate(columns)}
     stage.write(group, parts, {})

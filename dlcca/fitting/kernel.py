@@ -19,7 +19,7 @@ from dlcca.engine.work import OnProgress, collect
 from dlcca.fitting import distances, landmarks, metric
 from dlcca.fitting import links as link_stage
 from dlcca.fitting.job import Job
-from dlcca.numerics.distances import linked_distances
+from dlcca.numerics.distances import FEW_LINKS, linked_distances
 from dlcca.numerics.kernels import QUANTILES, choose_bandwidth, kth_smallest, log_sums, sigma_grid, steepest
 from dlcca.numerics.topk import closest_links
 
@@ -28,9 +28,11 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     first, views, draft = job.bounds(block)[0], job.block(block), distances.model(job)
     parts: dict[str, tuple[int, NDArray]] = {}
     if job.fusion.per_view:
+        few = FEW_LINKS if job.in_memory else 0  # small fits do not use numba
         for v, X in enumerate(views):
             links = link_stage.LINKS.of(job).read(f"links_{v}", block)
-            parts[f"distances_{v}"] = (first, linked_distances(X, draft.points[v], draft.factors[v], links))
+            D = linked_distances(X, draft.points[v], draft.factors[v], links, few_links=few)
+            parts[f"distances_{v}"] = (first, D)
     elif not job.is_sparse:
         parts["distances_0"] = (first, draft.distances(views))
     else:

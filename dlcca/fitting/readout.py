@@ -1,6 +1,7 @@
 """What coordinates other than eigenfunctions are read with, fitted to the landmarks: see `numerics.coordinates`."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
 
 def _fit(job: Job, stage: Blocks, grams: Grams, columns: list[NDArray], step: potential.Step | None = None) -> None:
     model, time = solved_model(job), job.options["diffusion_time"]
-    known = Landmarks(_landmark_rows(model), grams, columns, step)
+    known = Landmarks(partial(_landmark_rows, model), np.dtype(job.dtype), grams, columns, step)
     arrays, found = job.coordinates.fit(model, known, job.q, None if time == "auto" else int(time))
     stage.write(0, {name: (0, X) for name, X in arrays.items()}, found)
 

@@ -4,8 +4,9 @@
 eigenfunctions at the landmarks, and how the coordinates of a row follow from its kernel rows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,16 @@ Fitted = Any
 class Landmarks:
     """What is known when coordinates are fitted."""
 
-    rows: Sequence[Kernel]  # per kernel, (s, m) kernel rows of all landmarks or of some, up to a factor of each row
+    make_rows: Callable[[], Sequence[Kernel]]  # `rows`, where they are needed
+    dtype: np.dtype[Any]  # of the data
     grams: Grams  # by pairs of kernels, (m, m) products of the balanced kernels; none without `needs_grams`
     columns: Sequence[NDArray]  # per kernel, (m,) column sums of the kernel whose rows sum to one; likewise
     step: potential.Step | None = None  # where there are too many landmarks for Gram matrices: instead of them
+
+    @cached_property
+    def rows(self) -> Sequence[Kernel]:
+        """Per kernel, (s, m) kernel rows of all landmarks or of some, up to a factor of each row."""
+        return self.make_rows()
 
 
 class Diffusion:
@@ -87,22 +94,31 @@ class Potential(Diffusion):
         return {"slopes": (K, q), **{f"{name}_{v}": shape for v in range(K) for name, shape in each.items()}}
 
     def fit(self, model: Fitted, known: Landmarks, q: int, time: int | None) -> tuple[Readout, dict[str, Any]]:
+        found = self.arrivals(known, time)
+        arrays, facts = self.fit_to(found, known, q)
+        if time is None:
+            facts["chosen"] = {"diffusion_time": [found.time, "by the number of states that can be distinguished"]}
+        return arrays, facts
+
+    def arrivals(self, known: Landmarks, time: int | None) -> potential.Arrivals:
+        """The transition probabilities from all landmarks, after a diffusion time that is given or chosen."""
         C = known.columns
         anchors = evenly(len(C[0]), potential.anchors_of(len(C[0])))
-        if known.step is None:
-            found = potential.arrivals(potential.transitions(known.grams, C, known.rows[0].dtype), C[0], anchors, time)
-        else:
-            found = potential.walked_arrivals(known.step, C, anchors, time)
+        if known.step is not None:
+            return potential.walked_arrivals(known.step, C, anchors, time)
+        return potential.arrivals(potential.transitions(known.grams, C, known.dtype), C[0], anchors, time)
+
+    def fit_to(
+        self, found: potential.Arrivals, known: Landmarks, q: int
+    ) -> tuple[dict[str, NDArray[np.float64]], dict[str, Any]]:
+        """The arrays that are kept, and facts about them."""
         parts = [potential.features(W, B) for W, B in zip(known.rows, found.probabilities, strict=True)]
         fitted = potential.principal_components(parts, q)
         size = 1 / np.sqrt(max(float(fitted.variances[0]), np.finfo(float).tiny))  # the first has variance one
         arrays = {"slopes": fitted.slopes}
         for v, B in enumerate(found.probabilities):
             arrays |= {f"arrivals_{v}": B, f"means_{v}": fitted.means[v], f"loadings_{v}": fitted.loadings[v] * size}
-        facts: dict[str, Any] = {"time": found.time, "states": found.states}
-        if time is None:
-            facts["chosen"] = {"diffusion_time": [found.time, "by the number of states that can be distinguished"]}
-        return arrays, facts
+        return arrays, {"time": found.time, "states": found.states}
 
     def signed(self, readout: Readout, sign: NDArray) -> Readout:
         return {name: X * sign if name.startswith("loadings") else X for name, X in readout.items()}
@@ -126,9 +142,10 @@ class Automatic(Potential):
     are_eigenfunctions = True  # they may be
 
     def fit(self, model: Fitted, known: Landmarks, q: int, time: int | None) -> tuple[Readout, dict[str, Any]]:
-        arrays, facts = super().fit(model, known, q, time or 1)
-        name = "diffusion" if time is None and facts["states"] > potential.STATES else "potential"
-        why = f"{facts['states']:.1f} states can be distinguished after {potential.FEW_ROUNDS} round trips"
+        found = self.arrivals(known, time or 1)
+        name = "diffusion" if time is None and found.states > potential.STATES else "potential"
+        why = f"{found.states:.1f} states can be distinguished after {potential.FEW_ROUNDS} round trips"
+        arrays, facts = self.fit_to(found, known, q) if name == "potential" else ({}, {"states": found.states})
         chosen: dict[str, Any] = {"coordinates": [name, why]}
         if time is None:
             chosen["diffusion_time"] = [1, "" if name == "diffusion" else f"at most {potential.STATES} states"]

@@ -71,15 +71,18 @@ def _panel(X_L: NDArray, F: NDArray, dtype: np.dtype) -> NDArray:
     return panel.reshape(d + 1, r * m)
 
 
-def linked_distances(X: NDArray, X_L: NDArray, F: NDArray, links: NDArray[np.integer]) -> NDArray:
-    """Distances (n, s) of each sample to the few landmarks that it is linked to; compiled where there are many.
+def linked_distances(
+    X: NDArray, X_L: NDArray, F: NDArray, links: NDArray[np.integer], *, few_links: int = FEW_LINKS
+) -> NDArray:
+    """Distances (n, s) of each sample to the few landmarks that it is linked to.
 
     X, X_L and F as in `landmark_distances`; the distances are in the order of the ``links`` (n, s).
+    More than ``few_links`` are found by compiled code.
     """
     m, s = len(X_L), links.shape[1]
     dtype = np.result_type(X, F)
     D = np.empty(links.size, dtype=dtype)
-    if links.size > FEW_LINKS:
+    if links.size > few_links:
         from dlcca.numerics import compiled
 
         X, X_L, F = (np.ascontiguousarray(A, dtype=dtype) for A in (X, X_L, F))

@@ -162,13 +162,22 @@ def landmarks_seen(W: Kernel) -> NDArray[np.float64]:
     return total**2 / of_squares
 
 
-def add_gram(G: NDArray[np.float64], links_a: NDArray, A: NDArray, links_b: NDArray, B: NDArray) -> None:
+def add_gram(
+    G: NDArray[np.float64],
+    links_a: NDArray,
+    A: NDArray,
+    links_b: NDArray,
+    B: NDArray,
+    *,
+    few_products: int = FEW_PRODUCTS,
+) -> None:
     """G += AᵀB, (m_a, m_b), of sparse kernels; every sum in the order of the rows.
 
     Columns and entries of a kernel are (n, s), with no column twice in a row. AᵀA comes out exactly symmetric: its two
-    halves are the same products in the same order.
+    halves are the same products in the same order. More than ``few_products`` are added by compiled code, to the same
+    digits.
     """
-    if A.size * B.shape[1] <= FEW_PRODUCTS:
+    if A.size * B.shape[1] <= few_products:
         G += gram(sparse_rows(A, links_a, G.shape[0]), sparse_rows(B, links_b, G.shape[1]))
         return
     from dlcca.numerics import compiled

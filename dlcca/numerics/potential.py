@@ -64,7 +64,9 @@ def transitions(grams: Grams, C: Sequence[NDArray], dtype: DTypeLike = np.float6
     following = [(u, (u + 1) % len(C)) for u in range(len(C))]
     links = [grams[u, v] if (u, v) in grams else grams[v, u].T for u, v in following]
     found = [inverse_root(C[u])[:, None] * G * np.sqrt(C[v]) for (u, v), G in zip(following, links, strict=True)]
-    return [np.where(P < LEAST, 0, P).astype(dtype) for P in found]
+    for P in found:
+        P[P < LEAST] = 0
+    return [P.astype(dtype, copy=False) for P in found]
 
 
 @dataclass(frozen=True)

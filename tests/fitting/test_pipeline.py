@@ -268,7 +268,7 @@ def test_progress_is_told_block_by_block(tmp_path):
     pipeline.run(job, on_progress=lambda *news: told.append(news))
     assert [news for news in told if news[0] == "near"] == [("near", done, 4) for done in range(5)]
     assert [news for news in told if news[0] == "embedding"][-1] == ("embedding", 4, 4)
-    assert told[-1] == ("checks", 1, 1)
+    assert told[-1] == ("checks", 2, 2)
     told.clear()
     pipeline.run(job, on_progress=lambda *news: told.append(news))
     assert all(done == of for _name, done, of in told)

@@ -1,12 +1,9 @@
 """Distances to a few landmarks, compiled and by NumPy, against the literal ones."""
 
-from unittest.mock import patch
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics import distances
 from dlcca.numerics.distances import linked_distances
 from tests.numerics.cases import TOLERANCE, assert_close, metrics, quick, seeds
 from tests.reference import distances as literal
@@ -29,8 +26,7 @@ def test_linked_distances_are_the_literal_ones_at_the_links(seed, n, d, r, data,
     m, s = len(rows), data.draw(st.integers(1, len(rows)))
     X, F = rng.standard_normal((n, d)).astype(dtype), rng.standard_normal((m, d, r)).astype(dtype)
     links = np.array([rng.permutation(m)[:s] for _ in range(n)]).astype(kind)
-    with patch.object(distances, "FEW_LINKS", few):  # compiled, and by NumPy
-        D = linked_distances(X, X[rows], F, links)
+    D = linked_distances(X, X[rows], F, links, few_links=few)  # compiled, and by NumPy
     assert D.dtype == dtype
     assert D.shape == (n, s)
     everything = literal.landmark_distances(X.astype(float), rows, metrics(F))

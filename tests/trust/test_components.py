@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dlcca import simulate
 from dlcca.numerics.neighbors import joint_neighbors
@@ -12,12 +15,14 @@ from dlcca.trust.components import (
     all_steps,
     basis,
     chance,
+    discoveries,
     effective_samples,
     first_step,
     n_directions,
     n_significant,
     p_values,
 )
+from tests.numerics.cases import quick
 from tests.reference import common as literal
 
 
@@ -76,6 +81,13 @@ def test_discoveries_are_those_of_benjamini_and_hochberg_step_by_step():
         expected[left] += 1
     assert set(expected) >= {0, 1, 2}
     np.testing.assert_array_equal(n_significant(p, 0.05), expected)
+
+
+@quick
+@given(p=st.lists(st.sampled_from([0.0, 1e-9, 0.001, 0.01, 0.04, 0.05, 0.2, 1.0]) | st.floats(0, 1), min_size=1))
+def test_discoveries_are_those_of_scipy(p):
+    expected = scipy.stats.false_discovery_control(p) <= 0.05
+    np.testing.assert_array_equal(discoveries(np.array(p), 0.05), expected)
 
 
 def test_independent_neighborhoods_are_significant_as_often_as_the_level_says():
