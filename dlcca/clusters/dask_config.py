@@ -35,9 +35,14 @@ def needs(package: str, extra: str, besides: str = "") -> Iterator[None]:
 
 #: A worker is one thread; more threads of BLAS would compete for its core.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
-#: Dask returns memory to the system at once, so that every small array needs new pages. Arrays below 4 MiB come from
-#: memory that the worker keeps, of which at most 8 MiB are unused.
-MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": str(8 << 20)}
+#: Dask returns memory to the system at once, so that every array needs new pages, which takes a quarter of a run on a
+#: virtual machine. Arrays below 32 MiB, the most that glibc allows, come from memory that the worker keeps, of which at
+#: most 256 MiB are unused; and pages are large ones, where the system has them on request.
+MALLOC = {
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+}
 #: Dask samples each worker a hundred times a second for its performance report. With many workers on few cores that
 #: takes part of a core; ten times a second are enough.
 PROFILE_INTERVAL = {"distributed.worker.profile.interval": "100ms"}
