@@ -16,7 +16,7 @@ from dlcca.fitting.job import Job, Source, make_job
 from dlcca.settings.auto import choose
 from dlcca.settings.fit import Settings
 
-__all__ = ["PeakMemory", "Products", "gemm_seconds", "job_for", "product_rate", "products", "write_views"]
+__all__ = ["PeakMemory", "Products", "job_for", "product_rate", "products", "write_views"]
 
 
 def write_views(folder: Path, n: int, channels: int = 64, seed: int = 0) -> tuple[Source, ...]:
@@ -54,25 +54,18 @@ def job_for(folder: Path, sources: tuple[Source, ...], *, store: str = "run.zarr
 class Products:
     """Operations in the products that the algebra of a job with sparse, alternating kernels needs."""
 
-    neighbours: float  # 2 n L Σd: samples against landmarks, for the neighborhoods
-    links: float  # 2 n L d_v for each view: the same products, for the landmarks of each sample
+    links: float  # 2 n L d_v for each view: samples against landmarks
     linked: float  # 2 n s r d_v for each view: distances under the metrics of the linked landmarks
 
     @property
-    def counted(self) -> float:
-        """As usually counted: neighbours and links take a product each."""
-        return self.neighbours + self.links + self.linked
-
-    @property
     def done(self) -> float:
-        """Without what is done once for both: neighbours and links are read off the same products."""
-        return self.neighbours + self.linked
+        return self.links + self.linked
 
 
 def products(job: Job) -> Products:
     m, s = int(job.options["landmarks"]), int(job.options["n_links"])
     near = 2.0 * job.n * m * sum(job.dims)
-    return Products(near, near, 2.0 * job.n * s * metric.rank(job) * sum(job.dims))
+    return Products(near, 2.0 * job.n * s * metric.rank(job) * sum(job.dims))
 
 
 def product_rate(job: Job, client: Any) -> float:
@@ -80,12 +73,6 @@ def product_rate(job: Job, client: Any) -> float:
     workers = list(client.scheduler_info(n_workers=-1)["workers"])
     shape = (job.dims[0], int(job.options["landmarks"]))
     return sum(client.gather([client.submit(gemm_rate, *shape, pure=False, workers=[w]) for w in workers]))
-
-
-def gemm_seconds(job: Job, client: Any) -> tuple[float, float]:
-    """Wall time of the bare products on the same workers: of those that are done, and as usually counted."""
-    rate, needs = product_rate(job, client), products(job)
-    return needs.done / rate, needs.counted / rate
 
 
 def gemm_rate(d: int, m: int, rows: int = 2048, repeats: int = 20) -> float:

@@ -37,10 +37,12 @@ def needs(package: str, extra: str, besides: str = "") -> Iterator[None]:
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 #: Dask returns memory to the system at once, so that every array needs new pages, which takes a quarter of a run on a
 #: virtual machine. Arrays below 32 MiB, the most that glibc allows, come from memory that the worker keeps, of which at
-#: most 256 MiB are unused; and pages are large ones, where the system has them on request.
+#: most 64 MiB are unused; and pages are large ones, where the system has them on request. With an arena for each thread
+#: a worker would keep as much several times.
 MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
+    "MALLOC_ARENA_MAX": "1",
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 #: Dask samples each worker a hundred times a second for its performance report. With many workers on few cores that
