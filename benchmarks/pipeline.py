@@ -24,7 +24,7 @@ from dlcca.fitting.job import Job, Source
 #: Rows of the shorter and of the longer recording, and of one that only wakes the workers up.
 SIZES, QUICK_SIZES, WARMING = (100_000, 1_000_000), (5000, 20_000), 2048
 #: Memory that all processes together may take.
-MEMORY_BYTES = 4 * GIB
+MEMORY_BYTES = 2 * GIB
 #: Times that the command is run; the quickest counts.
 RUNS = 2
 RUN = """
