@@ -10,15 +10,7 @@ from dlcca.engine.stage import Arrays, Blocks, Stage
 from dlcca.fitting import kernel, landmarks
 from dlcca.fitting.job import Job
 from dlcca.numerics.fusion import Degrees
-from dlcca.numerics.kernels import (
-    FEW_PRODUCTS,
-    add_gram,
-    inverse_root,
-    kernel_rows,
-    places_by_links,
-    relative_rows,
-    reordered,
-)
+from dlcca.numerics.kernels import FEW_PRODUCTS, add_gram, inverse_root, kernel_rows, relative_rows
 
 #: Groups of blocks whose matrices are kept: few, because each is m x m, but enough for a cluster to share.
 FEWEST_GROUPS, MOST_GROUPS, BLOCKS_OF_GROUP = 2, 64, 4
@@ -37,31 +29,20 @@ def pairs(job: Job) -> list[tuple[int, int]]:
 
 
 def add_group(job: Job, stage: Blocks, group: int) -> None:
-    """The matrices RᵀR of a group's blocks, with R the kernels whose rows have been normalized.
-
-    While they are added up, landmarks that are linked to the same rows lie side by side: their sums share the cache.
-    """
+    """The matrices RᵀR of a group's blocks, with R the kernels whose rows have been normalized."""
     m = landmarks.count(job)
     grams = {pair: np.zeros((m, m)) for pair in pairs(job)}
-    columns, places = [np.zeros(m) for _ in job.kernels], None
-    few = FEW_PRODUCTS if job.in_memory else 0
+    columns = [np.zeros(m) for _ in job.kernels]
     for block in groups(job)[group]:
-        for tile in zip(*(normalized_rows(job, block, v) for v in job.kernels), strict=True):
-            rows = list(tile)
+        for rows in zip(*(normalized_rows(job, block, v) for v in job.kernels), strict=True):
             for total, (links, R) in zip(columns, rows, strict=True):
                 total += _sums(R, links, m)
-            if places is None and job.is_sparse and not job.in_memory:
-                places = [places_by_links(links, m) for links, _R in rows]
-            if places is not None:
-                rows = [(place[links], R) for place, (links, R) in zip(places, rows, strict=True)]
             for (u, v), G in grams.items():
                 (links_u, A), (links_v, B) = rows[u], rows[v]
                 if links_u is None or links_v is None:
                     G += A.T @ B
                 else:
-                    add_gram(G, links_u, A, links_v, B, few_products=few)
-    if places is not None:
-        grams = {(u, v): reordered(G, places[u], places[v]) for (u, v), G in grams.items()}
+                    add_gram(G, links_u, A, links_v, B, few_products=FEW_PRODUCTS if job.in_memory else 0)
     parts: dict[str, tuple[int, NDArray]] = {f"gram_{u}_{v}": (group * m, G) for (u, v), G in grams.items()}
     parts |= {f"columns_{v}": (group, c[None]) for v, c in enumerate(columns)}
     stage.write(group, parts, {})

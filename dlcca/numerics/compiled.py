@@ -301,20 +301,14 @@ def search_boxes(P, X, rows, edges, scale, stretches, low, high, first, distance
 
 
 @numba.njit(cache=True, nogil=True)
-def _bounds(links, m):  # type: ignore[no-untyped-def]
-    """Where the entries of each of m columns begin (m + 1), if they lie column by column."""
+def order_by_column(links, m):  # type: ignore[no-untyped-def]
+    """Where the entries of each of m columns are: places in the ravelled links, and bounds (m + 1) of each one's."""
     bounds = np.zeros(m + 1, dtype=np.int64)
-    for i in links.reshape(-1):
+    flat = links.reshape(-1)
+    for i in flat:
         bounds[i + 1] += 1
     for i in range(m):
         bounds[i + 1] += bounds[i]
-    return bounds
-
-
-@numba.njit(cache=True, nogil=True)
-def order_by_column(links, m):  # type: ignore[no-untyped-def]
-    """Where the entries of each of m columns are: places in the ravelled links, and bounds (m + 1) of each one's."""
-    flat, bounds = links.reshape(-1), _bounds(links, m)
     places = np.empty(len(flat), dtype=np.int64)
     filled = bounds[:-1].copy()
     for place in range(len(flat)):
@@ -346,39 +340,14 @@ def linked_distances(X, X_L, F, places, bounds, s, D):  # type: ignore[no-untype
 
 
 @numba.njit(cache=True, nogil=True)
-def entries_by_column(links, A, m):  # type: ignore[no-untyped-def]
-    """The entries of each of m columns, in the order of their rows: rows, values, and bounds (m + 1) of each column's.
-
-    Rows are unsigned, for compiled code looks twice at an index that may count from the end.
-    """
-    bounds = _bounds(links, m)
-    filled = bounds[:-1].copy()
-    holders, entries = np.empty(links.size, dtype=np.uint32), np.empty(links.size, dtype=A.dtype)
-    for j in range(len(links)):
-        for q in range(links.shape[1]):
-            at = filled[links[j, q]]
-            holders[at], entries[at] = j, A[j, q]
-            filled[links[j, q]] = at + 1
-    return holders, entries, bounds
-
-
-@numba.njit(cache=True, nogil=True)
-def add_gram(G, holders, entries, bounds, links_b, B):  # type: ignore[no-untyped-def]
+def add_gram(G, starts, holders, entries, links_b, B):  # type: ignore[no-untyped-def]
     """One row of G after the other, which stays in the cache, from all rows that have an entry in that column of A."""
     for i in range(len(G)):
         row = G[i]
-        for e in range(bounds[i], bounds[i + 1]):
+        for e in range(starts[i], starts[i + 1]):
             j, a = holders[e], entries[e]
             for q in range(links_b.shape[1]):
                 row[links_b[j, q]] += a * B[j, q]
-
-
-@numba.njit(cache=True, nogil=True)
-def reordered(G, rows, columns, out):  # type: ignore[no-untyped-def]
-    for i in range(len(rows)):
-        from_row = G[rows[i]]
-        for j in range(len(columns)):
-            out[i, j] = from_row[columns[j]]
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})

@@ -11,9 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 #: Rows of sparse kernels that are transposed at a time: few enough for them to stay in the cache.
-TILE_ROWS = 2048
-#: Rows by whose links landmarks are put in order, about.
-ROWS_IN_ORDER = 4096
+TILE_ROWS = 8192
 #: Kernel rows, one per sample and as wide as there are landmarks.
 Kernel = Any  # NDArray | scipy.sparse.csr_array
 #: Products of kernels (m_u, m_v), by their numbers.
@@ -164,30 +162,6 @@ def landmarks_seen(W: Kernel) -> NDArray[np.float64]:
     return total**2 / of_squares
 
 
-def places_by_links(links: NDArray, m: int) -> NDArray[np.int32]:
-    """Places (m,) for m landmarks, such that those that are linked to the same rows are near each other.
-
-    In the order of reverse Cuthill and McKee, by some of the links (n, s).
-    """
-    from scipy.sparse.csgraph import reverse_cuthill_mckee
-
-    some = links[:: max(1, len(links) // ROWS_IN_ORDER)]
-    linked = sparse_rows(np.ones(some.shape, np.float32), some, m)
-    order = reverse_cuthill_mckee(sp.csr_array(linked.T @ linked), symmetric_mode=True)
-    places = np.empty(m, np.int32)
-    places[order] = np.arange(m, dtype=np.int32)
-    return places
-
-
-def reordered(G: NDArray, rows: NDArray[np.int32], columns: NDArray[np.int32]) -> NDArray:
-    """``G[rows][:, columns]``, compiled."""
-    from dlcca.numerics import compiled
-
-    found = np.empty((len(rows), len(columns)), G.dtype)
-    compiled.reordered(G, rows, columns, found)
-    return found
-
-
 def add_gram(
     G: NDArray[np.float64],
     links_a: NDArray,
@@ -208,8 +182,11 @@ def add_gram(
         return
     from dlcca.numerics import compiled
 
-    A, B = (np.ascontiguousarray(X, np.float64) for X in (A, B))
-    for first in range(0, len(A), TILE_ROWS):
-        rows = slice(first, first + TILE_ROWS)
-        by_column = compiled.entries_by_column(np.ascontiguousarray(links_a[rows], np.int32), A[rows], len(G))
-        compiled.add_gram(G, *by_column, links_b[rows].astype(np.uint32), B[rows])
+    tile = max(1, min(TILE_ROWS, len(A)))
+    for first in range(0, len(A), tile):
+        rows = slice(first, first + tile)
+        places, starts = compiled.order_by_column(np.ascontiguousarray(links_a[rows], np.int32), len(G))
+        entries = A[rows].ravel()[places].astype(np.float64)
+        # Unsigned, for compiled code looks twice at an index that may count from the end.
+        holders, columns_b = (places // A.shape[1]).astype(np.uint32), links_b[rows].astype(np.uint32)
+        compiled.add_gram(G, starts, holders, entries, columns_b, B[rows].astype(np.float64))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlcca.numerics.kernels import TILE_ROWS, add_gram, places_by_links
+from dlcca.numerics.kernels import TILE_ROWS, add_gram
 from tests.numerics.cases import quick, seeds
 
 
@@ -89,14 +89,3 @@ def test_small_and_large_entries_of_float32_are_added_in_float64():
     G = np.zeros((1, 1))
     add_gram(G, links, W, links, W)
     assert G[0, 0] == pytest.approx(1e4 + 1000 * float(W[1, 0]) ** 2, rel=1e-13)
-
-
-def test_landmarks_of_a_line_are_put_in_their_order():
-    rng = np.random.default_rng(0)
-    where = rng.permutation(60)  # of each landmark on the line
-    order = np.argsort(where)
-    links = np.array([order[first : first + 5] for first in rng.integers(0, 56, 500)], np.int32)
-    places = places_by_links(links, 64)  # four without a link
-    np.testing.assert_array_equal(np.sort(places), np.arange(64))
-    apart = np.abs(np.diff(places[order]))
-    assert apart.max() <= 5  # by number they are 20 apart on average
