@@ -236,8 +236,9 @@ class Job(RowBlocks):
         at = np.searchsorted(self.kept_rows, rows)
         if not len(self.kept_rows) or at[-1] == len(self.kept_rows) or (self.kept_rows[at] != rows).any():
             return None
-        if self._kept_seed() != self.seed:
-            return None
+        stage = MOMENTS.of(self)
+        if not stage.is_finished(0) or stage.facts(0).get("kept") != self.seed:
+            return None  # the first pass has not ended, or kept none, or those of another seed
 
         def read() -> NDArray:
             return np.concatenate(
@@ -245,11 +246,6 @@ class Job(RowBlocks):
             )
 
         return self.cached("kept", MOMENTS.fingerprint(self), self.seed, v, make=read)[at]
-
-    def _kept_seed(self) -> int | None:
-        """The seed of the rows that the first pass has kept; None if it has not ended, or kept none."""
-        stage = MOMENTS.of(self)
-        return stage.facts(0).get("kept") if stage.is_finished(0) else None
 
     def _compare(self, v: int, start: int, X: NDArray) -> None:
         """An error if a whole block among rows that were read is not what it was for stage `scan`."""

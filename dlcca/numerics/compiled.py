@@ -91,9 +91,9 @@ def _smallest(D, m, guess, least, which, near, at, keys, chosen):  # type: ignor
         for i in range(which[t], m, stacks):
             near[count], at[count] = D[i], i
             count += D[i] <= bound
-    if count > MOST_RANKED * s:  # many are equal
+    if count > MOST_RANKED * s or near.itemsize != 4:  # many are equal
         _sort(near, at, count, chosen)
-    elif near.itemsize == 4:  # numbers that are not negative have the order of their bits
+    else:  # numbers that are not negative have the order of their bits
         bits = near.view(np.int32)
         for a in range(count):
             keys[a] = (np.int64(bits[a]) << 32) | np.int64(at[a])
@@ -101,13 +101,6 @@ def _smallest(D, m, guess, least, which, near, at, keys, chosen):  # type: ignor
             rank = 0
             for e in range(count):
                 rank += keys[e] < keys[a]
-            if rank < s:
-                chosen[rank] = at[a]
-    else:
-        for a in range(count):
-            rank = 0
-            for e in range(count):
-                rank += (near[e] < near[a]) | ((near[e] == near[a]) & (at[e] < at[a]))
             if rank < s:
                 chosen[rank] = at[a]
     return bound if bound < np.inf else guess

@@ -93,32 +93,26 @@ def arrivals(P: Sequence[NDArray], C: NDArray, anchors: NDArray[np.integer], tim
     Powers are those of the first view's round trip alone, because
     :math:`Q_v^{t-1} M_v = (P_{v,v+1} \cdots P_{K,1})\, Q_1^{t-1}\, (P_{12} \cdots P_{v-2,v-1})`.
 
-    With one or two views :math:`C_1^{1/2} Q_1 C_1^{-1/2}` is symmetric, and its square takes half the products.
-
     P is what `transitions` returns, C (m_1,) the column sums of the first view's kernel, and ``anchors`` (a,) are
     numbers of landmarks; ``time`` is t, at least 1, or None to choose it.
     """
     ways = [*P, *P] if len(P) == 1 else P  # a single kernel counts as two equal ones
-    is_symmetric = len(ways) == 2
-    roots = np.where(C > 0, np.sqrt(C), 1).astype(P[0].dtype) if is_symmetric else np.ones(len(C), P[0].dtype)
     Q = reduce(np.matmul, ways)
-    Q *= roots[:, None] / roots
-    squared = _square(Q, is_symmetric)
-    few = states = _states(squared, C, is_symmetric)
+    squared = Q @ Q
+    few = states = _states(squared, C)
     # Per view, from the landmarks of the first to the anchors of the view before it.
     start = np.eye(len(Q), dtype=Q.dtype)
     ends = [reduce(np.matmul, ways[: v - 1], start)[:, anchors] for v in range(1, len(P))]
-    B = np.hstack([reduce(np.matmul, ways[:-1])[:, anchors], *ends]) * roots[:, None]
+    B = np.hstack([reduce(np.matmul, ways[:-1])[:, anchors], *ends])
     if time is not None:
-        t, B = time, _powered(Q, time - 1, B, is_symmetric)
+        t, B = time, np.linalg.matrix_power(Q, time - 1) @ B
     elif few <= STATES:
         t = 1
     else:
         t, power, B = FEW_ROUNDS, squared, squared @ (Q @ B)
         while states > STATES and t < MOST_ROUNDS:
-            power = _square(power, is_symmetric)
-            t, B, states = 2 * t, power @ B, _states(power, C, is_symmetric)
-    B /= roots[:, None]
+            power = power @ power
+            t, B, states = 2 * t, power @ B, _states(power, C)
     parts = np.split(B, len(P), axis=1)
     onto = [reduce(lambda part, way: way @ part, P[:0:-1][: len(P) - v], part) for v, part in enumerate(parts) if v]
     return Arrivals([parts[0], *onto], t, few)
@@ -168,27 +162,10 @@ def walked_arrivals(
     return Arrivals(found, t, few)
 
 
-def _square(Q: NDArray, is_symmetric: bool) -> NDArray:
-    """Q Q; NumPy computes one half of a product of a matrix with its transpose, and copies the other."""
-    return Q @ Q.T if is_symmetric else Q @ Q
-
-
-def _states(power: NDArray, C: NDArray, is_symmetric: bool) -> float:
+def _states(power: NDArray, C: NDArray) -> float:
     """States that can be distinguished after the square of some round trips (m, m)."""
-    other = power if is_symmetric else power.T
-    returns = np.einsum("ij,ij->i", power, other, dtype=np.float64)  # the diagonal of the square
+    returns = np.einsum("ij,ji->i", power, power, dtype=np.float64)  # the diagonal of the square
     return float(np.median(returns[C > 0] / C[C > 0]) * C.sum())
-
-
-def _powered(Q: NDArray, times: int, B: NDArray, is_symmetric: bool) -> NDArray:
-    """Q to the power of ``times``, multiplied by B, by squaring."""
-    while times:
-        if times & 1:
-            B = Q @ B
-        times >>= 1
-        if times:
-            Q = _square(Q, is_symmetric)
-    return B
 
 
 def features(W: Kernel, B: NDArray) -> NDArray[np.float64]:
