@@ -33,14 +33,8 @@ COINCIDENT = 1e-12
 def gaussian_kernel(X: NDArray, bandwidth: float | None) -> NDArray[np.float64]:
     r"""Affinities of all pairs of samples, :math:`W_{ij} = \exp(-|x_i - x_j|^2 / \sigma)`.
 
-    Parameters
-    ----------
-    X : (n, d), centred
-    bandwidth : σ, in squared units of the view; None for the median of the squared distances, as in the paper
-
-    Returns
-    -------
-    W : (n, n)
+    From X (n, d), centred, and the ``bandwidth`` σ, in squared units of the view; None for the median of the squared
+    distances, as in the paper.
     """
     D = squared_distances(X, X)
     if bandwidth is None:

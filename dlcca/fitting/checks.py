@@ -102,14 +102,10 @@ def from_halves(
     segments: NDArray[np.int64] | None = None,
     n_splits: int = 4,
 ) -> Reproduced:
-    """How well coordinates E (n, q) of these rows are reproduced by fits to halves of them.
+    """How well coordinates E (n, q) of these rows are reproduced by fits to halves of them, with m landmarks each.
 
-    Parameters
-    ----------
-    settings : those of the model that E is of, without any "auto"
-    m : landmarks of a half; not more than its rows allow
-    segments : (n,) numbers of unbroken stretches, which windows of time do not cross
-    n_splits : times that the rows are halved
+    The settings are those of the model that E is of, without any "auto", ``segments`` (n,) numbers of unbroken
+    stretches, which windows of time do not cross. The rows are halved ``n_splits`` times.
     """
     refuse(settings, views.n)
     own = _of_half(settings, views.n, m)

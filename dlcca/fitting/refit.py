@@ -55,10 +55,8 @@ class Known:
 def new_landmarks(known: Known, distance: NDArray, read: Any) -> NDArray[np.int64]:
     """Rows that become landmarks, rising: so many that none is outside, but no more than there are landmarks.
 
-    Parameters
-    ----------
-    distance : (n,) of the new rows from what the fit has seen; NaN where a row is not valid
-    read : gives the views (a list, None for one that is not used) at some of the new rows
+    From the ``distance`` (n,) of the new rows from what the fit has seen, NaN where a row is not valid; ``read`` gives
+    the views (a list, None for one that is not used) at some of the new rows.
     """
     outside = np.flatnonzero(np.nan_to_num(distance) > 1)
     if known.window > 1:  # there must be room for the window of a landmark

@@ -95,10 +95,10 @@ class Potential(Diffusion):
 
     def fit(self, model: Fitted, known: Landmarks, q: int, time: int | None) -> tuple[Readout, dict[str, Any]]:
         found = self.arrivals(known, time)
-        arrays, facts = self.fit_to(found, known, q)
+        facts: dict[str, Any] = {"time": found.time, "states": found.states}
         if time is None:
             facts["chosen"] = {"diffusion_time": [found.time, "by the number of states that can be distinguished"]}
-        return arrays, facts
+        return self.arrays(found, known, q), facts
 
     def arrivals(self, known: Landmarks, time: int | None) -> potential.Arrivals:
         """The transition probabilities from all landmarks, after a diffusion time that is given or chosen."""
@@ -108,17 +108,15 @@ class Potential(Diffusion):
             return potential.walked_arrivals(known.step, C, anchors, time)
         return potential.arrivals(potential.transitions(known.grams, C, known.dtype), C[0], anchors, time)
 
-    def fit_to(
-        self, found: potential.Arrivals, known: Landmarks, q: int
-    ) -> tuple[dict[str, NDArray[np.float64]], dict[str, Any]]:
-        """The arrays that are kept, and facts about them."""
+    def arrays(self, found: potential.Arrivals, known: Landmarks, q: int) -> dict[str, NDArray[np.float64]]:
+        """What is kept."""
         parts = [potential.features(W, B) for W, B in zip(known.rows, found.probabilities, strict=True)]
         fitted = potential.principal_components(parts, q)
         size = 1 / np.sqrt(max(float(fitted.variances[0]), np.finfo(float).tiny))  # the first has variance one
         arrays = {"slopes": fitted.slopes}
         for v, B in enumerate(found.probabilities):
             arrays |= {f"arrivals_{v}": B, f"means_{v}": fitted.means[v], f"loadings_{v}": fitted.loadings[v] * size}
-        return arrays, {"time": found.time, "states": found.states}
+        return arrays
 
     def signed(self, readout: Readout, sign: NDArray) -> Readout:
         return {name: X * sign if name.startswith("loadings") else X for name, X in readout.items()}
@@ -145,11 +143,11 @@ class Automatic(Potential):
         found = self.arrivals(known, time or 1)
         name = "diffusion" if time is None and found.states > potential.STATES else "potential"
         why = f"{found.states:.1f} states can be distinguished after {potential.FEW_ROUNDS} round trips"
-        arrays, facts = self.fit_to(found, known, q) if name == "potential" else ({}, {"states": found.states})
+        arrays = self.arrays(found, known, q) if name == "potential" else {}
         chosen: dict[str, Any] = {"coordinates": [name, why]}
         if time is None:
             chosen["diffusion_time"] = [1, "" if name == "diffusion" else f"at most {potential.STATES} states"]
-        return arrays, {**facts, "kind": name, "chosen": chosen}
+        return arrays, {"time": found.time, "states": found.states, "kind": name, "chosen": chosen}
 
 
 #: By the name in settings.

@@ -124,14 +124,8 @@ def walked_arrivals(
     r"""What `arrivals` returns, from products of the transition matrices with blocks of vectors only.
 
     It takes :math:`K` products for a round trip. Return probabilities are known of the anchors alone, so the states
-    are the median over these.
-
-    Parameters
-    ----------
-    step : multiplies a block of vectors by :math:`P_{v,v+1}`
-    C : per view, (m_v,) column sums of the kernel
-    anchors : (a,) numbers of landmarks, the same in every view
-    time : t, at least 1; None to choose it as `arrivals` does
+    are the median over these. C are the column sums (m_v,) of every view's kernel; ``anchors`` (a,) are the same
+    landmarks in every view, and ``time`` is as in `arrivals`.
     """
     K, around = len(C), max(len(C), 2)  # a single kernel counts as two equal ones
     parts = np.split(anchors, range(WIDTH, len(anchors), WIDTH))

@@ -54,11 +54,7 @@ def squares(X: NDArray, rate: float, first: int, last: int) -> Squares:
     :math:`P(f) = \frac{2}{r \sum h^2} |\sum_j h_j (x_j - \bar x) e^{-2 \pi i f j / r}|^2`; without the 2 at zero and
     at the Nyquist frequency, which have no counterpart at a negative frequency.
 
-    Parameters
-    ----------
-    X : (w, s, c)
-    rate : r, samples per second
-    first, last : the numbers of the frequencies, last not included, of 0 to s // 2
+    From windows X (w, s, c) at the ``rate`` r; the frequencies are ``first`` to ``last``, not included, of 0 to s // 2.
     """
     by_products = last - first <= MOST_BY_PRODUCTS
     return _by_products(X, rate, first, last) if by_products else _by_transform(X, rate, first, last)

@@ -76,12 +76,8 @@ class Strength:
 def strengths(time: NDArray, correlations: NDArray, local: Mapping[str, NDArray], edge: Any) -> list[Strength]:
     """Measures of common strength at the landmarks, the best first; none for a single view.
 
-    Parameters
-    ----------
-    time : (L,) of the landmarks
-    correlations : (L, r)
-    local : arrays (L,): "strength" beyond chance, and "null_edge", the largest correlation by chance
-    edge : the largest correlation by chance at the typical landmark; None if it is not known
+    From the ``time`` (L,) of the landmarks, their ``correlations`` (L, r), and ``local`` arrays (L,): "strength" beyond
+    chance, and "null_edge", the largest correlation by chance; ``edge`` is that at the typical landmark, if known.
     """
     if correlations.ndim != 2 or 0 in correlations.shape:
         return []

@@ -59,10 +59,8 @@ def of_run(run: Run, *, also: Picked = ()) -> Overview:
 def of_store(address: str, *, known: Mapping[str, NDArray] | None = None, also: Picked = ()) -> Overview:
     """From a finished run on disk or in object storage.
 
-    Parameters
-    ----------
-    known : arrays (n,) of numbers or labels, by name, to colour points by
-    also : rows that have to be in the sample
+    ``known`` are arrays (n,) of numbers or labels, by name, to colour points by; the rows in ``also`` have to be in the
+    sample.
     """
     group, header = open_sealed(address, run_store.FORM)
     run, digests = run_store.read(address, lazy=BY_ROW), header["manifest"]

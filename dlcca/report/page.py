@@ -36,16 +36,10 @@ def render(
     marks: Mapping[str, float] | None = None,
     compared: Comparison | None = None,
 ) -> str:
-    """The page as text.
+    """The page as text, of a run in memory, or of the overview of one that was read some rows at a time.
 
-    Parameters
-    ----------
-    found : a run in memory, or the overview of one that was read some rows at a time
-    title : of the window, and above the headline
-    lead : another sentence below the headline
-    known : panels that compare the result with a known truth, shown first
-    marks : known frequencies by name, marked in the spectra
-    compared : the results of the baselines; an overview needs its rows in the sample
+    The ``title`` is above the headline, ``lead`` a sentence below it. ``known`` are panels that compare the result with
+    a known truth, ``marks`` known frequencies by name. An overview needs the rows that were ``compared`` in the sample.
     """
     if not isinstance(found, Overview):
         found = overview.of_run(found, also=() if compared is None else compared.rows)

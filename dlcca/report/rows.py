@@ -120,15 +120,10 @@ def evenly(n: int, most: int) -> Ints:
 def summarize(
     blocks: Iterable[Block], n: int, q: int, rows: Ints, marks: Ints, *, has_clock: bool = True
 ) -> RowSummary:
-    """Summarize n rows in one pass.
+    """Summarize n rows with q coordinates, which come in blocks and in order, in one pass.
 
-    Parameters
-    ----------
-    blocks : all rows, in order
-    q : coordinates of the result
-    rows : (p,) rising, the sample
-    marks : (L,) in any order, rows whose times are kept
-    has_clock : whether the order of the rows means something; if not, there is no spectrum
+    The sample are ``rows`` (p,), rising; times of the rows ``marks`` (L,) are kept. Without a clock, the order of the
+    rows means nothing, and there is no spectrum.
     """
     q, marks = min(q, COORDINATES), np.asarray(marks, np.int64)
     sample = Sample(rows, np.full(len(rows), np.nan), np.full((len(rows), q), np.nan))

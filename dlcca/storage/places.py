@@ -74,13 +74,9 @@ def refuse_store(
 ) -> None:
     """An error unless a store of this format may be written at an address.
 
-    Parameters
-    ----------
-    address : a folder, or a prefix in object storage
-    inputs : addresses of everything that the store is made from, including the model
-    setting : what the user has to change, for the message
-    replace : the store is written as a whole: one that is there is removed, so it may not be one that was made block
-        by block, which holds more than what is written now
+    ``inputs`` are addresses of everything that the store is made from, including the model; ``setting`` is what the
+    user has to change. With ``replace`` the store is written as a whole, and one that is there is removed: it may not
+    be one that was made block by block, which holds more than what is written now.
     """
     address = str(address)
     found = find(address)
