@@ -1,12 +1,10 @@
 """The views that a user gives, checked once and turned into arrays: one (n, d_v) array for each view."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +32,7 @@ class Views:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, views: Any) -> Views:
+    def of(cls, views: Any) -> Self:
         """Views from a list or dict of arrays, a DataFrame with two levels of columns, or a Dataset.
 
         They must be of equal length; the values are not checked.
@@ -67,9 +65,9 @@ class Views:
     def __len__(self) -> int:
         return self.n
 
-    def __getitem__(self, rows: Any) -> Views:
+    def __getitem__(self, rows: Any) -> Self:
         rows = np.atleast_1d(rows) if isinstance(rows, int | np.integer) else rows
-        return Views(tuple(None if X is None else X[rows] for X in self.arrays), self.names)
+        return type(self)(tuple(None if X is None else X[rows] for X in self.arrays), self.names)
 
 
 def checked(views: Any, *, may_be_none: bool = False) -> Views:

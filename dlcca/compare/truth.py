@@ -1,10 +1,9 @@
 """A known variable, phase or label of each row, and how well coordinates predict it."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +38,7 @@ class Truth:
         found[self.known] = np.unique(known, return_inverse=True)[1] if self.kind == "label" else known
         return found
 
-    def at(self, rows: NDArray[np.int64]) -> Truth:
+    def at(self, rows: NDArray[np.int64]) -> Self:
         return replace(self, values=self.values[rows])
 
     def folds(self, how: str) -> NDArray[np.int64]:

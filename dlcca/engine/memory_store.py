@@ -4,11 +4,9 @@
 the store lives as long as its job, in one process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +31,7 @@ class MemoryBlocks:
     #: Stores on disk have one; see `dlcca.engine.work`.
     address = ""
 
-    def prepare(self, arrays: Mapping[str, tuple[Any, ...]], *, says: str = "") -> MemoryBlocks:
+    def prepare(self, arrays: Mapping[str, tuple[Any, ...]], *, says: str = "") -> Self:
         """Note the dtypes of the arrays (shape, dtype, rows of a block)."""
         self._dtypes.update({name: np.dtype(dtype) for name, (_shape, dtype, *_) in arrays.items()})
         return self

@@ -4,8 +4,6 @@ Order, fingerprints, plan, resumption, verification and progress are derived fro
 the stages. `dlcca.fitting.pipeline` has them in their order.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -91,7 +89,7 @@ class Stage:
     """Its name on disk and in messages."""
     compute: Callable[[Any, Blocks, int], None] | None = None
     """Makes a block and writes it: (job, blocks, number) -> None. A function of a module, so that workers find it."""
-    after: Sequence[Stage] = ()
+    after: Sequence["Stage"] = ()
     """The stages whose arrays it reads."""
     options: Sequence[str] = ()
     """The options that it looks at, by the names of `LocalCCA`; "seed" is the seed of the job."""

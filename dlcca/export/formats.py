@@ -5,8 +5,6 @@ known), ``seconds`` or ``sample``, ``c1``, ``c2``, ..., ``reason`` ("valid" wher
 ``outside``.
 """
 
-from __future__ import annotations
-
 import csv
 import importlib
 import os
@@ -18,7 +16,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +50,7 @@ class Results:
     header: dict[str, Any]
 
     @classmethod
-    def open(cls, address: str) -> Results:
+    def open(cls, address: str) -> Self:
         form = transformed.FORM if transformed.is_transformed(str(address)) else run_store.FORM
         return cls(str(address), form, *open_sealed(address, form))
 

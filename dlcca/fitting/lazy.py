@@ -8,8 +8,6 @@ A fit keeps its files in a temporary folder, or in a store that the user gave::
     └── run.zarr    the stages and the result, as `dlcca run` leaves them
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -90,7 +88,7 @@ def fit(
         raise
 
 
-def _computed(job: Job, choices: Choices, client: Any, place: FitStore) -> tuple[Any, Quality]:
+def _computed(job: Job, choices: Choices, client: Any, place: "FitStore") -> tuple[Any, Quality]:
     """The embedding as a Dask array, and how far to trust it; a store that is kept becomes a finished run."""
     import dask.array as da
     import zarr
@@ -187,7 +185,7 @@ def _check_complete(views: dict[str, Any], missing_chunks: str) -> tuple[str, ..
     return tuple(filter(None, notes))
 
 
-def _source(name: str, X: Any, place: FitStore, number: int, client: Any) -> Source:
+def _source(name: str, X: Any, place: "FitStore", number: int, client: Any) -> Source:
     """A view as a Zarr array that all workers read: where it is, or a copy made chunk by chunk."""
     if X.ndim != 2:
         raise DataError(f"view {name!r} has shape {X.shape}; (samples, channels) is needed.")

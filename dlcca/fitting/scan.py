@@ -40,12 +40,9 @@ def compute(job: Job, stage: Blocks, block: int) -> None:
     moments = [Moments.of(X) for X in views]
     known = {} if job.in_memory else input_integrity.checksums(views)  # by which a later change of them is found
     means, squares = [m.mean.tolist() for m in moments], [m.squares.tolist() for m in moments]
-    kept, place = job.kept_of(block) - job.bounds(block)[0], block * _most_kept(job)
-    parts, seed = {}, None
-    if 0 < len(kept) <= _most_kept(job):
-        parts, seed = {f"kept_{v}": (place, X[kept]) for v, X in enumerate(views)}, job.seed
-    elif len(job.kept_rows) and not len(kept):
-        seed = job.seed
+    kept, most = job.kept_of(block) - job.bounds(block)[0], _most_kept(job)
+    seed = job.seed if 0 < most >= len(kept) else None
+    parts = {f"kept_{v}": (block * most, X[kept]) for v, X in enumerate(views) if seed is not None and len(kept)}
     stage.write(block, parts, {**known, "rows": len(views[0]), "means": means, "squares": squares, "kept": seed})
 
 

@@ -4,8 +4,6 @@ What is read is checked where it is read. This also finds what reading would ove
 an array that was not read yet, a zarr.json with the same values written differently.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re
@@ -44,7 +42,7 @@ _KINDS: dict[str, _Kind] = {
 }
 
 
-def look(address: str) -> Findings:
+def look(address: str) -> "Findings":
     """Look at every file of a store; an error if there is none."""
     names = sorted(files_at(address).signatures())
     found = Findings(address, names)

@@ -4,13 +4,11 @@ What depends on few options is made once and shared: neighborhoods are the neare
 metric serves every kernel.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from functools import cached_property
 from math import comb
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,11 +182,11 @@ class StateTrials(Trials):
         return float(self._by_chance[fusion])
 
     @cached_property
-    def _unrelated(self) -> StateTrials:
+    def _unrelated(self) -> Self:
         block = blocked_folds(self.views.n, BLOCKS)
         orders = [self._rng.permutation(block.max() + 1)[block].argsort(kind="stable") for _ in self.views.present]
         shuffled = tuple(X[order] for X, order in zip(self.views.present, orders, strict=True))
-        return StateTrials(Views(shuffled, self.views.names), self.settings, self.n, self._widest, self._rng)
+        return type(self)(Views(shuffled, self.views.names), self.settings, self.n, self._widest, self._rng)
 
 
 class TimeTrials(Trials):

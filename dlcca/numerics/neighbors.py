@@ -4,13 +4,11 @@
 pynndescent, which is imported and compiled (a minute or more) when the first index is made in a process.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +72,7 @@ class Tree:
     boxes: tuple[NDArray, NDArray, NDArray, NDArray]  # first and last samples, lower and upper bounds, lowest numbers
 
     @classmethod
-    def of(cls, views: Sequence[NDArray], spreads: Sequence[float], first_row: int = 0) -> Tree:
+    def of(cls, views: Sequence[NDArray], spreads: Sequence[float], first_row: int = 0) -> Self:
         """A tree of K views (b, d_v), which are numbered from ``first_row``."""
         from dlcca.numerics import compiled
 
@@ -110,7 +108,7 @@ class Index:
     graph: Any  # NNDescent; None where all samples are candidates
 
     @classmethod
-    def of(cls, views: Sequence[NDArray], spreads: Sequence[float], first_row: int = 0) -> Index:
+    def of(cls, views: Sequence[NDArray], spreads: Sequence[float], first_row: int = 0) -> Self:
         """An index over K views (b, d_v), which are numbered from ``first_row``."""
         found = cls(stacked(views), list(spreads), first_row, None)
         if len(found.samples) <= FEW:

@@ -41,8 +41,6 @@ STATES, FEW_ROUNDS, MOST_ROUNDS = 3.5, 4, 1024
 LEAST = 1e-30
 #: Columns of the transition matrices that `walked_arrivals` multiplies at a time.
 WIDTH = 16
-#: Samples whose probabilities are held at a time: they stay in the cache.
-TILE_ROWS = 256
 #: Up to so many products SciPy makes the probabilities before numba would be imported.
 FEW_PRODUCTS = 1 << 27
 #: Multiplies a block of vectors (m_w, b) by the transition matrix from view v to the next one, w: (v, V) -> (m_v, b).
@@ -230,18 +228,12 @@ def _part(W: Kernel, B: NDArray, fitted: Components, v: int) -> NDArray[np.float
     # same to the bit for a model that was saved only if the order of the entries in memory is.
     B, V = B.astype(W.dtype), np.ascontiguousarray(fitted.loadings[v])
     V = V - V.mean(axis=0)
-    return _powers_times(W, B, V) - fitted.means[v] @ V
+    if not sp.issparse(W) or W.nnz * B.shape[1] <= FEW_PRODUCTS:
+        return _powers(W, B).astype(np.float64, copy=False) @ V - fitted.means[v] @ V
+    from dlcca.numerics import compiled
 
-
-def _powers_times(W: Kernel, B: NDArray, V: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`_powers` of W (n, m) and B (m, a), multiplied by V (a, q): compiled where there is much to do."""
-    if sp.issparse(W) and W.nnz * B.shape[1] > FEW_PRODUCTS:
-        from dlcca.numerics import compiled
-
-        shares, E = row_shares(W), np.empty((W.shape[0], V.shape[1]))
-        # Unsigned, for compiled code looks twice at an index that may count from the end.
-        columns, starts = shares.indices.astype(np.uint32), shares.indptr.astype(np.int64)
-        compiled.powers_times(shares.data, columns, starts, B, np.ascontiguousarray(V.T), ROOTS, E)
-        return E
-    tiles = (_powers(W[first : first + TILE_ROWS], B) for first in range(0, max(W.shape[0], 1), TILE_ROWS))
-    return np.concatenate([f.astype(np.float64, copy=False) @ V for f in tiles])
+    shares, E = row_shares(W), np.empty((W.shape[0], V.shape[1]))
+    # Unsigned, for compiled code looks twice at an index that may count from the end.
+    columns, starts = shares.indices.astype(np.uint32), shares.indptr.astype(np.int64)
+    compiled.powers_times(shares.data, columns, starts, B, np.ascontiguousarray(V.T), ROOTS, E)
+    return E - fitted.means[v] @ V

@@ -1,8 +1,7 @@
 """Principal directions of neighborhoods, batched: the first axis runs over m landmarks."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +16,9 @@ class Leading:
     scores: Floats  # (m, k, p) the centred samples along the leading p; directions without extent are zero
     variances: Floats  # (m, min(k, d)) along all of them, falling
 
-    def first(self, most: int) -> Leading:
+    def first(self, most: int) -> Self:
         """With the scores of the leading few alone."""
-        return Leading(self.scores[:, :, :most], self.variances)
+        return replace(self, scores=self.scores[:, :, :most])
 
 
 def leading(X: NDArray, most: int) -> Leading:

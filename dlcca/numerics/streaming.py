@@ -13,8 +13,6 @@ they are. Large blocks are summarized from an evenly spread part of their number
 least ``SORTED`` numbers in it: the standard error of a share is then at most 1 / (2 sqrt(SORTED)), which is 0.004.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -35,13 +33,13 @@ class Moments:
     squares: NDArray[np.float64]  # (d,), or (d, d) with products
 
     @classmethod
-    def of(cls, X: NDArray, *, products: bool = False) -> Moments:
+    def of(cls, X: NDArray, *, products: bool = False) -> "Moments":
         """Of one block (n, d)."""
         mean = X.mean(axis=0, dtype=np.float64) if len(X) else np.zeros(X.shape[1])
         apart = X - mean
         return cls(len(X), mean, apart.T @ apart if products else np.square(apart).sum(axis=0))
 
-    def with_block(self, other: Moments) -> Moments:
+    def with_block(self, other: "Moments") -> "Moments":
         """Of both together."""
         count = self.count + other.count
         if other.count == 0 or self.count == 0:

@@ -5,10 +5,9 @@ come from matrix products; the candidates of a tree or an index are compared one
 float64.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +82,7 @@ class Nearest:
     rows: NDArray[np.int64]  # (m, k), -1 where fewer have been seen
 
     @classmethod
-    def none(cls, m: int, k: int) -> Nearest:
+    def none(cls, m: int, k: int) -> Self:
         return cls(np.full((m, k), np.inf), np.full((m, k), -1, dtype=np.int64))
 
 

@@ -5,8 +5,6 @@ sampled together), a track of pieces: what one signal of one file holds of it. B
 however short.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +14,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from dlcca.errors import DataError, SettingsError, suggest
 from dlcca.recordings.formats.metadata import grouped, in_utc
@@ -46,7 +44,7 @@ class File:
         return hash((self.path, self.stamp))  # options may be lists and tables
 
     @classmethod
-    def at(cls, path: str, options: Mapping[str, Any], opener: Opener | None = None) -> File:
+    def at(cls, path: str, options: Mapping[str, Any], opener: Opener | None = None) -> Self:
         stamp = 0, 0
         with suppress(OSError):  # the reader reports it, or reads from elsewhere
             stamp = (about := os.stat(path)).st_size, about.st_mtime_ns

@@ -1,9 +1,7 @@
 """A view of recordings as an array (r, d): the features of the valid windows, scaled while they are read."""
 
-from __future__ import annotations
-
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +45,7 @@ class ViewArray:
         return min(self.array.chunks[0], len(self.rows)), self.array.shape[1]
 
     @property
-    def oindex(self) -> ViewArray:
+    def oindex(self) -> Self:
         """Row numbers are taken as they are."""
         return self
 

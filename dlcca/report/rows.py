@@ -4,12 +4,10 @@ A result may have many millions of rows. They are read once, block by block, so 
 with the recording.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +63,7 @@ class Stretches:
     reasons: Ints  # (s, REASONS) rows by the reason for which they were left out
 
     @classmethod
-    def of(cls, n: int, q: int) -> Stretches:
+    def of(cls, n: int, q: int) -> Self:
         """The stretches of n rows, before any block is taken."""
         s = min(n, STRETCHES)
         edges = np.linspace(0, n, s + 1).round().astype(np.int64)

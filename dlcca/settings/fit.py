@@ -4,13 +4,11 @@
 `OPTIONS` maps the one to the other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from dlcca.errors import SettingsError, suggest
 from dlcca.settings.schema import (
@@ -131,11 +129,11 @@ class Settings:
     spectrum: SpectrumSettings = field(default_factory=SpectrumSettings)
 
     @classmethod
-    def from_options(cls, **options: Any) -> Settings:
+    def from_options(cls, **options: Any) -> Self:
         """Settings from the flat names that `LocalCCA` takes; an unknown one is an error that names the nearest."""
         return cls().with_options(**options)
 
-    def with_options(self, **options: Any) -> Settings:
+    def with_options(self, **options: Any) -> Self:
         """These settings with some options changed."""
         changed: dict[str, dict[str, Any]] = {}
         for name, value in options.items():
@@ -146,12 +144,12 @@ class Settings:
         return replace(self, **{s: replace(getattr(self, s), **values) for s, values in changed.items()})
 
     @classmethod
-    def from_toml(cls, path: str | Path) -> Settings:
+    def from_toml(cls, path: str | Path) -> Self:
         """Settings from the sections of a TOML file that are named like the stages."""
         return cls.from_dict(read_toml(Path(path)))
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Settings:
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Settings from nested sections, as in a file; what is left out has its default."""
         check_sections(content, STAGES)
         made: dict[str, Any] = {name: from_table(STAGES[name], table, f"[{name}]") for name, table in content.items()}

@@ -1,10 +1,8 @@
 """How a view is made of recordings: which files and channels, which features of which windows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from dlcca.errors import SettingsError
 from dlcca.settings.schema import (
@@ -62,9 +60,9 @@ class FeatureRecipe(Section):
     """Of "covariance": added to the diagonal, as a share of the mean variance."""
 
     @classmethod
-    def of(cls, said: Any) -> FeatureRecipe:
+    def of(cls, said: Any) -> Self:
         """From the name of a kind, or a table ``{ kind = ..., parameters }``."""
-        if isinstance(said, FeatureRecipe):
+        if isinstance(said, cls):
             return said
         values = {"kind": said} if isinstance(said, str) else said
         if not isinstance(values, Mapping):
@@ -128,7 +126,7 @@ class ViewRecipe(Section):
     """Of a Zarr array: "refuse" one that lacks chunks, or "fill" these with the array's fill value."""
 
     @classmethod
-    def of(cls, values: Mapping[str, Any], where: str) -> ViewRecipe:
+    def of(cls, values: Mapping[str, Any], where: str) -> Self:
         """From the keys of a section; ``where`` begins messages."""
         return from_table(cls, values, where)
 

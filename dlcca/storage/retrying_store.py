@@ -1,7 +1,5 @@
 """The Zarr store over object storage: every operation is retried as a whole. Apart, because it imports Zarr."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -15,7 +13,7 @@ def _retried(name: str, done: str) -> Any:
     """A method of `FsspecStore` with retries; its first argument is the key, if it has one."""
     method = getattr(FsspecStore, name)
 
-    async def operation(self: RetryingStore, *arguments: Any, **options: Any) -> Any:
+    async def operation(self: "RetryingStore", *arguments: Any, **options: Any) -> Any:
         key = arguments[0] if arguments and isinstance(arguments[0], str) else ""
         what = f"{self.address}/{key} cannot be {done}"
         return await with_retries_async(what, partial(method, self, *arguments, **options))
@@ -26,7 +24,7 @@ def _retried(name: str, done: str) -> Any:
 def _listed(name: str) -> Any:
     """A method of `FsspecStore` that lists keys, with retries."""
 
-    async def operation(self: RetryingStore, *prefix: str) -> AsyncIterator[str]:
+    async def operation(self: "RetryingStore", *prefix: str) -> AsyncIterator[str]:
         async def whole() -> list[str]:
             """A listing that breaks off is repeated from its start."""
             return [key async for key in getattr(FsspecStore, name)(self, *prefix)]

@@ -7,12 +7,10 @@ and the rest is tested again: a curve fills two directions of a neighborhood, an
 All functions are batched: the first axis runs over m landmarks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,9 +39,9 @@ class Basis:
     columns: Floats  # (m, k, p)
     count: Floats  # (m,) of those that are not zero
 
-    def moved(self, places: int) -> Basis:
+    def moved(self, places: int) -> Self:
         """At each place, the basis of the neighborhood so many places before."""
-        return Basis(np.roll(self.columns, places, axis=0), np.roll(self.count, places))
+        return replace(self, columns=np.roll(self.columns, places, axis=0), count=np.roll(self.count, places))
 
 
 def basis(scores: Floats, least: Floats | None = None) -> Basis:

@@ -114,9 +114,7 @@ def test_coordinates_equal_those_of_the_reference(seed, K, sparse):
     expected, variances, alone = reference.coordinates(dense(kernels), 2, 1, ANCHORS, sample)
     known, parts = probabilities_of(kernels, 1), parts_of(kernels, 1)
     fitted = principal_components([f[sample] for f in parts], 2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(potential, "TILE_ROWS", 7)
-        found = potential_coordinates(kernels, known, fitted)
+    found = potential_coordinates(kernels, known, fitted)
     np.testing.assert_allclose(fitted.variances, variances, rtol=1e-7)
     if variances[0] < 1.05 * variances[1]:
         return  # directions of nearly equal variances are arbitrary

@@ -3,11 +3,10 @@
 Every local metric starts from whitened neighborhoods. All functions are batched: the first axis runs over m landmarks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +83,7 @@ class LocalMetric:
     principal: Sequence[Leading] | None = None  # each view's neighborhoods along their principal directions, if known
 
     @classmethod
-    def of(cls, white: Sequence[Whitened], factors: list[NDArray], correlations: NDArray) -> LocalMetric:
+    def of(cls, white: Sequence[Whitened], factors: list[NDArray], correlations: NDArray) -> Self:
         """With the ranks of the whitened views."""
         ranks, effective = (np.stack([getattr(w, name) for w in white], axis=1) for name in ("rank", "effective"))
         known = [w.principal for w in white if w.principal is not None]

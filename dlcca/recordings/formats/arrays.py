@@ -1,7 +1,5 @@
 """A recording from a file of named arrays (NPY, NPZ, HDF5, Zarr): those that are samples become signals."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections import Counter
@@ -9,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from inspect import signature
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +29,7 @@ class Scaling:
     dtype: type[np.floating] = np.float64  # in which it is computed
 
     @classmethod
-    def declared(cls, attributes: Mapping[str, Any]) -> Scaling:
+    def declared(cls, attributes: Mapping[str, Any]) -> Self:
         factor, offset, missing = (
             metadata.number(attributes.get(key)) for key in ("scale_factor", "add_offset", "_FillValue")
         )

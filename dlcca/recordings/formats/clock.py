@@ -1,7 +1,5 @@
 """Sample times, as a file holds them, turned into one rate and the stretches between breaks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -69,7 +67,7 @@ class TimeColumn:
         # Differences are taken before rounding: nanoseconds since 1970 do not fit into a float.
         return np.where(missing, np.nan, (values - (self._zero or 0)) * scale)
 
-    def sampling(self, clock: Clock, blocks: Iterable[NDArray[Any]]) -> Sampling:
+    def sampling(self, clock: "Clock", blocks: Iterable[NDArray[Any]]) -> Sampling:
         """Rate, breaks and start, from all values in portions."""
         found = clock.sampling(map(self.seconds, blocks))
         return replace(found, start=self.start, notes=(*self.notes, *found.notes))

@@ -1,7 +1,5 @@
 """Metadata of samples: rate, start, names and units under their usual keys, or as options; kinds of channels."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import re
@@ -43,7 +41,7 @@ class Metadata:
     names: tuple[str, ...] = ()
     units: tuple[str, ...] = ()  # one for each channel, or one for all of them
 
-    def over(self, other: Metadata) -> Metadata:
+    def over(self, other: "Metadata") -> "Metadata":
         """These values, and those of another where these are unknown."""
         return replace(other, **{name: value for name, value in vars(self).items() if value not in (None, ())})
 

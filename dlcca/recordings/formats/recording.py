@@ -1,7 +1,5 @@
 """What every reader returns: a recording, whose samples stay in the file until they are read."""
 
-from __future__ import annotations
-
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -48,11 +46,11 @@ class Digital:
         X += self.bias.astype(np.float32)
         return np.asarray(X, np.float32)
 
-    def of(self, columns: Sequence[int]) -> Digital:
+    def of(self, columns: Sequence[int]) -> "Digital":
         """That of some of the channels."""
         return Digital(self.dtype, self.gain[list(columns)], self.bias[list(columns)])
 
-    def is_like(self, other: Digital) -> bool:
+    def is_like(self, other: "Digital") -> bool:
         """Whether the same integers have the same values."""
         same_scale = np.array_equal(self.gain, other.gain) and np.array_equal(self.bias, other.bias)
         return self.dtype == other.dtype and same_scale
@@ -194,7 +192,7 @@ class Sampling:
     start: datetime | None = None  # of the recording, where the times say it
 
     @classmethod
-    def even(cls, rate: float, n: int, start_s: float = 0.0) -> Sampling:
+    def even(cls, rate: float, n: int, start_s: float = 0.0) -> "Sampling":
         """All n rows at one rate, without a break."""
         return cls(rate, (Stretch(0, n, start_s),))
 
