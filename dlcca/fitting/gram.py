@@ -13,7 +13,7 @@ from dlcca.numerics.fusion import Degrees
 from dlcca.numerics.kernels import FEW_PRODUCTS, add_gram, inverse_root, kernel_rows, relative_rows
 
 #: Groups of blocks whose matrices are kept: few, because each is m x m, but enough for a cluster to share.
-FEWEST_GROUPS, MOST_GROUPS, BLOCKS_OF_GROUP = 2, 64, 4
+FEWEST_GROUPS, MOST_GROUPS, BLOCKS_OF_GROUP = 4, 64, 4
 
 
 def groups(job: Job) -> list[range]:
