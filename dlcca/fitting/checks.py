@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlcca.engine.stage import Blocks, Stage
+from dlcca.engine.work import OnProgress, collect
 from dlcca.errors import DataError, SettingsError
 from dlcca.fitting import embed, landmarks, metric, readout, spectrum
 from dlcca.fitting.embed import fitted, model_of, rows_apart
@@ -43,13 +44,21 @@ MORE = 2
 MOST_ROWS, MOST_ENTRIES = 4000, HALVED_ENTRIES
 
 
-def compute(job: Job, stage: Blocks, block: int) -> None:
-    """The fits to halves of the rows are a task of their own, beside all others."""
-    if block == 0:
-        stage.write(block, {}, _of_model(job))
-    else:
-        again = _again(job)
-        stage.write(block, {}, {} if again is None else {"again": again.tolist()})
+def _check(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
+    """The fits to halves of the rows are a task of their own, beside all others; in memory they are left out.
+
+    There they would take a third of a small fit; `dlcca.stability` makes them on request.
+    """
+    found = collect(part, job, 1 if job.in_memory else 2, client, on_progress, (), name=stage.name)
+    stage.write(0, {}, reduce(or_, found))
+
+
+def part(job: Job, number: int) -> dict[str, Any]:
+    """The facts that one of the tasks finds."""
+    if number == 0:
+        return _of_model(job)
+    again = _again(job)
+    return {} if again is None else {"again": again.tolist()}
 
 
 def _of_model(job: Job) -> dict[str, Any]:
@@ -213,8 +222,7 @@ def half_fit(whole: Model, arrays: list[NDArray], embedding: NDArray, settings: 
 
 def result(job: Job) -> Checks:
     """What was found."""
-    stage = CHECKS.of(job)
-    facts = reduce(or_, map(stage.facts, range(stage.n_blocks)))
+    facts = CHECKS.of(job).facts(0)
     return Checks(**facts | {name: np.array(facts[name]) for name in ARRAYS if facts.get(name) is not None})
 
 
@@ -226,6 +234,7 @@ def _cost(job: Job) -> dict[str, float]:
     held = max(4 * half**2 * 8 + some * m * 16.0, 4.0 * halved * (job.width + kept) * 8)
     read = float(job.n) * job.q * job.itemsize
     return {
+        "tasks": 2,
         "products": 2.0 * some * half * half + 4.0 * (some * m + 3 * halved * kept) * job.width,
         "decompositions": 10.0 * half**3 if m <= MOST_HALVED else 0.0,
         "reads": read + job.touched_bytes(some) + job.touched_bytes(halved // 2),
@@ -235,10 +244,8 @@ def _cost(job: Job) -> dict[str, float]:
 
 CHECKS = Stage(
     "checks",
-    compute,
     after=[embed.EMBEDDING],
-    # In memory fits to halves of the rows would take a third of a small fit; `dlcca.stability` makes them on request.
-    n_blocks=lambda job: 1 if job.in_memory else 2,
+    drive=_check,
     says=lambda job: f"{job.q} coordinates",
     cost=_cost,
     reads="some rows",
