@@ -45,10 +45,7 @@ MOST_ROWS, MOST_ENTRIES = 4000, HALVED_ENTRIES
 
 
 def _check(job: Job, stage: Blocks, client: Any, on_progress: OnProgress | None) -> None:
-    """The fits to halves of the rows are a task of their own, beside all others; in memory they are left out.
-
-    There they would take a third of a small fit; `dlcca.stability` makes them on request.
-    """
+    """Fits to halves of the rows are a task of their own. In memory they would take too long: see `dlcca.stability`."""
     found = collect(part, job, 1 if job.in_memory else 2, client, on_progress, (), name=stage.name)
     stage.write(0, {}, reduce(or_, found))
 
